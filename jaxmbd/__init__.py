@@ -1,0 +1,88 @@
+"""jaxmbd: a differentiable solver for constrained rigid multibody systems, on JAX."""
+
+from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
+from importlib.metadata import version as _version
+
+from .analyses import AssemblyError as AssemblyError
+from .analyses import Mobility as Mobility
+from .analyses import SimulationError as SimulationError
+from .analyses import Solution as Solution
+from .analyses import assemble as assemble
+from .analyses import count_steps as count_steps
+from .analyses import kinematics as kinematics
+from .analyses import mobility as mobility
+from .analyses import run as run
+from .analyses import simulate as simulate
+from .formulations import FORMULATIONS as FORMULATIONS
+from .formulations import RA as RA
+from .formulations import RP as RP
+from .formulations import REps as REps
+from .integrators import INTEGRATORS as INTEGRATORS
+from .integrators import ImplicitEuler as ImplicitEuler
+from .model import CD as CD
+from .model import DP1 as DP1
+from .model import DP2 as DP2
+from .model import Box as Box
+from .model import Composite as Composite
+from .model import Cone as Cone
+from .model import Constraint as Constraint
+from .model import Cylinder as Cylinder
+from .model import Cylindrical as Cylindrical
+from .model import D as D
+from .model import Distance as Distance
+from .model import DistanceDriver as DistanceDriver
+from .model import Fixed as Fixed
+from .model import HollowCylinder as HollowCylinder
+from .model import Mechanism as Mechanism
+from .model import Planar as Planar
+from .model import PointForce as PointForce
+from .model import PointOnLine as PointOnLine
+from .model import Pose as Pose
+from .model import Revolute as Revolute
+from .model import Rod as Rod
+from .model import RotationDriver as RotationDriver
+from .model import Sphere as Sphere
+from .model import Spherical as Spherical
+from .model import SpringDamper as SpringDamper
+from .model import State as State
+from .model import System as System
+from .model import Torque as Torque
+from .model import TorsionalSpringDamper as TorsionalSpringDamper
+from .model import Translational as Translational
+from .model import TranslationDriver as TranslationDriver
+from .model import Twist as Twist
+from .model import Universal as Universal
+from .model import UserForce as UserForce
+from .model import ViscousFriction as ViscousFriction
+from .model import enable_x64 as enable_x64
+from .results import RESULTS as RESULTS
+
+
+def load(model):
+    """System and state, as described, of a packaged mechanism or a JSON file.
+
+    Args:
+        model: A packaged name ("slider_crank", "n_pendulum:16"; see `jaxmbd list`) or a path.
+
+    Returns:
+        The same as `Mechanism.build`.
+
+    Raises:
+        ValueError: No such name or file, or a file that makes no sense; the message names the part and the cure.
+    """
+    from .library import load  # files need pydantic; computing does not
+
+    return load(model)
+
+
+def load_mechanism(model) -> Mechanism:
+    """The mechanism of a packaged name or a JSON file, to be changed before it is built; see `load`."""
+    from .library import load_mechanism
+
+    return load_mechanism(model)
+
+
+try:
+    __version__ = _version("jaxmbd")
+except _PackageNotFoundError:  # a source tree that was never installed
+    __version__ = "0.0.0"

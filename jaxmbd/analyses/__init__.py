@@ -1,0 +1,21 @@
+"""Analyses: what one asks of a mechanism - assembly, kinematics, dynamics, mobility - and what comes back.
+
+This layer knows systems, formulations and integrators and puts them to work; only here are functions compiled. A new
+analysis is a new file with one public function that returns a module of arrays.
+"""
+
+from .assembly import AssemblyReport as AssemblyReport
+from .assembly import assemble as assemble
+from .dynamics import count_steps as count_steps
+from .dynamics import simulate as simulate
+from .failure import AssemblyError as AssemblyError
+from .failure import SimulationError as SimulationError
+from .kinematics import kinematics as kinematics
+from .mobility import Mobility as Mobility
+from .mobility import mobility as mobility
+from .running import run as run
+from .solution import Energy as Energy
+from .solution import Momentum as Momentum
+from .solution import Reaction as Reaction
+from .solution import Solution as Solution
+from .solution import Violation as Violation

@@ -1,0 +1,224 @@
+"""Assembly: the consistent state closest to an approximate one."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ..formulations import RA
+from ..formulations.base import apply_tangent
+from ..formulations.index1 import velocity_right_side
+from ..model.state import Pose, State
+from ..model.system import System
+from ..rotations import so3
+from ..rotations.types import Scalar
+from ..solvers import AbstractRootProblem, Coupling, DenseFactors, SaddleMatrix, implicit_root, linear_solve
+from ..solvers.saddle import scatter_rows
+
+METRICS = ("identity", "mass")
+_MAX_STEPS = 200
+_MAX_TURN = 0.7  # [rad] a step: linearised joints say little beyond
+
+
+class AssemblyReport(eqx.Module):
+    """What assembly did.
+
+    Attributes:
+        displacement: How far each mass centre moved, (nb,) [m].
+        rotation: How far each body turned, (nb,) [rad].
+        velocity: Change of each velocity, (nb,) [m/s].
+        angular_velocity: Change of each angular velocity, (nb,) [rad/s].
+        violation_before: Largest constraint violation as described.
+        violation: Constraint values after assembly, (nc,), in the order of description.
+        iterations: Steps taken.
+        closed: Whether the constraints are met.
+    """
+
+    displacement: Float[Array, " nb"]
+    rotation: Float[Array, " nb"]
+    velocity: Float[Array, " nb"]
+    angular_velocity: Float[Array, " nb"]
+    violation_before: Scalar
+    violation: Float[Array, " nc"]
+    iterations: Int[Array, ""]
+    closed: Bool[Array, ""]
+
+
+@eqx.filter_jit
+def assemble(system: System, state: State, *, t: Any = 0.0, metric: str = "identity") -> tuple[State, AssemblyReport]:
+    """The consistent state closest to `state` at time t.
+
+    Positions minimise the distance to the given ones subject to Φ = 0; then velocities minimise the distance to the given
+    ones subject to Φ_q u = ν. Differentiable in everything: moving a joint moves the result. A state that meets the
+    constraints already is returned unchanged.
+
+    Args:
+        system: The mechanism.
+        state: Approximate poses and twists.
+        t: Time at which drivers are evaluated [s].
+        metric: "identity" weighs metres and (length-scaled) radians alike; "mass" weighs by mass and inertia.
+
+    Returns:
+        The state and a report of what moved. Nothing raises here: `report.closed` tells.
+    """
+    if metric not in METRICS:
+        raise ValueError(f"metric must be one of {METRICS}, not {metric!r}")
+    if metric == "mass" and system.massless:
+        raise ValueError(f"metric='mass' needs the mass of {', '.join(system.massless)}; use metric='identity'")
+    t = jnp.asarray(t, system.dtype)
+    problem = _Closest()
+    weights = _weights(system, metric)
+    args = (system.at(t), state.pose, weights)
+    x, (iterations, closed, before) = implicit_root(problem, (), args)
+    xi = x[: 6 * system.nb].reshape(system.nb, 6)
+    pose = jax.vmap(RA().retract)(state.pose, xi)
+
+    u0 = jnp.concatenate([state.v, state.omega], axis=1)
+    u = _closest_velocity(system, pose, u0, weights, t)
+    new = State(pose.r, pose.A, u[:, :3], u[:, 3:])
+    report = AssemblyReport(
+        displacement=_norms(xi[:, :3]),
+        rotation=_norms(xi[:, 3:]),
+        velocity=_norms(new.v - state.v),
+        angular_velocity=_norms(new.omega - state.omega),
+        violation_before=before,
+        violation=system.to_natural(RA().phi(system.at(t), pose)),
+        iterations=iterations,
+        closed=closed,
+    )
+    return new, jax.lax.stop_gradient(report)
+
+
+def position_tolerance(dtype) -> float:
+    """Violations of this size relative to the system's length count as none."""
+    return 10.0 * float(jnp.finfo(dtype).eps) ** 0.75
+
+
+def _norms(x: Float[Array, "nb 3"]) -> Float[Array, " nb"]:
+    return jnp.linalg.norm(jax.lax.stop_gradient(x), axis=1)
+
+
+def _weights(system: System, metric: str) -> Float[Array, "nb 6 6"]:
+    eye = jnp.eye(3, dtype=system.dtype)
+    if metric == "identity":
+        W = jnp.diag(jnp.concatenate([jnp.ones(3, system.dtype), jnp.full(3, system.length**2)]))
+        return jnp.broadcast_to(W, (system.nb, 6, 6))
+    # A rod-like or zero inertia leaves rotations without weight; a trace of mass times length squared gives them some.
+    spin = system.inertia + 1e-6 * (system.mass * system.length**2)[:, None, None] * eye[None]
+    W = jnp.zeros((system.nb, 6, 6), system.dtype)
+    return W.at[:, :3, :3].set(system.mass[:, None, None] * eye[None]).at[:, 3:, 3:].set(spin)
+
+
+def _closest_velocity(system: System, pose: Pose, u0, weights, t: Scalar) -> Float[Array, "nb 6"]:
+    jet_system, f_dot, _ = system.jet(t)
+    rows = RA().rows(jet_system, pose)
+    nu = velocity_right_side(RA(), jet_system, f_dot, pose)
+    i, j = RA().row_bodies(system)
+    matrix = SaddleMatrix(weights, (), rows, rows, RA().regularisation(system, weights, rows), i, j)
+    rhs = jnp.concatenate([jnp.einsum("bij,bj->bi", weights, u0).reshape(-1), nu])
+    x = linear_solve(matrix.matvec, DenseFactors.of(matrix), rhs)
+    return x[: u0.size].reshape(u0.shape)
+
+
+class _Loop(eqx.Module):
+    pose: Pose
+    lam: Float[Array, " m"]
+    phi: Float[Array, " m"]
+    damping: Scalar
+    step: Scalar
+    k: Int[Array, ""]
+
+
+class _Closest(AbstractRootProblem):
+    """min ½ ξᵀ W ξ subject to Φ(retract(pose0, ξ)) = 0, in the unknowns (ξ, λ).
+
+    Stationarity: W ξ + T(ξ)ᵀ Rᵀ λ = 0 with T the tangent of the retraction.
+    """
+
+    def residual(self, x: Float[Array, " n"], args) -> Float[Array, " n"]:
+        system, pose0, weights = args
+        xi = x[: 6 * system.nb].reshape(system.nb, 6)
+        pose = jax.vmap(RA().retract)(pose0, xi)
+        pull = self._reaction(system, pose, x[6 * system.nb :])
+        tangent = jax.vmap(RA().tangent)(xi)
+        balance = jnp.einsum("bij,bj->bi", weights, xi) + jnp.einsum("bji,bj->bi", tangent, pull)
+        return jnp.concatenate([balance.reshape(-1), RA().phi(system, pose)])
+
+    def _reaction(self, system: System, pose: Pose, lam) -> Float[Array, "nb 6"]:
+        i, j = RA().row_bodies(system)
+        return scatter_rows(RA().rows(system, pose), lam, i, j, system.nb)
+
+    def factors(self, x: Float[Array, " n"], args) -> DenseFactors:
+        system, pose0, weights = args
+        xi, lam = x[: 6 * system.nb].reshape(system.nb, 6), x[6 * system.nb :]
+        pose = jax.vmap(RA().retract)(pose0, xi)
+        pull = self._reaction(system, pose, lam)
+        tangent = jax.vmap(RA().tangent)(xi)
+        turn = jax.vmap(lambda d, y: jax.jacfwd(lambda e: RA().tangent(e).T @ y)(d))(xi, pull)
+        rows = RA().rows(system, pose)
+        i, j = RA().row_bodies(system)
+        pairs = tuple(zip(i, j, strict=True))
+        rows_t = apply_tangent(rows[:, None, None], tangent, pairs)[:, 0, 0]
+        couplings = []
+        for c in RA().row_variations(system, pose, lam):
+            right = apply_tangent(c.blocks, tangent, c.bodies)
+            both = apply_tangent(jnp.transpose(right, (0, 3, 4, 1, 2)), tangent, c.bodies)
+            couplings.append(Coupling(jnp.transpose(both, (0, 3, 4, 1, 2)), c.bodies))
+        regularisation = RA().regularisation(system, weights, rows)
+        return DenseFactors.of(SaddleMatrix(weights + turn, tuple(couplings), rows_t, rows_t, regularisation, i, j))
+
+    def solve(self, guess, args):
+        system, pose0, weights = args
+        nb, dtype = system.nb, system.dtype
+        tolerance = position_tolerance(dtype) * system.length
+        i, j = RA().row_bodies(system)
+        ra = RA()
+        tiny = jnp.sqrt(jnp.finfo(dtype).eps)
+
+        def largest(phi):
+            return jnp.max(jnp.abs(phi), initial=0.0)
+
+        def body(s: _Loop) -> _Loop:
+            # Sequential quadratic programming with the metric as Hessian; damping turns it into Levenberg-Marquardt.
+            xi = jax.vmap(_displacement)(pose0, s.pose)
+            inverse = jax.vmap(so3.inverse_right_jacobian)(xi[:, 3:])
+            gradient = jnp.einsum("bij,bj->bi", weights, xi)
+            gradient = gradient.at[:, 3:].set(jnp.einsum("bji,bj->bi", inverse, gradient[:, 3:]))
+            rows = ra.rows(system, s.pose)
+            diagonal = jnp.mean(jnp.sum(rows**2, axis=(1, 2)))
+            matrix = SaddleMatrix(weights, (), rows, rows, jnp.full(len(i), diagonal * s.damping), i, j)
+            # The damping acts on the change of multipliers: at convergence it leaves no trace in the constraints.
+            gradient = gradient + scatter_rows(rows, s.lam, i, j, nb)
+            x = DenseFactors.of(matrix).solve(-jnp.concatenate([gradient.reshape(-1), s.phi]))
+            delta, lam = x[: 6 * nb].reshape(nb, 6), s.lam + x[6 * nb :]
+            delta = delta * jnp.minimum(1.0, _MAX_TURN / (jnp.max(jnp.abs(delta[:, 3:])) + 1e-30))
+            pose = jax.vmap(ra.retract)(s.pose, delta)
+            phi = ra.phi(system, pose)
+            # Closing comes first: a step is taken when it closes the joints further, or when they are closed.
+            accept = (jnp.sum(phi**2) < jnp.sum(s.phi**2)) | (largest(phi) <= tolerance)
+            new = _Loop(pose, lam, phi, jnp.maximum(0.1 * s.damping, tiny), jnp.max(jnp.abs(delta)), s.k + 1)
+            old = _Loop(s.pose, s.lam, s.phi, jnp.maximum(10.0 * s.damping, 1e-4), s.step, s.k + 1)
+            return jax.tree.map(lambda a, b: jnp.where(accept, a, b), new, old)
+
+        def goes_on(s: _Loop):
+            # A step far below the tolerance: the iteration converges fast, and this leaves violations at rounding.
+            settled = (s.step <= 1e-3 * tolerance / system.length) & (largest(s.phi) <= tolerance)
+            return ~settled & (s.k < _MAX_STEPS) & (s.damping < 1e8)
+
+        phi0 = ra.phi(system, pose0)
+        before = largest(phi0)
+        consistent = before <= tolerance
+        zero = jnp.zeros((), dtype)
+        start = _Loop(
+            pose0, jnp.zeros(len(i), dtype), phi0, tiny, jnp.where(consistent, zero, jnp.inf), jnp.zeros((), int)
+        )
+        end = jax.lax.while_loop(goes_on, body, start)
+        xi = jnp.where(consistent, zero, jax.vmap(_displacement)(pose0, end.pose))
+        closed = largest(end.phi) <= tolerance
+        return jnp.concatenate([xi.reshape(-1), end.lam]), (end.k, closed, before)
+
+
+def _displacement(pose0: Pose, pose: Pose) -> Float[Array, "6"]:
+    return jnp.concatenate([pose.r - pose0.r, so3.log(pose0.A.T @ pose.A)])

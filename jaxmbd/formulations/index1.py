@@ -1,0 +1,69 @@
+"""Velocities and accelerations from positions: the linear problems of kinematics and the index-1 form of dynamics."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..model.system import System
+from ..rotations.types import Scalar
+from ..solvers import DenseFactors, SaddleMatrix, linear_solve
+from .base import AbstractFormulation, Coordinates
+
+
+def velocity_right_side(formulation: AbstractFormulation, jet_system: System, f_dot, q: Coordinates):
+    """ν of all rows, Φ_q u = ν: ḟ less the explicit rate of turning vectors, (m,)."""
+    own = jnp.zeros(jet_system.nb * formulation.normalizations, jet_system.dtype)
+    return jnp.concatenate([f_dot, own]) - formulation.explicit_rate(jet_system, q)
+
+
+def acceleration_right_side(formulation: AbstractFormulation, jet_system: System, f_ddot, q: Coordinates, u):
+    """γ of all rows, Φ_q a = γ, (m,)."""
+    own = jnp.zeros(jet_system.nb * formulation.normalizations, jet_system.dtype)
+    return jnp.concatenate([f_ddot, own]) + formulation.gamma(jet_system, q, u)
+
+
+def dynamic_accelerations(
+    formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"], t: Scalar
+) -> tuple[Float[Array, "nb d"], Float[Array, " m"]]:
+    """Accelerations and multipliers from the index-1 form, [[M, Rᵀ], [R, 0]] (a, λ) = (Q - h, γ).
+
+    Redundant rows get multipliers of minimum norm. Singular inertias are allowed as long as the whole matrix is regular.
+    """
+    jet_system, _, f_ddot = system.jet(t)
+    rows = formulation.rows(jet_system, q)
+    i, j = formulation.row_bodies(system)
+    mass = formulation.mass_matrix(system, q)
+    regularisation = formulation.regularisation(system, mass, rows)
+    matrix = SaddleMatrix(mass, (), rows, rows, regularisation, i, j)
+    zero = jnp.zeros_like(u)
+    force, torque = formulation.applied(jet_system, q, u, t)
+    bias = jax.vmap(formulation.body_balance)(system.mass, system.inertia, q, u, zero, force, torque)
+    gamma = acceleration_right_side(formulation, jet_system, f_ddot, q, u)
+    factors = DenseFactors.of(matrix)
+    x = linear_solve(matrix.matvec, factors, jnp.concatenate([-bias.reshape(-1), gamma]))
+    if regularisation is not None:
+        x = minimum_norm(x, factors, regularisation)
+    return x[: u.size].reshape(u.shape), x[u.size :]
+
+
+def minimum_norm(x: Float[Array, " n"], factors, regularisation: Float[Array, " m"]) -> Float[Array, " n"]:
+    """Remove from the multipliers, the last m unknowns, the part that redundant rows leave undetermined.
+
+    With K = [[H, Rᵀ], [R, -E]] the solution of K (·, y) = (0, -E λ) is y = (S + E)⁻¹ E λ, where S = R H⁻¹ Rᵀ: as E goes to
+    zero, the projection of λ on the null space of Rᵀ.
+    """
+    factors, regularisation = jax.lax.stop_gradient((factors, regularisation))
+    n = x.size - regularisation.size
+    b = jnp.concatenate([jnp.zeros(n, x.dtype), -regularisation * x[n:]])
+    return x.at[n:].add(-factors.solve(b)[n:])
+
+
+def dense_rows(formulation: AbstractFormulation, system: System, q) -> Float[Array, "m n"]:
+    """The constraint Jacobian as one array, (m, nb·d)."""
+    rows = formulation.rows(system, q)
+    i, j = formulation.row_bodies(system)
+    m, nb, d = len(i), system.nb, formulation.size
+    wide = jnp.zeros((m, nb + 1, d), rows.dtype)
+    index = np.stack([np.array(i, int), np.array(j, int)], axis=1)
+    return wide.at[np.arange(m)[:, None], index].add(rows)[:, :nb].reshape(m, nb * d)

@@ -1,0 +1,52 @@
+"""What an integrator is: one step of a constrained system in any formulation."""
+
+import abc
+from typing import Any, ClassVar
+
+import equinox as eqx
+from jaxtyping import Array, Bool, Float
+
+from ..formulations.base import AbstractFormulation, Coordinates
+from ..model.system import System
+from ..rotations.types import Scalar
+from ..solvers import NewtonInfo
+
+
+class Motion(eqx.Module):
+    """What is known at one instant, in the coordinates of a formulation.
+
+    Attributes:
+        q: Coordinates of all bodies.
+        u: Velocities, (nb, d).
+        a: Accelerations, (nb, d).
+        lam: Multipliers in the stacked order, normalisations last, (m,).
+        memory: Whatever else the integrator carries from step to step.
+    """
+
+    q: Coordinates
+    u: Float[Array, "nb d"]
+    a: Float[Array, "nb d"]
+    lam: Float[Array, " m"]
+    memory: Any = None
+
+
+class AbstractIntegrator(eqx.Module):
+    """One step method; it knows neither joints nor Euler angles."""
+
+    name: ClassVar[str]
+
+    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, h: Scalar) -> Motion:
+        """Prepare the memory from a consistent motion at the first instant."""
+        return motion
+
+    @abc.abstractmethod
+    def step(
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        motion: Motion,
+        t: Scalar,
+        h: Scalar,
+        active: Bool[Array, ""] | bool,
+    ) -> tuple[Motion, NewtonInfo]:
+        """The motion at the end of the step, at time t, from that at t - h."""

@@ -1,0 +1,310 @@
+"""The model file format "jaxmbd-1": its fields, checked by pydantic; the published JSON Schema comes from here."""
+
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
+
+from .expressions import parse
+
+
+def _checked_expression(text: str) -> str:
+    parse(text)
+    return text
+
+
+Vec3 = Annotated[list[FiniteFloat], Field(min_length=3, max_length=3)]
+Vec4 = Annotated[list[FiniteFloat], Field(min_length=4, max_length=4)]
+Mat3 = Annotated[list[Vec3], Field(min_length=3, max_length=3)]
+ExpressionText = Annotated[str, AfterValidator(_checked_expression)]
+TimeFunction = Union[FiniteFloat, ExpressionText]
+Load = Annotated[list[TimeFunction], Field(min_length=3, max_length=3)]
+Name = Annotated[str, Field(min_length=1)]
+Axis = Literal["x", "y", "z"]
+Frame = Literal["global", "body"]
+
+
+class Strict(BaseModel):
+    """Unknown fields are mistakes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+# --- shapes ---
+
+
+class BoxFile(Strict):
+    type: Literal["Box"]
+    size: Vec3
+    mass: FiniteFloat | None = None
+    density: FiniteFloat | None = None
+
+
+class RodFile(Strict):
+    type: Literal["Rod"]
+    length: FiniteFloat
+    mass: FiniteFloat
+    axis: Axis = "x"
+
+
+class CylinderFile(Strict):
+    type: Literal["Cylinder"]
+    radius: FiniteFloat
+    length: FiniteFloat
+    mass: FiniteFloat | None = None
+    density: FiniteFloat | None = None
+    axis: Axis = "z"
+
+
+class HollowCylinderFile(Strict):
+    type: Literal["HollowCylinder"]
+    inner_radius: FiniteFloat
+    radius: FiniteFloat
+    length: FiniteFloat
+    mass: FiniteFloat | None = None
+    density: FiniteFloat | None = None
+    axis: Axis = "z"
+
+
+class SphereFile(Strict):
+    type: Literal["Sphere"]
+    radius: FiniteFloat
+    mass: FiniteFloat | None = None
+    density: FiniteFloat | None = None
+
+
+class ConeFile(Strict):
+    type: Literal["Cone"]
+    radius: FiniteFloat
+    height: FiniteFloat
+    mass: FiniteFloat | None = None
+    density: FiniteFloat | None = None
+    axis: Axis = "z"
+
+
+SimpleShape = Annotated[
+    Union[BoxFile, RodFile, CylinderFile, HollowCylinderFile, SphereFile, ConeFile], Field(discriminator="type")
+]
+
+
+class CompositePart(Strict):
+    shape: SimpleShape
+    position: Vec3
+    A: Mat3 | None = None
+
+
+class CompositeFile(Strict):
+    type: Literal["Composite"]
+    parts: Annotated[list[CompositePart], Field(min_length=1)]
+
+
+ShapeFile = Annotated[
+    Union[BoxFile, RodFile, CylinderFile, HollowCylinderFile, SphereFile, ConeFile, CompositeFile],
+    Field(discriminator="type"),
+]
+
+# --- bodies ---
+
+
+class BodyFile(Strict):
+    """A body; lengths in m, masses in kg, angles in rad. `r` and `v` are global, `omega` is in the body frame."""
+
+    name: Name
+    mass: FiniteFloat | None = None
+    inertia: Vec3 | Mat3 | None = None
+    shape: ShapeFile | None = None
+    r: Vec3 = [0.0, 0.0, 0.0]
+    A: Mat3 | None = None
+    quaternion: Vec4 | None = None
+    euler: Vec3 | None = None
+    v: Vec3 = [0.0, 0.0, 0.0]
+    omega: Vec3 = [0.0, 0.0, 0.0]
+    allow_unphysical_inertia: bool = False
+    comment: str | None = None
+
+
+# --- joints and drivers ---
+
+
+class PairFile(Strict):
+    name: Name
+    body_i: Name
+    body_j: Name
+    comment: str | None = None
+
+
+class PointJoint(PairFile):
+    type: Literal["Spherical", "Fixed"]
+    point: Vec3
+
+
+class AxisJoint(PairFile):
+    type: Literal["Revolute", "Cylindrical", "Translational", "Planar", "PointOnLine"]
+    point: Vec3
+    axis: Vec3
+
+
+class UniversalFile(PairFile):
+    type: Literal["Universal"]
+    point: Vec3
+    axis_i: Vec3
+    axis_j: Vec3
+
+
+class DistanceFile(PairFile):
+    type: Literal["Distance"]
+    point_i: Vec3
+    point_j: Vec3
+    length: TimeFunction | None = None
+
+
+class DP1File(Strict):
+    type: Literal["DP1"]
+    a_i_bar: Vec3
+    a_j_bar: Vec3
+    f: TimeFunction = 0.0
+
+
+class DP2File(Strict):
+    type: Literal["DP2"]
+    a_i_bar: Vec3
+    s_i_bar: Vec3
+    s_j_bar: Vec3
+    f: TimeFunction = 0.0
+
+
+class DFile(Strict):
+    type: Literal["D"]
+    s_i_bar: Vec3
+    s_j_bar: Vec3
+    f: TimeFunction
+
+
+class CDFile(Strict):
+    type: Literal["CD"]
+    c: Vec3
+    s_i_bar: Vec3
+    s_j_bar: Vec3
+    f: TimeFunction = 0.0
+
+
+PrimitiveFile = Annotated[Union[DP1File, DP2File, DFile, CDFile], Field(discriminator="type")]
+
+
+class ConstraintFile(PairFile):
+    """Primitives used directly; their vectors are in the body frames."""
+
+    type: Literal["Constraint"]
+    primitives: Annotated[list[PrimitiveFile], Field(min_length=1)]
+    point_j_bar: Vec3 | None = None
+
+
+class RotationDriverFile(PairFile):
+    type: Literal["RotationDriver"]
+    axis: Vec3
+    angle: TimeFunction
+    point: Vec3 | None = None
+
+
+class TranslationDriverFile(PairFile):
+    type: Literal["TranslationDriver"]
+    axis: Vec3
+    displacement: TimeFunction
+    point: Vec3 | None = None
+
+
+class DistanceDriverFile(PairFile):
+    type: Literal["DistanceDriver"]
+    point_i: Vec3
+    point_j: Vec3
+    length: TimeFunction
+
+
+JointFile = Annotated[
+    Union[
+        PointJoint,
+        AxisJoint,
+        UniversalFile,
+        DistanceFile,
+        ConstraintFile,
+        RotationDriverFile,
+        TranslationDriverFile,
+        DistanceDriverFile,
+    ],
+    Field(discriminator="type"),
+]
+
+# --- forces ---
+
+
+class SpringDamperFile(PairFile):
+    type: Literal["SpringDamper"]
+    point_i: Vec3
+    point_j: Vec3
+    stiffness: FiniteFloat = 0.0
+    damping: FiniteFloat = 0.0
+    free_length: FiniteFloat | None = None
+    actuator: TimeFunction | None = None
+
+
+class TorsionalSpringDamperFile(PairFile):
+    type: Literal["TorsionalSpringDamper"]
+    axis: Vec3
+    stiffness: FiniteFloat = 0.0
+    damping: FiniteFloat = 0.0
+    free_angle: FiniteFloat = 0.0
+    actuator: TimeFunction | None = None
+
+
+class PointForceFile(Strict):
+    type: Literal["PointForce"]
+    name: Name
+    body: Name
+    force: Load
+    point: Vec3 | None = None
+    frame: Frame = "global"
+    comment: str | None = None
+
+
+class TorqueFile(Strict):
+    type: Literal["Torque"]
+    name: Name
+    body: Name
+    torque: Load
+    frame: Frame = "global"
+    comment: str | None = None
+
+
+class ViscousFrictionFile(Strict):
+    type: Literal["ViscousFriction"]
+    name: Name
+    joint: Name
+    rotational: FiniteFloat = 0.0
+    translational: FiniteFloat = 0.0
+    comment: str | None = None
+
+
+ForceFile = Annotated[
+    Union[SpringDamperFile, TorsionalSpringDamperFile, PointForceFile, TorqueFile, ViscousFrictionFile],
+    Field(discriminator="type"),
+]
+
+
+class MechanismFile(Strict):
+    """A mechanism; points and axes of joints and forces are global components at the initial pose."""
+
+    model_config = ConfigDict(extra="forbid", title="jaxmbd-1 mechanism")
+
+    format: Literal["jaxmbd-1"]
+    name: Name
+    description: str | None = None
+    gravity: Vec3 = [0.0, 0.0, -9.81]
+    bodies: Annotated[list[BodyFile], Field(min_length=1)]
+    joints: list[JointFile] = []
+    drivers: list[JointFile] = []
+    forces: list[ForceFile] = []
+
+
+def json_schema() -> dict[str, Any]:
+    """The published JSON Schema of the format."""
+    schema = MechanismFile.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

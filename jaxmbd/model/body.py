@@ -1,0 +1,123 @@
+"""Bodies: mass, inertia, initial pose and twist."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..rotations import euler_angles, euler_parameters, so3
+from .shapes import AbstractShape
+from .state import Pose
+from .validation import array, concrete, default_dtype, inertia_matrix, number, vector
+
+# A matrix farther than this from its transpose's inverse is a mistake, not a rounded rotation.
+_MAX_ORTHOGONALITY_DEFECT = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A rigid body as described; made by `Mechanism.add_body`.
+
+    Attributes:
+        name: Unique among the bodies of a mechanism.
+        mass: [kg], or None for a body that takes part in kinematics only.
+        inertia: About the mass centre, body frame, (3, 3) [kg·m²], or None.
+        r, A, v, omega: Initial pose and twist as in `State`.
+        shape: What it looks like, or None.
+        is_ground: True for the ground only.
+    """
+
+    name: str
+    mass: Array | None
+    inertia: Array | None
+    r: Array
+    A: Array
+    v: Array
+    omega: Array
+    shape: AbstractShape | None = None
+    is_ground: bool = False
+
+    @property
+    def pose(self) -> Pose:
+        return Pose(self.r, self.A)
+
+    def point(self, p: Array) -> Array:
+        """A point given in global components at the initial pose, in the body frame [m]."""
+        return self.A.T @ (p - self.r)
+
+    def direction(self, d: Array) -> Array:
+        """A direction given in global components at the initial pose, in the body frame."""
+        return self.A.T @ d
+
+
+def ground() -> Body:
+    """The ground: the global frame."""
+    zero = jnp.zeros(3, default_dtype())
+    return Body("ground", None, None, zero, jnp.eye(3, dtype=zero.dtype), zero, zero, is_ground=True)
+
+
+def make_body(
+    name: str,
+    *,
+    mass: Any = None,
+    inertia: Any = None,
+    r: Any = (0.0, 0.0, 0.0),
+    A: Any = None,
+    quaternion: Any = None,
+    euler: Any = None,
+    v: Any = (0.0, 0.0, 0.0),
+    omega: Any = (0.0, 0.0, 0.0),
+    shape: AbstractShape | None = None,
+    allow_unphysical_inertia: bool = False,
+) -> Body:
+    """Check a description and make the body; see `Mechanism.add_body`."""
+    what = f"body {name!r}"
+    if shape is not None:
+        mass = shape.mass if mass is None else mass
+        inertia = shape.inertia if inertia is None else inertia
+    if (mass is None) != (inertia is None):
+        raise ValueError(f"{what}: give both mass and inertia (or a shape), or neither for kinematics only")
+    if mass is not None:
+        mass = number(mass, f"{what}: mass")
+        known = concrete(mass)
+        if known is not None and not known > 0.0:
+            raise ValueError(f"{what}: mass must be positive, not {float(known):g} kg")
+        inertia = inertia_matrix(inertia, f"{what}: inertia", allow_unphysical=allow_unphysical_inertia)
+    return Body(
+        name,
+        mass,
+        inertia,
+        vector(r, 3, f"{what}: r"),
+        orientation(A, quaternion, euler, what),
+        vector(v, 3, f"{what}: v"),
+        vector(omega, 3, f"{what}: omega"),
+        shape,
+    )
+
+
+def orientation(A: Any, quaternion: Any, euler: Any, what: str) -> Array:
+    """A rotation matrix from one of three descriptions, projected to SO(3)."""
+    if sum(x is not None for x in (A, quaternion, euler)) > 1:
+        raise ValueError(f"{what}: give only one of A, quaternion and euler")
+    if quaternion is not None:
+        p = vector(quaternion, 4, f"{what}: quaternion")
+        known = concrete(p)
+        if known is not None and np.linalg.norm(known) < 1e-6:
+            raise ValueError(f"{what}: the zero quaternion is no rotation")
+        return euler_parameters.to_matrix(p / jnp.linalg.norm(p))
+    if euler is not None:
+        return euler_angles.to_matrix(vector(euler, 3, f"{what}: euler"))
+    if A is None:
+        return jnp.eye(3, dtype=default_dtype())
+    A = array(A, (3, 3), f"{what}: A")
+    known = concrete(A)
+    if known is not None:
+        defect = np.max(np.abs(known.T @ known - np.eye(3)))
+        if defect > _MAX_ORTHOGONALITY_DEFECT or np.linalg.det(known) < 0.0:
+            raise ValueError(
+                f"{what}: A is not a rotation matrix (|AᵀA - I| = {defect:.2g}, det = {np.linalg.det(known):.2g}); its "
+                "columns are the body axes in global components, orthonormal and right-handed"
+            )
+    return so3.project(A)

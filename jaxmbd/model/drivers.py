@@ -1,0 +1,78 @@
+"""Drivers: prescribed relative motion."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..rotations.so3 import basis_from_axis
+from .body import Body
+from .joints import AbstractConstraint, Distance, Rows
+from .motions import Turning, is_motion
+from .primitives import DP1, DP2
+from .validation import default_dtype, vector
+
+
+@dataclass(frozen=True, eq=False)
+class RotationDriver(AbstractConstraint):
+    """Prescribes the rotation of body j relative to body i about an axis, `angle(t)` [rad].
+
+    Zero is the initial pose as described, and the angle may grow through any number of turns: the row is a DP1 whose
+    body-i direction turns with the angle, so it never meets the singularity of f = cos(angle).
+    """
+
+    axis: Any = field(kw_only=True)
+    angle: Any = field(kw_only=True)
+    point: Any = field(kw_only=True, default=None)
+    is_driver: ClassVar[bool] = True
+
+    def rows(self, i: Body, j: Body) -> Rows:
+        e1, e2, _ = basis_from_axis(self._axis())
+        angle = _motion(self.angle, f"driver {self.name!r}: angle")
+        turning = Turning(i.direction(e1), i.direction(e2), angle)
+        return [("angle", DP1(turning, j.direction(e2)))]
+
+
+@dataclass(frozen=True, eq=False)
+class TranslationDriver(AbstractConstraint):
+    """Prescribes the displacement of body j relative to body i along an axis of body i, `displacement(t)` [m].
+
+    Zero is the initial pose as described; `point` is the driven point, by default body j's mass centre.
+    """
+
+    axis: Any = field(kw_only=True)
+    displacement: Any = field(kw_only=True)
+    point: Any = field(kw_only=True, default=None)
+    is_driver: ClassVar[bool] = True
+
+    def rows(self, i: Body, j: Body) -> Rows:
+        point = self.reference_point(i, j)
+        displacement = _motion(self.displacement, f"driver {self.name!r}: displacement")
+        return [("displacement", DP2(i.direction(self._axis()), i.point(point), j.point(point), displacement))]
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceDriver(AbstractConstraint):
+    """Prescribes the distance of two points, `length(t)` [m]; it must stay positive."""
+
+    point_i: Any = field(kw_only=True)
+    point_j: Any = field(kw_only=True)
+    length: Any = field(kw_only=True)
+    is_driver: ClassVar[bool] = True
+
+    def rows(self, i: Body, j: Body) -> Rows:
+        length = _motion(self.length, f"driver {self.name!r}: length")
+        return Distance(self.name, i, j, point_i=self.point_i, point_j=self.point_j, length=length).rows(i, j)
+
+    def reference_point(self, i: Body, j: Body) -> Array:
+        return vector(self.point_j, 3, f"driver {self.name!r}: point_j")
+
+
+def _motion(value: Any, what: str):
+    if not is_motion(value):
+        raise ValueError(f"{what} must be a function of time, not {value!r}")
+    result = jnp.asarray(value(jnp.zeros((), default_dtype())))
+    if result.shape != ():
+        raise ValueError(f"{what} must return a number, but returned shape {result.shape}")
+    return value

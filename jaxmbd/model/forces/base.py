@@ -1,0 +1,53 @@
+"""What a force element is: wrenches on a few bodies as a function of their poses, twists and time."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ...rotations.so3 import cross
+from ...rotations.types import Scalar
+from ..state import Pose, Twist
+
+
+class AbstractForce(eqx.Module):
+    """A force element on k bodies, written once on poses."""
+
+    @abc.abstractmethod
+    def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
+        """Forces [N], global components, and torques [N·m] about the mass centres, body components.
+
+        `pose` and `twist` have a leading axis over the element's k bodies.
+        """
+
+    def potential(self, pose: Pose) -> Scalar:
+        """Potential energy [J]; zero for elements that have none."""
+        return jnp.zeros((), pose.r.dtype)
+
+
+class ForceStack(eqx.Module):
+    """Force elements of equal structure: `force` has a leading axis n, `bodies` (n, k) are static indices."""
+
+    force: Any
+    bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    @property
+    def index(self) -> np.ndarray:
+        """Body indices, (n, k); the ground is nb."""
+        return np.array(self.bodies, int).reshape(len(self.bodies), -1)
+
+    def each(self, function, *args):
+        """`function(element, *args of that element)` for all elements, with a leading axis of elements."""
+        if any(eqx.is_array(leaf) for leaf in jax.tree.leaves(self.force)):
+            return eqx.filter_vmap(function)(self.force, *args)
+        return eqx.filter_vmap(lambda *a: function(self.force, *a))(*args)
+
+
+def point_wrench(A: Float[Array, "3 3"], force: Float[Array, "3"], arm: Float[Array, "3"]):
+    """A force [N] at `arm` [m] from the mass centre (both global) as a force and a body-frame torque."""
+    return force, A.T @ cross(arm, force)

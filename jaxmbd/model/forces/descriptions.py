@@ -1,0 +1,233 @@
+"""Force elements as the user describes them: by name, with points and axes in global components at the initial pose."""
+
+import abc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+
+from ...rotations.so3 import basis_from_axis
+from ..body import Body
+from ..motions import hoist
+from ..state import Pose, Twist
+from ..validation import concrete, default_dtype, direction, number, vector
+from .base import AbstractForce
+from .friction import RelativeDamping
+from .loads import AppliedForce, AppliedTorque
+from .springs import AngleTorque, LineForce
+from .user import FunctionForce
+
+FRAMES = ("global", "body")
+
+
+@dataclass(frozen=True, eq=False)
+class AbstractForceDescription(abc.ABC):
+    """A force element on bodies named in `targets`."""
+
+    name: str
+
+    @abc.abstractmethod
+    def targets(self) -> tuple[Body | str, ...]:
+        """The bodies it acts on."""
+
+    @abc.abstractmethod
+    def element(self, *bodies: Body) -> AbstractForce:
+        """The numeric element on those bodies."""
+
+    def _check_frame(self, frame: str) -> None:
+        if frame not in FRAMES:
+            raise ValueError(f"force {self.name!r}: frame must be 'global' or 'body', not {frame!r}")
+
+    def _motion(self, value: Any, what: str):
+        return None if value is None else hoist(value, jnp.zeros((), default_dtype()))
+
+
+@dataclass(frozen=True, eq=False)
+class SpringDamper(AbstractForceDescription):
+    """A translational spring-damper-actuator between two points.
+
+    Attributes:
+        body_i, body_j: The bodies (objects or names); either may be the ground.
+        point_i, point_j: Where it is attached, global at the initial pose [m].
+        stiffness: [N/m].  damping: [N·s/m].
+        free_length: [m]; defaults to the initial length.
+        actuator: Push [N] as a function of time, or None.
+    """
+
+    body_i: Body | str
+    body_j: Body | str
+    point_i: Any = field(kw_only=True)
+    point_j: Any = field(kw_only=True)
+    stiffness: Any = field(kw_only=True, default=0.0)
+    damping: Any = field(kw_only=True, default=0.0)
+    free_length: Any = field(kw_only=True, default=None)
+    actuator: Any = field(kw_only=True, default=None)
+
+    def targets(self) -> tuple[Body | str, ...]:
+        return self.body_i, self.body_j
+
+    def element(self, *bodies: Body) -> LineForce:
+        i, j = bodies
+        what = f"force {self.name!r}"
+        p_i, p_j = vector(self.point_i, 3, f"{what}: point_i"), vector(self.point_j, 3, f"{what}: point_j")
+        if self.free_length is None:
+            squared = (p_j - p_i) @ (p_j - p_i)
+            known = concrete(squared)
+            if known is not None and not known > 0.0:
+                raise ValueError(f"{what}: its points coincide at the initial pose; give free_length")
+            free = jnp.sqrt(squared)
+        else:
+            free = number(self.free_length, f"{what}: free_length")
+        return LineForce(
+            i.point(p_i),
+            j.point(p_j),
+            number(self.stiffness, f"{what}: stiffness"),
+            number(self.damping, f"{what}: damping"),
+            free,
+            self._motion(self.actuator, "actuator"),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TorsionalSpringDamper(AbstractForceDescription):
+    """A torsional spring-damper-actuator about an axis common to both bodies.
+
+    Attributes:
+        body_i, body_j: The bodies; either may be the ground.
+        axis: Global at the initial pose; where the bodies can tilt, it stays with body i.
+        stiffness: [N·m/rad].  damping: [N·m·s/rad].
+        free_angle: Of body j relative to body i, zero being the initial pose, within half a turn [rad].
+        actuator: Torque on body j [N·m] as a function of time, or None.
+    """
+
+    body_i: Body | str
+    body_j: Body | str
+    axis: Any = field(kw_only=True)
+    stiffness: Any = field(kw_only=True, default=0.0)
+    damping: Any = field(kw_only=True, default=0.0)
+    free_angle: Any = field(kw_only=True, default=0.0)
+    actuator: Any = field(kw_only=True, default=None)
+
+    def targets(self) -> tuple[Body | str, ...]:
+        return self.body_i, self.body_j
+
+    def element(self, *bodies: Body) -> AngleTorque:
+        i, j = bodies
+        what = f"force {self.name!r}"
+        e1, _, axis = basis_from_axis(direction(self.axis, f"{what}: axis"))
+        return AngleTorque(
+            i.direction(axis),
+            i.direction(e1),
+            j.direction(e1),
+            number(self.stiffness, f"{what}: stiffness"),
+            number(self.damping, f"{what}: damping"),
+            number(self.free_angle, f"{what}: free_angle"),
+            self._motion(self.actuator, "actuator"),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PointForce(AbstractForceDescription):
+    """A force at a point of a body.
+
+    Attributes:
+        body: The body.
+        force: Components [N], (3,), or a function of time that returns them.
+        point: Global at the initial pose [m]; defaults to the mass centre.
+        frame: "global" (components fixed in space) or "body" (components turn with the body).
+    """
+
+    body: Body | str
+    force: Any = field(kw_only=True)
+    point: Any = field(kw_only=True, default=None)
+    frame: str = field(kw_only=True, default="global")
+
+    def targets(self) -> tuple[Body | str, ...]:
+        return (self.body,)
+
+    def element(self, *bodies: Body) -> AppliedForce:
+        (b,) = bodies
+        what = f"force {self.name!r}"
+        self._check_frame(self.frame)
+        point = b.r if self.point is None else vector(self.point, 3, f"{what}: point")
+        return AppliedForce(b.point(point), _load(self, self.force, f"{what}: force"), self.frame)
+
+
+@dataclass(frozen=True, eq=False)
+class Torque(AbstractForceDescription):
+    """A torque on a body.
+
+    Attributes:
+        body: The body.
+        torque: Components [N·m], (3,), or a function of time that returns them.
+        frame: "global" or "body".
+    """
+
+    body: Body | str
+    torque: Any = field(kw_only=True)
+    frame: str = field(kw_only=True, default="global")
+
+    def targets(self) -> tuple[Body | str, ...]:
+        return (self.body,)
+
+    def element(self, *bodies: Body) -> AppliedTorque:
+        self._check_frame(self.frame)
+        return AppliedTorque(_load(self, self.torque, f"force {self.name!r}: torque"), self.frame)
+
+
+def _load(description: AbstractForceDescription, value: Any, what: str):
+    return description._motion(value, what) if callable(value) else vector(value, 3, what)
+
+
+@dataclass(frozen=True, eq=False)
+class ViscousFriction(AbstractForceDescription):
+    """Viscous friction in a joint: a couple and a force that oppose the relative motion it leaves free.
+
+    Attributes:
+        joint: The joint (object or name).
+        rotational: [N·m·s/rad].
+        translational: [N·s/m].
+    """
+
+    joint: Any
+    rotational: Any = field(kw_only=True, default=0.0)
+    translational: Any = field(kw_only=True, default=0.0)
+
+    def targets(self) -> tuple[Body | str, ...]:
+        return self.joint.body_i, self.joint.body_j
+
+    def element(self, *bodies: Body) -> RelativeDamping:
+        i, j = bodies
+        what = f"force {self.name!r}"
+        point = self.joint.reference_point(i, j)
+        return RelativeDamping(
+            i.point(point),
+            j.point(point),
+            number(self.rotational, f"{what}: rotational"),
+            number(self.translational, f"{what}: translational"),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class UserForce(AbstractForceDescription):
+    """A force that you write: a function or an `equinox` module (its arrays can be differentiated and trained).
+
+    Attributes:
+        bodies: The bodies it acts on (objects or names), in the order in which the function sees them.
+        function: `function(pose, twist, t) -> (forces, torques)`; `pose.r` (k, 3), `pose.A` (k, 3, 3), `twist.v` (k, 3)
+            global, `twist.omega` (k, 3) body frame; forces (k, 3) [N] at the mass centres, global components; torques
+            (k, 3) [N·m], body components.
+    """
+
+    bodies: Sequence[Body | str]
+    function: Callable
+
+    def targets(self) -> tuple[Body | str, ...]:
+        return tuple(self.bodies)
+
+    def element(self, *bodies: Body) -> FunctionForce:
+        k, dtype = len(bodies), default_dtype()
+        zero = jnp.zeros((k, 3), dtype)
+        pose = Pose(zero, jnp.broadcast_to(jnp.eye(3, dtype=dtype), (k, 3, 3)))
+        return FunctionForce(hoist(self.function, pose, Twist(zero, zero), jnp.zeros((), dtype)))

@@ -1,0 +1,40 @@
+"""Viscous friction in a joint."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ...rotations.so3 import cross
+from ...rotations.types import Scalar, Vec3
+from ..state import Pose, Twist
+from .base import AbstractForce, point_wrench
+
+
+class RelativeDamping(AbstractForce):
+    """A couple and a force that oppose the relative rotation and translation at a joint.
+
+    The directions that the joint blocks have no relative velocity, so the same two coefficients serve every joint.
+
+    Attributes:
+        s_i_bar: Joint point in body i [m].
+        s_j_bar: Joint point in body j [m].
+        rotational: [N·m·s/rad].
+        translational: [N·s/m].
+    """
+
+    s_i_bar: Vec3
+    s_j_bar: Vec3
+    rotational: Scalar
+    translational: Scalar
+
+    def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+        A_i, A_j = pose.A[0], pose.A[1]
+        omega_i, omega_j = A_i @ twist.omega[0], A_j @ twist.omega[1]
+        arm_j = A_j @ self.s_j_bar
+        # Both bodies are taken at body j's joint point, where the force acts: action and reaction share one line.
+        arm_i = pose.r[1] + arm_j - pose.r[0]
+        slip = twist.v[1] + cross(omega_j, arm_j) - twist.v[0] - cross(omega_i, arm_i)
+        force = self.translational * slip
+        couple = self.rotational * (omega_j - omega_i)
+        f_i, n_i = point_wrench(A_i, force, arm_i)
+        f_j, n_j = point_wrench(A_j, -force, arm_j)
+        return jnp.stack([f_i, f_j]), jnp.stack([n_i + A_i.T @ couple, n_j - A_j.T @ couple])

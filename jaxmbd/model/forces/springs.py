@@ -1,0 +1,107 @@
+"""Translational and torsional spring-damper-actuators between two bodies."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ...rotations.so3 import cross
+from ...rotations.types import Scalar, Vec3
+from ..motions import Motion
+from ..state import Pose, Twist
+from .base import AbstractForce, point_wrench
+
+
+class LineForce(AbstractForce):
+    """Spring, damper and actuator along the line from P (body i) to Q (body j).
+
+        f = stiffness (L - free_length) + damping dL/dt - actuator(t),   a pull on both bodies when positive
+
+    Attributes:
+        s_i_bar: P in body i [m].
+        s_j_bar: Q in body j [m].
+        stiffness: [N/m].
+        damping: [N·s/m].
+        free_length: [m].
+        actuator: Push [N], a motion, or None.
+    """
+
+    s_i_bar: Vec3
+    s_j_bar: Vec3
+    stiffness: Scalar
+    damping: Scalar
+    free_length: Scalar
+    actuator: Motion | None = None
+
+    def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+        A_i, A_j = pose.A[0], pose.A[1]
+        arm_i, arm_j = A_i @ self.s_i_bar, A_j @ self.s_j_bar
+        d = pose.r[1] + arm_j - pose.r[0] - arm_i
+        d_dot = (
+            twist.v[1]
+            + A_j @ cross(twist.omega[1], self.s_j_bar)
+            - twist.v[0]
+            - A_i @ cross(twist.omega[0], self.s_i_bar)
+        )
+        length, direction = _length(d)
+        pull = self.stiffness * (length - self.free_length) + self.damping * (direction @ d_dot)
+        if self.actuator is not None:
+            pull = pull - self.actuator(t)
+        f_i, n_i = point_wrench(A_i, pull * direction, arm_i)
+        f_j, n_j = point_wrench(A_j, -pull * direction, arm_j)
+        return jnp.stack([f_i, f_j]), jnp.stack([n_i, n_j])
+
+    def potential(self, pose: Pose) -> Scalar:
+        d = pose.r[1] + pose.A[1] @ self.s_j_bar - pose.r[0] - pose.A[0] @ self.s_i_bar
+        length, _ = _length(d)
+        return 0.5 * self.stiffness * (length - self.free_length) ** 2
+
+
+def _length(d: Vec3) -> tuple[Scalar, Vec3]:
+    """Length and direction; at zero length the direction is zero, and so is its derivative."""
+    squared = d @ d
+    safe = jnp.where(squared > 0.0, squared, 1.0)
+    length = jnp.where(squared > 0.0, jnp.sqrt(safe), 0.0)
+    return length, d / jnp.sqrt(safe)
+
+
+class AngleTorque(AbstractForce):
+    """Torsional spring, damper and actuator about an axis common to both bodies.
+
+        n = stiffness (φ - free_angle) + damping dφ/dt - actuator(t),   opposing positive rotation of body j
+
+    The angle φ of body j relative to body i is measured from the initial pose, in (-π, π]: a spring wound beyond half
+    a turn is outside this element's range.
+
+    Attributes:
+        axis_i_bar: Unit axis in body i [-].
+        e_i_bar: Unit reference direction in body i, normal to the axis [-].
+        e_j_bar: The same direction in body j at φ = 0 [-].
+        stiffness: [N·m/rad].
+        damping: [N·m·s/rad].
+        free_angle: [rad].
+        actuator: Torque on body j [N·m], a motion, or None.
+    """
+
+    axis_i_bar: Vec3
+    e_i_bar: Vec3
+    e_j_bar: Vec3
+    stiffness: Scalar
+    damping: Scalar
+    free_angle: Scalar
+    actuator: Motion | None = None
+
+    def _angle(self, pose: Pose) -> Scalar:
+        e_j = pose.A[0].T @ (pose.A[1] @ self.e_j_bar)
+        sin = self.axis_i_bar @ cross(self.e_i_bar, e_j)
+        return jnp.arctan2(sin, self.e_i_bar @ e_j)
+
+    def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+        axis = pose.A[0] @ self.axis_i_bar
+        rate = axis @ (pose.A[1] @ twist.omega[1] - pose.A[0] @ twist.omega[0])
+        torque = self.stiffness * (self._angle(pose) - self.free_angle) + self.damping * rate
+        if self.actuator is not None:
+            torque = torque - self.actuator(t)
+        n = torque * axis
+        return jnp.zeros((2, 3), n.dtype), jnp.stack([pose.A[0].T @ n, -(pose.A[1].T @ n)])
+
+    def potential(self, pose: Pose) -> Scalar:
+        return 0.5 * self.stiffness * (self._angle(pose) - self.free_angle) ** 2

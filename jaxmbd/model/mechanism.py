@@ -1,0 +1,292 @@
+"""Mechanism: what the user writes, by name."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .body import Body, ground, make_body
+from .forces import AbstractForceDescription, ForceStack, ViscousFriction
+from .joints import AbstractConstraint
+from .motions import hoist, is_motion
+from .primitives import PrimitiveStack
+from .shapes import AbstractShape
+from .stacking import asarrays, group_alike
+from .state import State
+from .system import Connection, System
+from .validation import concrete, default_dtype, vector, warn_if_single
+
+Part = AbstractConstraint | AbstractForceDescription
+
+
+class Mechanism:
+    """Bodies, joints, drivers and forces by name; `build` turns them into arrays.
+
+    Points and axes of joints and forces are global components at the initial pose, so a mechanism is described as one
+    would draw it. Numbers may be traced by JAX: build inside a loss function and differentiate with respect to them.
+    """
+
+    def __init__(self, name: str = "mechanism", *, gravity: Any = (0.0, 0.0, -9.81)):
+        """Args:
+        name: For reports and files.
+        gravity: Acceleration of free fall, (3,) [m/s²], global.
+        """
+        self.name = name
+        self.gravity = vector(gravity, 3, f"mechanism {name!r}: gravity")
+        self.ground = ground()
+        self.bodies: dict[str, Body] = {}
+        self.constraints: dict[str, AbstractConstraint] = {}
+        self.forces: dict[str, AbstractForceDescription] = {}
+
+    def add_body(
+        self,
+        name: str,
+        *,
+        mass: Any = None,
+        inertia: Any = None,
+        r: Any = (0.0, 0.0, 0.0),
+        A: Any = None,
+        quaternion: Any = None,
+        euler: Any = None,
+        v: Any = (0.0, 0.0, 0.0),
+        omega: Any = (0.0, 0.0, 0.0),
+        shape: AbstractShape | None = None,
+        allow_unphysical_inertia: bool = False,
+    ) -> Body:
+        """Add a rigid body; its frame sits at the mass centre.
+
+        Args:
+            name: Unique; "ground" is taken.
+            mass: [kg]. Mass and inertia may both be left out for kinematics only.
+            inertia: About the mass centre in the body frame: (3,) principal moments or (3, 3) [kg·m²].
+            r: Position of the mass centre, (3,) [m], global.
+            A: Rotation matrix from body to global components, (3, 3); a rounded one is projected to SO(3).
+            quaternion: Instead of A: (e0, e1, e2, e3), scalar first.
+            euler: Instead of A: angles (phi, theta, psi) of the sequence z-x-z [rad].
+            v: Velocity of the mass centre, (3,) [m/s], global.
+            omega: Angular velocity, (3,) [rad/s], body frame.
+            shape: Gives mass and inertia where these are left out, and the body's looks.
+            allow_unphysical_inertia: Accept principal moments that violate the triangle inequality (published data).
+
+        Returns:
+            The body, to be named in joints and forces.
+
+        Raises:
+            ValueError: Something is missing, of wrong shape or physically impossible; the message names the body.
+        """
+        self._check_name(name, "body", self.bodies)
+        if name == "ground":
+            raise ValueError("body 'ground': the ground is part of every mechanism; use another name")
+        body = make_body(
+            name,
+            mass=mass,
+            inertia=inertia,
+            r=r,
+            A=A,
+            quaternion=quaternion,
+            euler=euler,
+            v=v,
+            omega=omega,
+            shape=shape,
+            allow_unphysical_inertia=allow_unphysical_inertia,
+        )
+        self.bodies[name] = body
+        return body
+
+    def add(self, part: Part) -> Part:
+        """Add a joint, a driver, a constraint or a force, and return it.
+
+        Raises:
+            ValueError: The name is taken, a body is unknown, or the part connects a body with itself or the ground with
+                the ground.
+        """
+        if isinstance(part, AbstractConstraint):
+            self._check_name(part.name, "joint", self.constraints)
+            i, j = self._body(part.body_i, part.name), self._body(part.body_j, part.name)
+            self._check_pair(i, j, f"joint {part.name!r}")
+            part.rows(i, j)  # refuses impossible data here, where the user can see the line
+            self.constraints[part.name] = part
+        elif isinstance(part, AbstractForceDescription):
+            self._check_name(part.name, "force", self.forces)
+            if isinstance(part, ViscousFriction):
+                part = self._with_joint(part)
+            bodies = [self._body(b, part.name) for b in part.targets()]
+            if len(bodies) == 2:
+                self._check_pair(bodies[0], bodies[1], f"force {part.name!r}")
+            elif all(b.is_ground for b in bodies):
+                raise ValueError(f"force {part.name!r}: acts on the ground only; name a moving body")
+            self.forces[part.name] = part
+        else:
+            raise TypeError(f"cannot add {part!r}: not a joint, driver, constraint or force of jaxmbd")
+        return part
+
+    def build(self) -> tuple[System, State]:
+        """Stack the mechanism into arrays.
+
+        Returns:
+            The system, and the state as described (not yet assembled: `simulate`, `kinematics` and `assemble` do that).
+
+        Raises:
+            ValueError: There is no body, or a driver prescribes what is determined already.
+        """
+        warn_if_single()
+        if not self.bodies:
+            raise ValueError(f"mechanism {self.name!r} has no bodies; add one with add_body")
+        bodies = list(self.bodies.values())
+        stacks, order, connections = self._stack_constraints()
+        system = System(
+            mass=jnp.stack([_or_nan(b.mass, ()) for b in bodies]),
+            inertia=jnp.stack([_or_nan(b.inertia, (3, 3)) for b in bodies]),
+            gravity=self.gravity,
+            length=_length(bodies, connections),
+            constraints=stacks,
+            forces=self._stack_forces(),
+            connections=connections,
+            shapes=tuple(b.shape for b in bodies),
+            name=self.name,
+            bodies=tuple(self.bodies),
+            order=order,
+            has_loops=_has_loops(len(bodies), connections),
+            massless=tuple(b.name for b in bodies if b.mass is None),
+        )
+        state = State(*(jnp.stack([getattr(b, k) for b in bodies]) for k in ("r", "A", "v", "omega")))
+        return system, state
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    def _check_name(self, name: str, kind: str, table: dict) -> None:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"{kind}: needs a name, a non-empty string, not {name!r}")
+        if name in table:
+            raise ValueError(f"{kind} {name!r}: the name is taken; names of {kind}s are unique")
+
+    def _body(self, body: Body | str, part: str) -> Body:
+        if isinstance(body, Body):
+            if body is not self.ground and self.bodies.get(body.name) is not body:
+                raise ValueError(f"{part!r}: body {body.name!r} belongs to another mechanism")
+            return body
+        if body == "ground":
+            return self.ground
+        if body not in self.bodies:
+            known = ", ".join(["ground", *self.bodies])
+            raise ValueError(f"{part!r}: unknown body {body!r}; the bodies are {known}")
+        return self.bodies[body]
+
+    def _check_pair(self, i: Body, j: Body, what: str) -> None:
+        if i is j:
+            same = "both bodies are the ground" if i.is_ground else f"connects body {i.name!r} with itself"
+            raise ValueError(f"{what}: {same}; name two different bodies")
+
+    def _with_joint(self, part: ViscousFriction) -> ViscousFriction:
+        joint = self.constraints.get(part.joint) if isinstance(part.joint, str) else part.joint
+        if joint is None or self.constraints.get(joint.name) is not joint:
+            known = ", ".join(self.constraints) or "none"
+            raise ValueError(f"force {part.name!r}: unknown joint {part.joint!r}; the joints are {known}")
+        return ViscousFriction(part.name, joint, rotational=part.rotational, translational=part.translational)
+
+    # --- stacking ------------------------------------------------------------------------------------------------------
+
+    def _index(self, body: Body) -> int:
+        return len(self.bodies) if body.is_ground else list(self.bodies).index(body.name)
+
+    def _stack_constraints(self):
+        dtype = default_dtype()
+        by_type: dict[type, list[tuple]] = {}
+        connections = []
+        count = 0
+        for part in self.constraints.values():
+            i, j = self._body(part.body_i, part.name), self._body(part.body_j, part.name)
+            table = part.rows(i, j)
+            for k, (_, primitive) in enumerate(table):
+                primitive = asarrays(_hoist_motions(primitive), dtype)
+                row = (primitive, self._index(i), self._index(j), count + k)
+                by_type.setdefault(type(primitive), []).append(row)
+            point = part.reference_point(i, j)
+            connections.append(
+                Connection(
+                    s_i_bar=i.point(point),
+                    s_j_bar=j.point(point),
+                    axis_j_bar=j.direction(part.reference_axis(i, j)),
+                    name=part.name,
+                    kind=type(part).__name__,
+                    i=self._index(i),
+                    j=self._index(j),
+                    rows=tuple(range(count, count + len(table))),
+                    labels=tuple(label for label, _ in table),
+                    is_driver=part.is_driver,
+                )
+            )
+            count += len(table)
+        stacks, numbers = [], []
+        for kind in sorted(by_type, key=lambda cls: cls.__name__):
+            primitives, i, j, rows = zip(*by_type[kind], strict=True)
+            stacks.append(PrimitiveStack.build(primitives, i, j))
+            numbers += rows
+        return tuple(stacks), tuple(int(k) for k in np.argsort(numbers)), tuple(connections)
+
+    def _stack_forces(self) -> tuple[ForceStack, ...]:
+        dtype = default_dtype()
+        elements, targets, names = [], [], []
+        for part in self.forces.values():
+            bodies = [self._body(b, part.name) for b in part.targets()]
+            elements.append(asarrays(part.element(*bodies), dtype))
+            targets.append(tuple(self._index(b) for b in bodies))
+            names.append(part.name)
+        stacks = []
+        for members, stacked in group_alike(elements):
+            stacks.append(ForceStack(stacked, tuple(targets[k] for k in members), tuple(names[k] for k in members)))
+        return tuple(stacks)
+
+
+def _hoist_motions(primitive):
+    t = jnp.zeros((), default_dtype())
+    return jax.tree.map(lambda x: hoist(x, t) if is_motion(x) else x, primitive, is_leaf=is_motion)
+
+
+def _or_nan(value: Array | None, shape: tuple[int, ...]) -> Array:
+    return jnp.full(shape, jnp.nan, default_dtype()) if value is None else value
+
+
+def _length(bodies: list[Body], connections: tuple[Connection, ...]) -> Array:
+    """The scale of position tolerances: the largest distance from a mass centre to a joint, or between bodies."""
+    points = [c.s_i_bar for c in connections if c.i < len(bodies)]
+    points += [c.s_j_bar for c in connections if c.j < len(bodies)]
+    points += [b.r - bodies[0].r for b in bodies]
+    known = concrete(jnp.stack(points)) if concrete(points) is not None else None
+    if known is None:
+        # Only a scale: no derivative should flow through it.
+        norms = jnp.linalg.norm(jax.lax.stop_gradient(jnp.stack(points)), axis=1)
+        length = jnp.max(norms)
+        return jnp.where(length > 0.0, length, 1.0)
+    length = float(np.max(np.linalg.norm(known, axis=1)))
+    return jnp.asarray(length if length > 0.0 else 1.0, default_dtype())
+
+
+def _has_loops(nb: int, connections: tuple[Connection, ...]) -> bool:
+    """Whether redundant rows are possible: a cycle of bodies and joints, or two joints between one pair of bodies.
+
+    A driver beside a joint is no cycle as long as both together leave the pair at most determined.
+    """
+    parent = list(range(nb + 1))
+    rows: dict[frozenset[int], int] = {}
+
+    def root(k: int) -> int:
+        while parent[k] != k:
+            k = parent[k]
+        return k
+
+    for c in connections:
+        pair = frozenset((c.i, c.j))
+        beside = pair in rows
+        rows[pair] = rows.get(pair, 0) + len(c.rows)
+        if rows[pair] > 6:
+            return True
+        if beside and c.is_driver:
+            continue
+        a, b = root(c.i), root(c.j)
+        if a == b:
+            return True
+        parent[a] = b
+    return False

@@ -1,0 +1,127 @@
+"""What a constraint primitive is: one scalar equation between two bodies, written once on poses."""
+
+import abc
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ...rotations.so3 import cross, skew
+from ...rotations.types import Mat3, Scalar, Vec3
+from ..state import Pose, Twist
+
+
+class RowFactors(eqx.Module):
+    """The vectors of which a primitive's variation is made; arrays may have leading axes.
+
+    Every primitive of this package varies as
+
+        δΦ = gᵀ (δr_j - δr_i) + (ā_i × b̄_i)ᵀ δθ̄_i + (ā_j × b̄_j)ᵀ δθ̄_j
+
+    and these vectors vary, with four constants of the type, as
+
+        δg = κ (δr_j - δr_i) - χ_i A_i skew(ā_i) δθ̄_i - χ_j A_j skew(ā_j) δθ̄_j
+        δb̄_i = skew(b̄_i) δθ̄_i + χ_i A_iᵀ (δr_j - δr_i) - η A_iᵀ A_j skew(ā_j) δθ̄_j     (and likewise δb̄_j)
+
+    so that one assembly of rows and one of their variations serve all types: Tables 2 to 6 of Kissel et al. in one line
+    each.
+
+    Attributes:
+        g: Global vector, (..., 3).
+        a_i, b_i: Body i's vectors, (..., 3), body frame.
+        a_j, b_j: Body j's vectors, (..., 3), body frame.
+        constants: (κ, χ_i, χ_j, η), (..., 4).
+    """
+
+    g: Float[Array, "*n 3"]
+    a_i: Float[Array, "*n 3"]
+    b_i: Float[Array, "*n 3"]
+    a_j: Float[Array, "*n 3"]
+    b_j: Float[Array, "*n 3"]
+    constants: Float[Array, "*n 4"]
+
+    def row(self) -> Float[Array, "2 6"]:
+        """Coefficients of (δr, δθ̄) of both bodies."""
+        moments = jnp.stack([cross(self.a_i, self.b_i), cross(self.a_j, self.b_j)])
+        return jnp.concatenate([jnp.stack([-self.g, self.g]), moments], axis=1)
+
+    def row_variation(self, A_i: Mat3, A_j: Mat3) -> Float[Array, "2 6 2 6"]:
+        """Derivative of the row (first two axes) by (δr, δθ̄) of both bodies (last two)."""
+        kappa, chi_i, chi_j, eta = self.constants
+        eye = jnp.eye(3, dtype=self.g.dtype)
+        sk_i, sk_j = skew(self.a_i), skew(self.a_j)
+        # Rows of g and columns of r carry opposite signs for the two bodies: (-1, 1) in both.
+        sign = jnp.array([-1.0, 1.0], self.g.dtype)
+        rr = sign[:, None, None, None] * (kappa * eye)[None, :, None, :] * sign[None, None, :, None]
+        g_theta = jnp.stack([-chi_i * (A_i @ sk_i), -chi_j * (A_j @ sk_j)], axis=1)  # (3, 2, 3)
+        r_theta = sign[:, None, None, None] * g_theta[None]
+        theta_r = jnp.transpose(r_theta, (2, 3, 0, 1))
+        cross_term = -eta * (sk_i @ (A_i.T @ A_j) @ sk_j)
+        own_i, own_j = sk_i @ skew(self.b_i), sk_j @ skew(self.b_j)
+        theta_theta = jnp.stack(
+            [jnp.stack([own_i, cross_term], axis=1), jnp.stack([cross_term.T, own_j], axis=1)]
+        )  # (2, 3, 2, 3)
+        upper = jnp.concatenate([rr, r_theta], axis=3)
+        lower = jnp.concatenate([theta_r, theta_theta], axis=3)
+        return jnp.concatenate([upper, lower], axis=1)
+
+
+class AbstractPrimitive(eqx.Module):
+    """A geometric constraint Φ = geometry(pose_i, pose_j) - f(t) = 0 between bodies i and j.
+
+    In a description, `f` (and the turning vector of a driven `DP1`) may be a motion, a function of time; inside a
+    `System` motions have been replaced by their values at the instant considered.
+
+    Class attributes:
+        constants: (κ, χ_i, χ_j, η) of the type, see `RowFactors`.
+    """
+
+    constants: ClassVar[tuple[float, float, float, float]]
+
+    @abc.abstractmethod
+    def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
+        """The geometric part of the constraint, Φ + f."""
+
+    @abc.abstractmethod
+    def vectors(self, pose_i: Pose, pose_j: Pose) -> tuple[Vec3, Vec3, Vec3, Vec3, Vec3]:
+        """(g, ā_i, b̄_i, ā_j, b̄_j) of `RowFactors`, hand-coded."""
+
+    @abc.abstractmethod
+    def gamma(self, pose_i: Pose, twist_i: Twist, pose_j: Pose, twist_j: Twist) -> Scalar:
+        """Minus the second derivative of the geometry along the free motion (γ without f'')."""
+
+    def factors(self, pose_i: Pose, pose_j: Pose) -> RowFactors:
+        """The vectors of the variation with the constants of the type."""
+        return RowFactors(*self.vectors(pose_i, pose_j), jnp.array(self.constants, pose_i.r.dtype))
+
+    def variation(self, pose_i: Pose, pose_j: Pose) -> Float[Array, "12"]:
+        """Coefficients of (δr_i, δθ̄_i, δr_j, δθ̄_j) in δΦ (Kissel et al. Table 2, corrected)."""
+        return self.factors(pose_i, pose_j).row().reshape(12)
+
+    def reaction_variation(self, pose_i: Pose, pose_j: Pose) -> Float[Array, "12 12"]:
+        """Variation of the reactions (f_i, n̄_i, f_j, n̄_j) per unit multiplier, rows, by (δr_i, δθ̄_i, δr_j, δθ̄_j).
+
+        The reactions are f = -Φ_rᵀ λ and n̄ = -Π̄ᵀ λ (Kissel et al. Tables 3-6, corrected in index and sign).
+        """
+        return -self.factors(pose_i, pose_j).row_variation(pose_i.A, pose_j.A).reshape(12, 12)
+
+    def geometry_rate(self, pose_i: Pose, pose_j: Pose) -> Scalar:
+        """The partial time derivative of the geometry; zero unless a vector of the primitive turns."""
+        return jnp.zeros((), pose_i.r.dtype)
+
+    def advanced(self, s: Scalar) -> "AbstractPrimitive":
+        """The primitive a small time `s` later, exact to second order; itself unless a vector turns."""
+        return self
+
+
+def vector_motion(
+    A: Mat3, omega: Vec3, s: Vec3, s_dot: Vec3 | None = None, s_ddot: Vec3 | None = None
+) -> tuple[Vec3, Vec3, Vec3]:
+    """Value and first two derivatives of A s along the free motion (constant body-frame angular velocity)."""
+    rate = cross(omega, s)
+    acceleration = cross(omega, rate)
+    if s_dot is not None:
+        acceleration = acceleration + 2.0 * cross(omega, s_dot) + s_ddot
+        rate = rate + s_dot
+    return A @ s, A @ rate, A @ acceleration

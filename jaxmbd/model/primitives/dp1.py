@@ -1,0 +1,58 @@
+"""DP1: the angle between two directions."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from ...rotations.types import Scalar, Vec3
+from ..state import Pose, Twist
+from .base import AbstractPrimitive, vector_motion
+
+
+class DP1(AbstractPrimitive):
+    """DP1: the dot product of direction ā_i (body i) and direction ā_j (body j) is prescribed.
+
+        Φ = (A_i ā_i)ᵀ (A_j ā_j) - f(t)
+
+    `a_i_bar` may be a motion (a direction that turns in body i): that is how `RotationDriver` stays regular.
+
+    Attributes:
+        a_i_bar: Direction in body i [-].
+        a_j_bar: Direction in body j [-].
+        f: Prescribed value [-], a number or a motion.
+    """
+
+    constants: ClassVar[tuple[float, float, float, float]] = (0.0, 0.0, 0.0, 1.0)
+
+    a_i_bar: Vec3
+    a_j_bar: Vec3
+    f: Scalar = 0.0
+    # First and second time derivatives of a_i_bar, set by `System.at` where it turns.
+    a_i_bar_dot: Vec3 | None = eqx.field(default=None, kw_only=True)
+    a_i_bar_ddot: Vec3 | None = eqx.field(default=None, kw_only=True)
+
+    def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
+        return (pose_i.A @ self.a_i_bar) @ (pose_j.A @ self.a_j_bar)
+
+    def vectors(self, pose_i: Pose, pose_j: Pose) -> tuple[Vec3, Vec3, Vec3, Vec3, Vec3]:
+        a_i, a_j = pose_i.A @ self.a_i_bar, pose_j.A @ self.a_j_bar
+        return jnp.zeros_like(a_i), self.a_i_bar, pose_i.A.T @ a_j, self.a_j_bar, pose_j.A.T @ a_i
+
+    def gamma(self, pose_i: Pose, twist_i: Twist, pose_j: Pose, twist_j: Twist) -> Scalar:
+        a_i, a_i_dot, a_i_ddot = vector_motion(
+            pose_i.A, twist_i.omega, self.a_i_bar, self.a_i_bar_dot, self.a_i_bar_ddot
+        )
+        a_j, a_j_dot, a_j_ddot = vector_motion(pose_j.A, twist_j.omega, self.a_j_bar)
+        return -(a_i_ddot @ a_j + 2.0 * a_i_dot @ a_j_dot + a_i @ a_j_ddot)
+
+    def geometry_rate(self, pose_i: Pose, pose_j: Pose) -> Scalar:
+        if self.a_i_bar_dot is None:
+            return jnp.zeros((), pose_i.r.dtype)
+        return (pose_i.A @ self.a_i_bar_dot) @ (pose_j.A @ self.a_j_bar)
+
+    def advanced(self, s: Scalar) -> "DP1":
+        if self.a_i_bar_dot is None:
+            return self
+        a_i_bar = self.a_i_bar + s * self.a_i_bar_dot + 0.5 * s * s * self.a_i_bar_ddot
+        return eqx.tree_at(lambda p: p.a_i_bar, self, a_i_bar)

@@ -1,0 +1,45 @@
+"""DP2: a direction and the vector between two points."""
+
+from typing import ClassVar
+
+from ...rotations.types import Scalar, Vec3
+from ..state import Pose, Twist
+from .base import AbstractPrimitive, vector_motion
+
+
+class DP2(AbstractPrimitive):
+    """DP2: the component along ā_i (body i) of the vector from P (body i) to Q (body j) is prescribed.
+
+        Φ = (A_i ā_i)ᵀ d - f(t),  d = r_j + A_j s̄_j - r_i - A_i s̄_i
+
+    Attributes:
+        a_i_bar: Direction in body i [-].
+        s_i_bar: P in body i [m].
+        s_j_bar: Q in body j [m].
+        f: Prescribed value [m], a number or a motion.
+    """
+
+    constants: ClassVar[tuple[float, float, float, float]] = (0.0, 1.0, 0.0, 1.0)
+
+    a_i_bar: Vec3
+    s_i_bar: Vec3
+    s_j_bar: Vec3
+    f: Scalar = 0.0
+
+    def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
+        d = pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r - pose_i.A @ self.s_i_bar
+        return (pose_i.A @ self.a_i_bar) @ d
+
+    def vectors(self, pose_i: Pose, pose_j: Pose) -> tuple[Vec3, Vec3, Vec3, Vec3, Vec3]:
+        a = pose_i.A @ self.a_i_bar
+        # From r_i, not from P: the rotation of body i about its mass centre moves a and P together.
+        u_i = pose_i.A.T @ (pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r)
+        return a, self.a_i_bar, u_i, self.s_j_bar, pose_j.A.T @ a
+
+    def gamma(self, pose_i: Pose, twist_i: Twist, pose_j: Pose, twist_j: Twist) -> Scalar:
+        a, a_dot, a_ddot = vector_motion(pose_i.A, twist_i.omega, self.a_i_bar)
+        s_i, s_i_dot, s_i_ddot = vector_motion(pose_i.A, twist_i.omega, self.s_i_bar)
+        s_j, s_j_dot, s_j_ddot = vector_motion(pose_j.A, twist_j.omega, self.s_j_bar)
+        d = pose_j.r + s_j - pose_i.r - s_i
+        d_dot = twist_j.v + s_j_dot - twist_i.v - s_i_dot
+        return -(a_ddot @ d + 2.0 * a_dot @ d_dot + a @ (s_j_ddot - s_i_ddot))

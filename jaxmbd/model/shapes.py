@@ -1,0 +1,246 @@
+"""Solid shapes: mass, centre and inertia of homogeneous bodies, and outlines for pictures.
+
+Every shape is given in a body frame at its own mass centre, axes as said. Give either a mass [kg] or a density [kg/m³].
+"""
+
+import abc
+import math
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..rotations.types import Mat3, Scalar, Vec3
+from .validation import concrete, number, vector
+
+AXES = {"x": 0, "y": 1, "z": 2}
+
+
+class AbstractShape(eqx.Module):
+    """A homogeneous solid with its body frame at the mass centre."""
+
+    mass: eqx.AbstractVar[Scalar]
+
+    @property
+    @abc.abstractmethod
+    def inertia(self) -> Mat3:
+        """Inertia matrix about the mass centre, (3, 3) [kg·m²], body frame."""
+
+    @abc.abstractmethod
+    def outline(self) -> list[np.ndarray]:
+        """Polylines (k, 3) [m] in the body frame that show the shape."""
+
+
+def _mass(name: str, mass, density, volume) -> Scalar:
+    if (mass is None) == (density is None):
+        raise ValueError(f"{name}: give either mass or density")
+    return number(mass, f"{name}: mass") if mass is not None else number(density, f"{name}: density") * volume
+
+
+def _positive(value, what: str) -> Scalar:
+    value = number(value, what)
+    known = concrete(value)
+    if known is not None and not known > 0.0:
+        raise ValueError(f"{what} must be positive, not {float(known)}")
+    return value
+
+
+def _axial(axis: str, along: Scalar, across: Scalar) -> Mat3:
+    diagonal = [across, across, across]
+    diagonal[AXES[axis]] = along
+    return jnp.diag(jnp.stack(diagonal))
+
+
+def _check_axis(name: str, axis: str) -> None:
+    if axis not in AXES:
+        raise ValueError(f"{name}: axis must be 'x', 'y' or 'z', not {axis!r}")
+
+
+def _turned(points: np.ndarray, axis: str) -> np.ndarray:
+    # Points drawn along z, turned cyclically so that z becomes the axis.
+    return np.roll(points, AXES[axis] - 2, axis=-1)
+
+
+def _circle(radius: float, z: float, axis: str, count: int = 25) -> np.ndarray:
+    s = np.linspace(0.0, 2.0 * math.pi, count)
+    return _turned(np.stack([radius * np.cos(s), radius * np.sin(s), np.full(count, z)], 1), axis)
+
+
+def _side_lines(r0: float, z0: float, r1: float, z1: float, axis: str, count: int = 4) -> list[np.ndarray]:
+    lines = []
+    for s in np.arange(count) * 2.0 * math.pi / count:
+        c, d = math.cos(s), math.sin(s)
+        lines.append(_turned(np.array([[r0 * c, r0 * d, z0], [r1 * c, r1 * d, z1]]), axis))
+    return lines
+
+
+class Box(AbstractShape):
+    """A rectangular block with edges (a, b, c) [m] along the body axes."""
+
+    size: Vec3
+    mass: Scalar
+
+    def __init__(self, size, *, mass=None, density=None):
+        self.size = vector(size, 3, "Box: size")
+        for k in range(3):
+            _positive(self.size[k], "Box: size")
+        self.mass = _mass("Box", mass, density, jnp.prod(self.size))
+
+    @property
+    def inertia(self) -> Mat3:
+        s2 = self.size**2
+        return jnp.diag(self.mass / 12.0 * (jnp.sum(s2) - s2))
+
+    def outline(self) -> list[np.ndarray]:
+        a, b, c = np.asarray(self.size) / 2.0
+        ring = np.array([[a, b, c], [-a, b, c], [-a, -b, c], [a, -b, c], [a, b, c]])
+        low = ring * np.array([1, 1, -1])
+        return [ring, low] + [np.stack([ring[k], low[k]]) for k in range(4)]
+
+
+class Rod(AbstractShape):
+    """A thin rod of length [m] along a body axis; no inertia about its own axis."""
+
+    length: Scalar
+    mass: Scalar
+    axis: str = eqx.field(static=True)
+
+    def __init__(self, length, *, mass, axis: str = "x"):
+        _check_axis("Rod", axis)
+        self.length, self.axis = _positive(length, "Rod: length"), axis
+        self.mass = number(mass, "Rod: mass")
+
+    @property
+    def inertia(self) -> Mat3:
+        return _axial(self.axis, jnp.zeros_like(self.mass), self.mass * self.length**2 / 12.0)
+
+    def outline(self) -> list[np.ndarray]:
+        half = float(self.length) / 2.0
+        return [_turned(np.array([[0.0, 0.0, -half], [0.0, 0.0, half]]), self.axis)]
+
+
+class HollowCylinder(AbstractShape):
+    """A tube along a body axis with inner and outer radius and length [m]."""
+
+    inner_radius: Scalar
+    radius: Scalar
+    length: Scalar
+    mass: Scalar
+    axis: str = eqx.field(static=True)
+
+    def __init__(self, inner_radius, radius, length, *, mass=None, density=None, axis: str = "z"):
+        _check_axis("HollowCylinder", axis)
+        self.inner_radius = number(inner_radius, "HollowCylinder: inner_radius")
+        self.radius = _positive(radius, "HollowCylinder: radius")
+        self.length, self.axis = _positive(length, "HollowCylinder: length"), axis
+        known = concrete(self.radius - self.inner_radius), concrete(self.inner_radius)
+        if None not in known and (known[0] <= 0.0 or known[1] < 0.0):
+            raise ValueError("HollowCylinder: inner_radius must lie in [0, radius)")
+        volume = math.pi * (self.radius**2 - self.inner_radius**2) * self.length
+        self.mass = _mass("HollowCylinder", mass, density, volume)
+
+    @property
+    def inertia(self) -> Mat3:
+        squares = self.radius**2 + self.inner_radius**2
+        across = self.mass * (3.0 * squares + self.length**2) / 12.0
+        return _axial(self.axis, self.mass * squares / 2.0, across)
+
+    def outline(self) -> list[np.ndarray]:
+        r0, r1, half = float(self.inner_radius), float(self.radius), float(self.length) / 2.0
+        rings = [_circle(r, z, self.axis) for r in {r0, r1} - {0.0} for z in (-half, half)]
+        return rings + _side_lines(r1, -half, r1, half, self.axis)
+
+
+def Cylinder(radius, length, *, mass=None, density=None, axis: str = "z") -> HollowCylinder:
+    """A solid cylinder along a body axis: a hollow one without a hole."""
+    return HollowCylinder(0.0, radius, length, mass=mass, density=density, axis=axis)
+
+
+class Sphere(AbstractShape):
+    """A solid sphere of a radius [m]."""
+
+    radius: Scalar
+    mass: Scalar
+
+    def __init__(self, radius, *, mass=None, density=None):
+        self.radius = _positive(radius, "Sphere: radius")
+        self.mass = _mass("Sphere", mass, density, 4.0 / 3.0 * math.pi * self.radius**3)
+
+    @property
+    def inertia(self) -> Mat3:
+        return 0.4 * self.mass * self.radius**2 * jnp.eye(3, dtype=self.mass.dtype)
+
+    def outline(self) -> list[np.ndarray]:
+        return [_circle(float(self.radius), 0.0, axis) for axis in AXES]
+
+
+class Cone(AbstractShape):
+    """A solid cone along a body axis; its tip is 3/4 of the height below the mass centre, its base 1/4 above."""
+
+    radius: Scalar
+    height: Scalar
+    mass: Scalar
+    axis: str = eqx.field(static=True)
+
+    def __init__(self, radius, height, *, mass=None, density=None, axis: str = "z"):
+        _check_axis("Cone", axis)
+        self.radius, self.height = _positive(radius, "Cone: radius"), _positive(height, "Cone: height")
+        self.axis = axis
+        self.mass = _mass("Cone", mass, density, math.pi / 3.0 * self.radius**2 * self.height)
+
+    @property
+    def inertia(self) -> Mat3:
+        across = 3.0 / 80.0 * self.mass * (4.0 * self.radius**2 + self.height**2)
+        return _axial(self.axis, 0.3 * self.mass * self.radius**2, across)
+
+    def outline(self) -> list[np.ndarray]:
+        r, h = float(self.radius), float(self.height)
+        return [_circle(r, h / 4.0, self.axis)] + _side_lines(0.0, -0.75 * h, r, h / 4.0, self.axis, count=8)
+
+
+class Composite(AbstractShape):
+    """Several shapes as one rigid body, in a frame at their common mass centre with the given axes.
+
+    Attributes:
+        parts: The shapes.
+        offsets: Their mass centres from the common one, (n, 3) [m].
+        rotations: Their orientations in the composite, (n, 3, 3).
+        centre: The common mass centre in the frame in which the positions were given, (3,) [m].
+    """
+
+    parts: tuple[AbstractShape, ...]
+    offsets: Float[Array, "n 3"]
+    rotations: Float[Array, "n 3 3"]
+    centre: Vec3
+    mass: Scalar
+
+    def __init__(self, parts: Sequence[AbstractShape], positions, rotations=None):
+        if not parts:
+            raise ValueError("Composite: needs at least one part")
+        self.parts = tuple(parts)
+        masses = jnp.stack([p.mass for p in parts])
+        points = jnp.stack([vector(p, 3, "Composite: position") for p in positions])
+        if len(points) != len(parts):
+            raise ValueError(f"Composite: {len(parts)} parts but {len(points)} positions")
+        eye = jnp.eye(3, dtype=masses.dtype)
+        turns = [eye] * len(parts) if rotations is None else [jnp.asarray(A, masses.dtype) for A in rotations]
+        self.rotations = jnp.stack(turns)
+        self.mass = jnp.sum(masses)
+        self.centre = masses @ points / self.mass
+        self.offsets = points - self.centre[None, :]
+
+    @property
+    def inertia(self) -> Mat3:
+        total = jnp.zeros((3, 3), self.mass.dtype)
+        for part, d, A in zip(self.parts, self.offsets, self.rotations, strict=True):
+            steiner = part.mass * ((d @ d) * jnp.eye(3, dtype=d.dtype) - jnp.outer(d, d))
+            total = total + A @ part.inertia @ A.T + steiner
+        return total
+
+    def outline(self) -> list[np.ndarray]:
+        lines = []
+        for part, d, A in zip(self.parts, np.asarray(self.offsets), np.asarray(self.rotations), strict=True):
+            lines += [line @ A.T + d for line in part.outline()]
+        return lines

@@ -1,0 +1,44 @@
+"""Stack equal things: modules of one structure become one module with a leading axis.
+
+Program size then does not grow with the number of joints, springs or motors, and one `vmap` evaluates them all.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+
+def _signature(item: Any) -> tuple:
+    arrays, static = eqx.partition(item, eqx.is_array)
+    shapes = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(arrays))
+    leaves, structure = jax.tree.flatten(static)
+    return shapes, leaves, structure, jax.tree.structure(arrays)
+
+
+def group_alike(items: Sequence[Any]) -> list[tuple[tuple[int, ...], Any]]:
+    """Group items of equal structure; each group is the items' positions and the items stacked along axis 0."""
+    groups: list[tuple[tuple, list[int]]] = []
+    for k, item in enumerate(items):
+        signature = _signature(item)
+        for other, members in groups:
+            if signature == other:
+                members.append(k)
+                break
+        else:
+            groups.append((signature, [k]))
+    return [(tuple(members), stack([items[k] for k in members])) for _, members in groups]
+
+
+def stack(items: Sequence[Any]) -> Any:
+    """Stack the arrays of items of equal structure along a new leading axis."""
+    arrays, static = zip(*(eqx.partition(item, eqx.is_array) for item in items), strict=True)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
+    return eqx.combine(stacked, static[0])
+
+
+def asarrays(item: Any, dtype) -> Any:
+    """Turn the numeric leaves of a description (Python numbers, lists, NumPy arrays) into arrays of one dtype."""
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype) if eqx.is_array_like(x) else x, item)

@@ -1,0 +1,58 @@
+"""Pose, twist and state: the same for every formulation."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+class Pose(eqx.Module):
+    """Position and orientation of a body-fixed frame at the mass centre.
+
+    Attributes:
+        r: Position in global components, (..., 3) [m].
+        A: Rotation from body to global components, (..., 3, 3) [-].
+    """
+
+    r: Float[Array, "*n 3"]
+    A: Float[Array, "*n 3 3"]
+
+
+class Twist(eqx.Module):
+    """Velocity of a body.
+
+    Attributes:
+        v: Velocity of the mass centre in global components, (..., 3) [m/s].
+        omega: Angular velocity in body components, (..., 3) [rad/s].
+    """
+
+    v: Float[Array, "*n 3"]
+    omega: Float[Array, "*n 3"]
+
+
+class State(eqx.Module):
+    """Poses and twists of all moving bodies, in the order in which they were added.
+
+    Attributes:
+        r: Positions of the mass centres, (nb, 3) [m], global.
+        A: Rotation matrices from body to global components, (nb, 3, 3) [-].
+        v: Velocities of the mass centres, (nb, 3) [m/s], global.
+        omega: Angular velocities, (nb, 3) [rad/s], body frame.
+    """
+
+    r: Float[Array, "*n 3"]
+    A: Float[Array, "*n 3 3"]
+    v: Float[Array, "*n 3"]
+    omega: Float[Array, "*n 3"]
+
+    @property
+    def pose(self) -> Pose:
+        return Pose(self.r, self.A)
+
+    @property
+    def twist(self) -> Twist:
+        return Twist(self.v, self.omega)
+
+
+def ground_pose(dtype) -> Pose:
+    """The pose of the ground: the global frame."""
+    return Pose(jnp.zeros(3, dtype), jnp.eye(3, dtype=dtype))

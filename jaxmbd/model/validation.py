@@ -1,0 +1,97 @@
+"""Checks on what users give: shapes, finiteness, physical sense. Traced values pass unchecked where they must."""
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+_warned = False
+
+
+def default_dtype():
+    """The widest float that JAX is set to use."""
+    return jnp.zeros(()).dtype
+
+
+def enable_x64() -> None:
+    """Switch JAX to double precision, the reference for this package; call it before any array is made."""
+    jax.config.update("jax_enable_x64", True)
+
+
+def warn_if_single() -> None:
+    """Say once, clearly, that double precision is off."""
+    global _warned
+    if not _warned and default_dtype() != jnp.float64:
+        _warned = True
+        warnings.warn(
+            "double precision is off: results are in single precision, with errors of 1e-6 in positions and far more in "
+            "accelerations and multipliers. Call jaxmbd.enable_x64() first thing in your program.",
+            stacklevel=3,
+        )
+
+
+def concrete(value: Any) -> np.ndarray | None:
+    """The value as NumPy array, or None where it is traced."""
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
+        return None
+    return np.asarray(value)
+
+
+def array(value: Any, shape: tuple[int, ...], what: str) -> Array:
+    """An array of the default dtype with the given shape and finite entries, or a ValueError that names `what`."""
+    try:
+        result = jnp.asarray(value, default_dtype())
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{what}: not an array of numbers: {value!r}") from error
+    if result.shape != shape:
+        wanted = "a number" if shape == () else "an array of shape " + str(shape)
+        raise ValueError(f"{what}: expected {wanted}, got shape {result.shape}")
+    known = concrete(result)
+    if known is not None and not np.all(np.isfinite(known)):
+        raise ValueError(f"{what}: contains NaN or infinity")
+    return result
+
+
+def number(value: Any, what: str) -> Array:
+    """A finite scalar."""
+    return array(value, (), what)
+
+
+def vector(value: Any, n: int, what: str) -> Array:
+    """A finite vector of n numbers."""
+    return array(value, (n,), what)
+
+
+def direction(value: Any, what: str) -> Array:
+    """A finite vector of three numbers, scaled to unit length; a zero vector is refused."""
+    result = vector(value, 3, what)
+    known = concrete(result)
+    if known is not None and np.linalg.norm(known) < 1e-12:
+        raise ValueError(f"{what}: the zero vector has no direction")
+    return result / jnp.linalg.norm(result)
+
+
+def inertia_matrix(value: Any, what: str, *, allow_unphysical: bool = False) -> Array:
+    """A (3, 3) inertia matrix from (3,) principal moments or a full matrix; refused where no body can have it."""
+    shape = jnp.shape(value)
+    result = jnp.diag(vector(value, 3, what)) if shape == (3,) else array(value, (3, 3), what)
+    known = concrete(result)
+    if known is None:
+        return result
+    scale = np.max(np.abs(known))
+    if np.max(np.abs(known - known.T)) > 1e-8 * scale:
+        raise ValueError(f"{what}: not symmetric")
+    moments = np.linalg.eigvalsh(known)
+    if moments[0] < -1e-9 * scale:
+        raise ValueError(f"{what}: has a negative principal moment ({moments[0]:.3g} kg·m²)")
+    if not allow_unphysical and moments[2] > (moments[0] + moments[1]) * (1.0 + 1e-6) + 1e-12 * scale:
+        a, b, c = moments
+        raise ValueError(
+            f"{what}: violates the triangle inequality: principal moment {c:.6g} exceeds the sum of the others, "
+            f"{a:.3g} + {b:.3g}. No body has it; correct it, or pass allow_unphysical_inertia to use published data as "
+            "they are"
+        )
+    return result

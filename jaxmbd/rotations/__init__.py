@@ -1,0 +1,10 @@
+"""Rotations: numbers in, numbers out.
+
+This layer knows the group SO(3) and its parametrisations and nothing of bodies, time or forces. A new parametrisation
+is a new file here with `to_matrix`, `from_matrix` and the map from its rates to the body-frame angular velocity.
+"""
+
+from . import euler_angles as euler_angles
+from . import euler_parameters as euler_parameters
+from . import so3 as so3
+from .so3 import skew as skew

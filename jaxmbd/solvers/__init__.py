@@ -1,0 +1,15 @@
+"""Solvers: numbers only, no mechanics.
+
+This layer knows vectors, block matrices and roots. A new strategy for linear systems is a new file with `of`, `solve` and
+`solve_transpose`.
+"""
+
+from .dense import DenseFactors as DenseFactors
+from .implicit import AbstractRootProblem as AbstractRootProblem
+from .implicit import implicit_root as implicit_root
+from .implicit import linear_solve as linear_solve
+from .newton import NewtonInfo as NewtonInfo
+from .newton import NewtonOptions as NewtonOptions
+from .newton import newton as newton
+from .saddle import Coupling as Coupling
+from .saddle import SaddleMatrix as SaddleMatrix

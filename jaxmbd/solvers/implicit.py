@@ -1,0 +1,103 @@
+"""Roots as differentiable functions of their data, by the implicit function theorem.
+
+One rule serves forward mode, reverse mode, their compositions and `vmap`: a `custom_jvp` around the whole iteration
+whose tangent solve is a `custom_linear_solve` with factors of the exact Jacobian at the root. The iteration itself is
+never differentiated, and in reverse mode it never runs again: the root carries a name that checkpoint policies save.
+"""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.ad_checkpoint import checkpoint_name
+from jaxtyping import Array, Float
+
+ROOT_NAME = "jaxmbd_root"
+
+# Saves the roots of a step and recomputes everything else in the backward pass.
+save_roots = jax.checkpoint_policies.save_only_these_names(ROOT_NAME)
+
+
+class AbstractRootProblem(eqx.Module):
+    """A family of equations residual(x, args) = 0; static, so that all numbers pass through `args`."""
+
+    @abc.abstractmethod
+    def residual(self, x: Float[Array, " n"], args: Any) -> Float[Array, " n"]:
+        """The function whose root is sought, differentiable in both arguments."""
+
+    @abc.abstractmethod
+    def solve(self, guess: Any, args: Any) -> tuple[Float[Array, " n"], Any]:
+        """The root and a pytree of information; never differentiated."""
+
+    @abc.abstractmethod
+    def factors(self, x: Float[Array, " n"], args: Any) -> Any:
+        """Factors of the exact Jacobian at x, with `solve` and `solve_transpose`."""
+
+
+def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[Float[Array, " n"], Any]:
+    """The root of `problem` and information about the solve.
+
+    Derivatives flow through `args` only: neither the guess nor the information carries any.
+    """
+    dynamic, static = eqx.partition((jax.lax.stop_gradient(guess), args), eqx.is_array)
+
+    @jax.custom_jvp
+    def root(dynamic):
+        guess, args = eqx.combine(dynamic, static)
+        x, info = problem.solve(guess, args)
+        return checkpoint_name(x, ROOT_NAME), info
+
+    @root.defjvp
+    def _(primals, tangents):
+        (dynamic,), (dynamic_dot,) = primals, tangents
+        x, info = root(dynamic)
+        x = checkpoint_name(x, ROOT_NAME)
+        _, args_dynamic = dynamic
+        _, args_dot = dynamic_dot
+        _, args_static = static
+
+        def by_args(args_dynamic):
+            return problem.residual(x, eqx.combine(args_dynamic, args_static))
+
+        _, residual_dot = jax.jvp(by_args, (args_dynamic,), (args_dot,))
+        args = eqx.combine(args_dynamic, args_static)
+        factors = problem.factors(jax.lax.stop_gradient(x), jax.lax.stop_gradient(args))
+
+        def matvec(v):
+            return jax.jvp(lambda y: problem.residual(y, args), (x,), (v,))[1]
+
+        x_dot = jax.lax.custom_linear_solve(
+            matvec,
+            -residual_dot,
+            solve=lambda mv, b: _refined(mv, factors.solve, b),
+            transpose_solve=lambda mv, b: _refined(mv, factors.solve_transpose, b),
+        )
+        return (x, info), (x_dot, jax.tree.map(_zero_tangent, info))
+
+    return root(dynamic)
+
+
+def linear_solve(matvec, factors, b: Float[Array, " n"]) -> Float[Array, " n"]:
+    """The solution of matvec(x) = b, differentiable in what `matvec` closes over; `factors` serve both directions."""
+    factors = jax.lax.stop_gradient(factors)
+    return jax.lax.custom_linear_solve(
+        matvec,
+        b,
+        solve=lambda mv, b: _refined(mv, factors.solve, b),
+        transpose_solve=lambda mv, b: _refined(mv, factors.solve_transpose, b),
+    )
+
+
+def _refined(matvec, solve, b):
+    """One step of iterative refinement: factors may be regularised, the answer should not be."""
+    x = solve(b)
+    return x + solve(b - matvec(x))
+
+
+def _zero_tangent(x):
+    if jnp.issubdtype(x.dtype, jnp.inexact):
+        return jnp.zeros_like(x)
+    return np.zeros(x.shape, jax.dtypes.float0)

@@ -1,0 +1,108 @@
+"""Saddle-point matrices kept in blocks: bodies, couplings of bodies, and constraint rows.
+
+    K = [[ H,  Rᵀ ],     H: one d x d block per body, plus blocks that couple a few bodies
+         [ L,  -E ]]     R, L: rows with d numbers for each of two bodies;  E: diagonal regularisation
+
+This layer knows numbers only. A linear solver takes such a matrix; the strategy (dense here) is its own file.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+Index = tuple[tuple[int, ...], ...]
+
+
+class Coupling(eqx.Module):
+    """Blocks of H that couple k bodies each: `blocks` (n, k, d, k, d), `bodies` n tuples of k indices."""
+
+    blocks: Float[Array, "n k d k d"]
+    bodies: Index = eqx.field(static=True)
+
+
+class SaddleMatrix(eqx.Module):
+    """A saddle-point matrix in blocks; body indices are static, and index nb, the ground, is dropped.
+
+    Attributes:
+        diagonal: H's diagonal blocks, (nb, d, d).
+        couplings: Further blocks of H.
+        right: R, rows (m, 2, d) for the bodies `i` and `j`.
+        left: L, rows (m, 2, d); the same as `right` in a symmetric matrix.
+        regularisation: E's diagonal, (m,), or None.
+        i: First body of each row, m static indices.
+        j: Second body of each row.
+    """
+
+    diagonal: Float[Array, "nb d d"]
+    couplings: tuple[Coupling, ...]
+    right: Float[Array, "m 2 d"]
+    left: Float[Array, "m 2 d"]
+    regularisation: Float[Array, " m"] | None
+    i: tuple[int, ...] = eqx.field(static=True)
+    j: tuple[int, ...] = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        """Number of unknowns: nb·d + m."""
+        return self.diagonal.shape[0] * self.diagonal.shape[1] + len(self.i)
+
+    def dense(self) -> Float[Array, "n n"]:
+        """The matrix as one array, unknowns of the bodies first, then of the rows."""
+        nb, d, _ = self.diagonal.shape
+        m, n = len(self.i), self.size
+        columns = np.arange(nb + 1)[:, None] * d + np.arange(d)  # (nb + 1, d)
+        columns[nb] = -1  # the ground
+        entries, index = [], []
+
+        def add(values, row, column):
+            row, column = np.broadcast_arrays(row, column)
+            flat = np.where((row < 0) | (column < 0), n * n, row * n + column)
+            entries.append(values.reshape(-1))
+            index.append(flat.reshape(-1))
+
+        add(self.diagonal, columns[:nb, :, None], columns[:nb, None, :])
+        for c in self.couplings:
+            at = columns[np.array(c.bodies, int)]  # (n, k, d)
+            add(c.blocks, at[:, :, :, None, None], at[:, None, None, :, :])
+        if m:
+            at = np.stack([columns[np.array(self.i, int)], columns[np.array(self.j, int)]], axis=1)  # (m, 2, d)
+            dual = nb * d + np.arange(m)[:, None, None]
+            add(self.right, at, dual)
+            add(self.left, dual, at)
+            if self.regularisation is not None:
+                add(-self.regularisation, dual[:, 0, 0], dual[:, 0, 0])
+        # One scatter for all entries; entries of the ground fall into a spare slot at the end.
+        flat = jnp.zeros(n * n + 1, self.diagonal.dtype).at[np.concatenate(index)].add(jnp.concatenate(entries))
+        return flat[:-1].reshape(n, n)
+
+    def matvec(self, x: Float[Array, " n"]) -> Float[Array, " n"]:
+        """The product with a vector, E left out: what the equations say, without regularisation."""
+        nb, d, _ = self.diagonal.shape
+        body, dual = x[: nb * d].reshape(nb, d), x[nb * d :]
+        top = jnp.einsum("bij,bj->bi", self.diagonal, body) + scatter_rows(self.right, dual, self.i, self.j, nb)
+        padded = jnp.concatenate([body, jnp.zeros((1, d), x.dtype)])
+        for c in self.couplings:
+            index = np.array(c.bodies, int)
+            product = jnp.einsum("nkdle,nle->nkd", c.blocks, padded[index])
+            top = top + jnp.zeros((nb + 1, d), x.dtype).at[index].add(product)[:nb]
+        return jnp.concatenate([top.reshape(-1), apply_rows(self.left, body, self.i, self.j)])
+
+
+def scatter_rows(rows: Float[Array, "m 2 d"], weights: Float[Array, " m"], i, j, nb: int) -> Float[Array, "nb d"]:
+    """Rᵀ applied to `weights`, body by body, (nb, d)."""
+    if not len(i):
+        return jnp.zeros((nb, rows.shape[-1]), rows.dtype)
+    weighted = rows * weights[:, None, None]
+    total = jnp.zeros((nb + 1, rows.shape[-1]), rows.dtype)
+    index = np.stack([np.array(i, int), np.array(j, int)], axis=1)
+    return total.at[index].add(weighted)[:nb]
+
+
+def apply_rows(rows: Float[Array, "m 2 d"], x: Float[Array, "nb d"], i, j) -> Float[Array, " m"]:
+    """R applied to body vectors, (m,)."""
+    if not len(i):
+        return jnp.zeros(0, x.dtype)
+    x = jnp.concatenate([x, jnp.zeros((1, x.shape[1]), x.dtype)])
+    index = np.stack([np.array(i, int), np.array(j, int)], axis=1)
+    return jnp.sum(rows * x[index], axis=(1, 2))

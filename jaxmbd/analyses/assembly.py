@@ -160,7 +160,7 @@ class _Closest(AbstractRootProblem):
         rows = RA().rows(system, pose)
         i, j = RA().row_bodies(system)
         pairs = tuple(zip(i, j, strict=True))
-        rows_t = apply_tangent(rows[:, None, None], tangent, pairs)[:, 0, 0]
+        rows_t = apply_tangent(rows, tangent, pairs)
         couplings = []
         for c in RA().row_variations(system, pose, lam):
             right = apply_tangent(c.blocks, tangent, c.bodies)

@@ -13,12 +13,12 @@ from ..formulations.index1 import dynamic_accelerations
 from ..integrators import AbstractIntegrator, ImplicitEuler, Motion
 from ..model.state import State
 from ..model.system import System
-from ..model.validation import concrete
+from ..model.validation import is_concrete
 from ..results import RESULTS
 from ..rotations.types import Scalar
 from ..solvers.implicit import save_roots
 from .assembly import AssemblyReport, assemble
-from .failure import raise_failure, refuse_wrong_branch
+from .failure import raise_failure, refuse_redundant_drivers, refuse_wrong_branch
 from .solution import Row, Solution, make_row, make_solution
 
 
@@ -81,7 +81,7 @@ def simulate(
     rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
     t = times(t0, h, np.arange(saves + 1) * save_every)
     solution = make_solution(t, rows, progress.result, run_stats(report, progress))
-    if throw and concrete(solution.t) is not None:
+    if throw and is_concrete(solution):
         raise_failure(system, solution)
     return solution
 
@@ -95,11 +95,11 @@ def count_steps(h: Any, t_end: float | None, steps: int | None, t0: Any = 0.0) -
     """The static number of steps, from `steps` or from concrete `t_end` and `h`."""
     if (t_end is None) == (steps is None):
         raise ValueError("give either t_end or steps")
-    known = concrete((h, t0))
-    if known is not None and not float(np.asarray(h)) > 0.0:
+    known = is_concrete((h, t0))
+    if known and not float(np.asarray(h)) > 0.0:
         raise ValueError(f"the step size h must be positive, not {float(np.asarray(h))}")
     if steps is None:
-        if known is None or concrete(t_end) is None:
+        if not (known and is_concrete(t_end)):
             raise ValueError("the number of steps must be static: with a traced h or t_end give steps=")
         ratio = (float(np.asarray(t_end)) - float(np.asarray(t0))) / float(np.asarray(h))
         if not np.isfinite(ratio):
@@ -124,8 +124,10 @@ def check_request(system: System, state: State, steps: int, save_every: int) -> 
 def assembled(system: System, state: State, t: Scalar) -> tuple[State, AssemblyReport]:
     """The assembled state; refuses an open mechanism where that can be seen, otherwise the result code tells."""
     state, report = assemble(system, state, t=t)
-    if concrete(report.closed) is not None:
+    if is_concrete(report):
         refuse_wrong_branch(system, state, report, t)
+        if is_concrete((system, state)):
+            refuse_redundant_drivers(system, state, t)
     return state, report
 
 

@@ -10,6 +10,7 @@ from ..model.state import State
 from ..model.system import System
 from ..results import RESULTS
 from .export import result_name
+from .mobility import mobility
 
 
 class AssemblyError(ValueError):
@@ -91,23 +92,33 @@ def describe_failure(system: System, solution) -> str:
         return f"mechanism {system.name!r}: the run failed at the start ({result_name(solution.result)}): {sentence}"
     k = int(good[-1])
     parts = [f"mechanism {system.name!r}: the run failed after t = {float(solution.t[k]):g} s (row {k}): {sentence}"]
-    last = jax.tree.map(lambda x: x[k : k + 1] if eqx_is_row(x, solution) else x, solution)
+    last = jax.tree.map(lambda x: x[k : k + 1] if _is_row(x, solution) else x, solution)
     if system.nc:
-        violation = last.violation(system)
-        name, row, _ = open_joints(system, violation.velocity[0])[0]
-        load = {
-            n: float(np.linalg.norm(r.force[0]) + np.linalg.norm(r.moment[0]))
-            for n, r in last.reactions(system).items()
-        }
-        heaviest = max(load, key=lambda n: load[n]) if all(np.isfinite(list(load.values()))) else name
+        name, row, _ = open_joints(system, last.violation(system).velocity[0])[0]
+        load = {n: float(np.linalg.norm(r.force[0]) + np.linalg.norm(r.moment[0])) for n, r in last.reactions(system).items()}
+        loaded = sorted(load, key=lambda n: -np.nan_to_num(load[n], nan=np.inf))[:2]
         parts.append(
-            f"The joint with the largest velocity error there is {name!r} ({row}), with the largest load {heaviest!r}"
+            f"There the joint with the largest velocity error is {name!r} ({row}), the largest loads are at "
+            + " and ".join(repr(n) for n in loaded)
         )
     speed = np.linalg.norm(np.asarray(last.a[0]), axis=1) + np.linalg.norm(np.asarray(last.alpha[0]), axis=1)
-    parts.append(f"the body with the largest acceleration is {system.bodies[int(np.argmax(speed))]!r}")
+    parts.append(f"The body with the largest acceleration is {system.bodies[int(np.argmax(speed))]!r}")
     return ". ".join(parts)
 
 
-def eqx_is_row(x, solution) -> bool:
+def refuse_redundant_drivers(system: System, state: State, t) -> None:
+    """Raise where a driver prescribes what other constraints determine already; `state` is assembled."""
+    if not any(c.is_driver for c in system.connections):
+        return
+    found = mobility(system, state, t=t)
+    if found.redundant_drivers:
+        others = ", ".join(repr(n) for n in [*found.redundant_joints, *found.redundant_drivers])
+        raise ValueError(
+            f"driver {found.redundant_drivers[-1]!r} is redundant or in conflict at t = {float(t):g} s: its motion is "
+            f"determined already by constraints among {others}. Remove it, or free the motion it should drive"
+        )
+
+
+def _is_row(x, solution) -> bool:
     """Whether an array of a solution has one row per instant."""
     return hasattr(x, "shape") and x.ndim > 0 and x.shape[0] == solution.t.shape[0]

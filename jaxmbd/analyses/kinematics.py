@@ -11,7 +11,7 @@ from ..formulations import RA, AbstractFormulation
 from ..formulations.index1 import acceleration_right_side, dense_rows, velocity_right_side
 from ..model.state import State
 from ..model.system import System
-from ..model.validation import concrete
+from ..model.validation import is_concrete
 from ..results import RESULTS
 from ..rotations.types import Scalar
 from ..solvers import AbstractRootProblem, DenseFactors, NewtonOptions, implicit_root, linear_solve, newton
@@ -71,14 +71,14 @@ def kinematics(
     if system.nc < 6 * system.nb:
         _refuse_freedoms(system, 6 * system.nb - system.nc, "at least ")
     state, report = assembled(system, state, ts[0])
-    if concrete((system, state)) is not None:
+    if is_concrete((system, state)):
         left = mobility(system, state, t=ts[0]).freedoms
         if left:
             _refuse_freedoms(system, left)
     if tolerance is None:
         tolerance = float(jnp.finfo(system.dtype).eps) ** 0.75
     solution = _kinematics(system, state, report, ts, formulation, tolerance, newton_mode)
-    if throw and concrete(solution.t) is not None:
+    if throw and is_concrete(solution):
         raise_failure(system, solution)
     return solution
 

@@ -59,7 +59,7 @@ def run(
     size = _chunk_size(saves, chunks)
 
     def so_far() -> Solution:
-        rows = jax.tree.map(lambda *x: np.concatenate(x), *pieces)
+        rows = jax.tree.map(lambda *x: jnp.asarray(np.concatenate(x)), *pieces)
         n = np.arange(rows.iterations.shape[0]) * save_every
         return make_solution(times(t0_, h_, n), rows, state_of_run.result, run_stats(report, state_of_run))
 

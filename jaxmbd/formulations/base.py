@@ -98,10 +98,10 @@ class AbstractFormulation(eqx.Module):
         ground = self.coordinates(ground_pose(jax.tree.leaves(x)[0].dtype))
         return jax.tree.map(lambda b, g: jnp.concatenate([b, g[None]]), x, ground)
 
-    def local(self, x: Any, i: tuple[int, ...], j: tuple[int, ...]) -> tuple[Any, Any]:
-        """Rows of bodies i and of bodies j."""
-        i, j = np.array(i, int), np.array(j, int)
-        return jax.tree.map(lambda b: b[i], x), jax.tree.map(lambda b: b[j], x)
+    def local(self, x: Any, i: Any, j: Any) -> tuple[Any, Any]:
+        """Rows of bodies i and of bodies j (static indices)."""
+        at_i, at_j = np.array(i, int), np.array(j, int)
+        return jax.tree.map(lambda b: b[at_i], x), jax.tree.map(lambda b: b[at_j], x)
 
     # --- states -------------------------------------------------------------------------------------------------------
 
@@ -234,8 +234,6 @@ class AbstractFormulation(eqx.Module):
 
     def applied(self, system: System, q: Coordinates, u: Float[Array, "nb d"], t: Scalar):
         """Applied forces and torques on all bodies (see `System.wrenches`)."""
-        if not system.forces:
-            return system.wrenches(None, None, t)
         pose = jax.vmap(self.pose)(self.with_ground(q))
         twist = jax.vmap(self.twist)(q, u)
         zero = jnp.zeros((1, 3), u.dtype)
@@ -268,8 +266,12 @@ class AbstractFormulation(eqx.Module):
 
         return jax.vmap(block)(system.mass, system.inertia, q, u, a, force, torque)
 
-    def force_blocks(self, system: System, q, u, t: Scalar, scales: StepScales) -> list[Coupling]:
+    def force_blocks(self, system: System, q, u, t: Scalar, scales: StepScales, tangent) -> list[Coupling]:
         """Derivatives of the applied forces (with the sign of the balance) on the coordinates of their bodies."""
+        eye = jnp.eye(self.size, dtype=u.dtype)
+        if tangent is None:
+            tangent = jnp.broadcast_to(eye, (system.nb, self.size, self.size))
+        tangent = jnp.concatenate([tangent, eye[None]])
         padded = self.with_ground(q)
         padded_u = jnp.concatenate([u, jnp.zeros((1, self.size), u.dtype)])
         couplings = []
@@ -277,9 +279,10 @@ class AbstractFormulation(eqx.Module):
             index = stack.index
             q_k, u_k = jax.tree.map(lambda x, index=index: x[index], padded), padded_u[index]
 
-            def block(element, q_k, u_k):
+            def block(element, q_k, u_k, tangent_k):
                 def moved(delta):
-                    q_new = jax.vmap(self.retract)(q_k, scales.position * delta)
+                    turned = jnp.einsum("kij,kj->ki", tangent_k, delta)
+                    q_new = jax.vmap(self.retract)(q_k, scales.position * turned)
                     u_new = u_k + scales.velocity * delta
                     pose, twist = jax.vmap(self.pose)(q_new), jax.vmap(self.twist)(q_new, u_new)
                     force, torque = element.wrench(pose, twist, t)
@@ -287,7 +290,7 @@ class AbstractFormulation(eqx.Module):
 
                 return jax.jacfwd(moved)(jnp.zeros_like(u_k))
 
-            couplings.append(Coupling(stack.each(block, q_k, u_k), stack.bodies))
+            couplings.append(Coupling(stack.each(block, q_k, u_k, tangent[index]), stack.bodies))
         return couplings
 
     def step_matrix(
@@ -314,9 +317,9 @@ class AbstractFormulation(eqx.Module):
         if exact:
             force, torque = self.applied(system, q, u, t)
         else:
-            force = torque = jnp.zeros((system.nb, 3), u.dtype)
+            force = torque = jnp.zeros((system.nb, 3), u.dtype)  # held: they do not matter at fixed position
         diagonal = self.body_blocks(system, q, u, a, force, torque, held)
-        couplings = self.force_blocks(system, q, u, t, scales)
+        couplings = self.force_blocks(system, q, u, t, scales, tangent)
         left = rows
         i, j = self.row_bodies(system)
         if exact:
@@ -328,7 +331,7 @@ class AbstractFormulation(eqx.Module):
             if self.normalizations:
                 diagonal = diagonal + scales.position * self._normalization_variations(system, q, lam)
             if tangent is not None:
-                left = apply_tangent(rows[:, None, None], tangent, pairs(i, j))[:, 0, 0]
+                left = apply_tangent(rows, tangent, pairs(i, j))
         return SaddleMatrix(diagonal, tuple(couplings), rows, left, self.regularisation(system, diagonal, rows), i, j)
 
     @property
@@ -421,8 +424,9 @@ def pairs(i: tuple[int, ...], j: tuple[int, ...]) -> tuple[tuple[int, int], ...]
     return tuple(zip(i, j, strict=True))
 
 
-def apply_tangent(blocks: Float[Array, "n k d k d"], tangent: Float[Array, "nb d d"], bodies) -> Array:
+def apply_tangent(blocks: Float[Array, "n *m k d"], tangent: Float[Array, "nb d d"], bodies) -> Array:
     """Multiply the column blocks of bodies from the right by their tangents (the ground's is the identity)."""
     d = tangent.shape[-1]
-    padded = jnp.concatenate([tangent, jnp.eye(d, dtype=tangent.dtype)[None]])[np.array(bodies, int)]  # (n, k, d, d)
+    index = np.array(bodies, int).reshape(blocks.shape[0], blocks.shape[-2])
+    padded = jnp.concatenate([tangent, jnp.eye(d, dtype=tangent.dtype)[None]])[index]  # (n, k, d, d)
     return jnp.einsum("n...kd,nkde->n...ke", blocks, padded)

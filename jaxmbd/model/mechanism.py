@@ -16,7 +16,7 @@ from .shapes import AbstractShape
 from .stacking import asarrays, group_alike
 from .state import State
 from .system import Connection, System
-from .validation import concrete, default_dtype, vector, warn_if_single
+from .validation import default_dtype, is_concrete, vector, warn_if_single
 
 Part = AbstractConstraint | AbstractForceDescription
 
@@ -254,13 +254,12 @@ def _length(bodies: list[Body], connections: tuple[Connection, ...]) -> Array:
     points = [c.s_i_bar for c in connections if c.i < len(bodies)]
     points += [c.s_j_bar for c in connections if c.j < len(bodies)]
     points += [b.r - bodies[0].r for b in bodies]
-    known = concrete(jnp.stack(points)) if concrete(points) is not None else None
-    if known is None:
+    if not is_concrete(points):
         # Only a scale: no derivative should flow through it.
         norms = jnp.linalg.norm(jax.lax.stop_gradient(jnp.stack(points)), axis=1)
         length = jnp.max(norms)
         return jnp.where(length > 0.0, length, 1.0)
-    length = float(np.max(np.linalg.norm(known, axis=1)))
+    length = float(np.max(np.linalg.norm(np.array(points), axis=1)))
     return jnp.asarray(length if length > 0.0 else 1.0, default_dtype())
 
 

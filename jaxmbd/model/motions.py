@@ -4,17 +4,22 @@ A motion is any callable from time [s] to a number (or, for a turning direction,
 `equinox` modules and parsed expressions all serve; derivatives are taken by JAX.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..rotations.types import Scalar, Vec3
 
 Motion = Callable[[Scalar], Any]
+
+# What a description may give where a system holds an array: plain numbers, or a motion.
+GivenVector = Vec3 | np.ndarray | Sequence | Motion
+GivenNumber = Scalar | np.ndarray | float | int | Motion
 
 
 class Turning(eqx.Module):

@@ -33,11 +33,14 @@ def warn_if_single() -> None:
         )
 
 
+def is_concrete(tree: Any) -> bool:
+    """Whether no array of a pytree is traced."""
+    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
+
+
 def concrete(value: Any) -> np.ndarray | None:
-    """The value as NumPy array, or None where it is traced."""
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
-        return None
-    return np.asarray(value)
+    """One number or array as NumPy array, or None where it is traced."""
+    return np.asarray(value) if is_concrete(value) else None
 
 
 def array(value: Any, shape: tuple[int, ...], what: str) -> Array:
@@ -76,8 +79,11 @@ def direction(value: Any, what: str) -> Array:
 
 def inertia_matrix(value: Any, what: str, *, allow_unphysical: bool = False) -> Array:
     """A (3, 3) inertia matrix from (3,) principal moments or a full matrix; refused where no body can have it."""
-    shape = jnp.shape(value)
-    result = jnp.diag(vector(value, 3, what)) if shape == (3,) else array(value, (3, 3), what)
+    try:
+        principal = jnp.asarray(value, default_dtype()).ndim == 1
+    except (TypeError, ValueError):
+        principal = False  # `array` says what is wrong
+    result = jnp.diag(vector(value, 3, what)) if principal else array(value, (3, 3), what)
     known = concrete(result)
     if known is None:
         return result

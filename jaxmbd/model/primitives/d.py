@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from ...rotations.types import Scalar, Vec3
+from ..motions import GivenNumber, GivenVector
 from ..state import Pose, Twist
 from .base import AbstractPrimitive, vector_motion
 
@@ -22,9 +23,9 @@ class D(AbstractPrimitive):
 
     constants: ClassVar[tuple[float, float, float, float]] = (2.0, 1.0, 1.0, 0.5)
 
-    s_i_bar: Vec3
-    s_j_bar: Vec3
-    f: Scalar
+    s_i_bar: GivenVector
+    s_j_bar: GivenVector
+    f: GivenNumber
 
     def _d(self, pose_i: Pose, pose_j: Pose) -> Vec3:
         return pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r - pose_i.A @ self.s_i_bar

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from ...rotations.types import Scalar, Vec3
+from ..motions import GivenNumber, GivenVector
 from ..state import Pose, Twist
 from .base import AbstractPrimitive, vector_motion
 
@@ -25,9 +26,9 @@ class DP1(AbstractPrimitive):
 
     constants: ClassVar[tuple[float, float, float, float]] = (0.0, 0.0, 0.0, 1.0)
 
-    a_i_bar: Vec3
-    a_j_bar: Vec3
-    f: Scalar = 0.0
+    a_i_bar: GivenVector
+    a_j_bar: GivenVector
+    f: GivenNumber = 0.0
     # First and second time derivatives of a_i_bar, set by `System.at` where it turns.
     a_i_bar_dot: Vec3 | None = eqx.field(default=None, kw_only=True)
     a_i_bar_ddot: Vec3 | None = eqx.field(default=None, kw_only=True)

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from ...rotations.types import Scalar, Vec3
+from ..motions import GivenNumber, GivenVector
 from ..state import Pose, Twist
 from .base import AbstractPrimitive, vector_motion
 
@@ -21,10 +22,10 @@ class DP2(AbstractPrimitive):
 
     constants: ClassVar[tuple[float, float, float, float]] = (0.0, 1.0, 0.0, 1.0)
 
-    a_i_bar: Vec3
-    s_i_bar: Vec3
-    s_j_bar: Vec3
-    f: Scalar = 0.0
+    a_i_bar: GivenVector
+    s_i_bar: GivenVector
+    s_j_bar: GivenVector
+    f: GivenNumber = 0.0
 
     def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
         d = pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r - pose_i.A @ self.s_i_bar

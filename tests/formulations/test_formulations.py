@@ -1,0 +1,161 @@
+"""Rows, links between Jacobians, Newton matrices: every formulation against automatic differentiation of the whole."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import FORMULATIONS, ROUNDOFF, name_of, random_state, vec
+from jaxmbd.formulations.index1 import dense_rows
+from jaxmbd.integrators.implicit_euler import _Step, _StepData
+from jaxmbd.rotations import euler_parameters as ep
+from jaxmbd.rotations import so3
+
+import jaxmbd as mbd
+
+
+def all_primitives(rng) -> mbd.Mechanism:
+    """Two bodies and the ground, every primitive, springs and dampers that couple, full inertias."""
+    m = mbd.Mechanism("all")
+    a = rng.normal(size=(2, 3, 3))
+    inertia = [np.eye(3) * 3 + 0.2 * (x + x.T) for x in a]
+    b1 = m.add_body("b1", mass=1.3, inertia=inertia[0])
+    b2 = m.add_body("b2", mass=2.1, inertia=inertia[1])
+    v = lambda: vec(rng)  # noqa: E731
+    rows = [mbd.DP1(v(), v(), 0.3), mbd.DP2(v(), v(), v(), 0.1), mbd.D(v(), v(), 2.0), mbd.CD(v(), v(), v(), 0.5)]
+    m.add(mbd.Constraint("pair", b1, b2, primitives=rows))
+    m.add(mbd.Constraint("to ground", b2, m.ground, primitives=rows))
+    m.add(mbd.Constraint("from ground", m.ground, b1, primitives=rows[:2]))
+    m.add(mbd.SpringDamper("s", b1, b2, point_i=v(), point_j=v(), stiffness=40.0, damping=3.0, free_length=0.4))
+    m.add(mbd.TorsionalSpringDamper("ts", b1, m.ground, axis=v(), stiffness=5.0, damping=0.7))
+    m.add(mbd.PointForce("push", b2, force=(1.0, 2.0, 3.0), point=v(), frame="body"))
+    m.add(mbd.UserForce("drag", [b1], lambda p, w, t: (-0.3 * w.v, -0.2 * w.omega * jnp.sum(w.omega**2))))
+    return m
+
+
+@pytest.fixture
+def case(rng):
+    system, _ = all_primitives(rng).build()
+    return system, random_state(rng, 2)
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+def test_state_round_trip(formulation, rng):
+    state = random_state(rng, 4)
+    back = formulation.to_state(*formulation.from_state(state))
+    for name in ("r", "A", "v", "omega"):
+        np.testing.assert_allclose(getattr(back, name), getattr(state, name), atol=1e-13)
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+def test_accelerations_round_trip(formulation, rng):
+    q, u = formulation.from_state(random_state(rng, 3))
+    a, alpha = jnp.array(rng.normal(size=(2, 3, 3)))
+    coordinates = jax.vmap(formulation.accelerations)(q, u, a, alpha)
+    back = jax.vmap(formulation.physical_accelerations)(q, u, coordinates)
+    np.testing.assert_allclose(back[0], a, atol=1e-13)
+    np.testing.assert_allclose(back[1], alpha, atol=1e-12)
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+def test_generalised_force_is_the_transpose_of_twist(formulation, rng):
+    q, u = formulation.from_state(random_state(rng, 1))
+    q, u = jax.tree.map(lambda x: x[0], (q, u))
+    force, torque = vec(rng), vec(rng)
+    twist = formulation.twist(q, u)
+    power = force @ twist.v + torque @ twist.omega
+    np.testing.assert_allclose(formulation.generalized(q, force, torque) @ u, power, atol=1e-13)
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+def test_rows_are_the_derivative_of_all_constraints(formulation, case):
+    system, state = case
+    q, _ = formulation.from_state(state)
+    zero = jnp.zeros((2, formulation.size))
+    by_ad = jax.jit(jax.jacfwd(lambda d: formulation.phi(system, jax.vmap(formulation.retract)(q, d))))(zero)
+    rows = jax.jit(lambda q: dense_rows(formulation, system, q))(q)
+    np.testing.assert_allclose(rows, by_ad.reshape(rows.shape), atol=ROUNDOFF)
+
+
+def test_the_three_jacobians_are_linked(case):
+    """Φ_eps = Π B and Π = 1/2 Φ_p Gᵀ."""
+    system, state = case
+    q = {f.name: f.from_state(state)[0] for f in FORMULATIONS}
+    rows = {f.name: jax.jit(lambda q, f=f: f.rows(system, q))(q[f.name])[: system.nc] for f in FORMULATIONS}
+    B = np.concatenate([[mbd.REps()._B(jax.tree.map(lambda x, b=b: x[b], q["reps"])) for b in range(2)], np.eye(3)[None]])
+    G = np.concatenate([[ep.G(q["rp"][b, 3:]) for b in range(2)], ep.G(jnp.array([1.0, 0, 0, 0]))[None]])
+    bodies = np.stack([system.rows_i, system.rows_j], axis=1)
+    moving = bodies < 2
+    pi = np.asarray(rows["rA"][..., 3:])
+    by_eps = np.einsum("mka,mkab->mkb", pi, B[bodies])
+    by_p = 0.5 * np.einsum("mkp,mkap->mka", np.asarray(rows["rp"][..., 3:]), G[bodies])
+    np.testing.assert_allclose(np.asarray(rows["reps"][..., 3:])[moving], by_eps[moving], atol=ROUNDOFF)
+    np.testing.assert_allclose(by_p[moving], pi[moving], atol=ROUNDOFF)
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+def test_gamma_is_minus_the_second_derivative_along_the_coordinates(formulation, case):
+    system, state = case
+    q, u = formulation.from_state(state)
+    value = lambda s: formulation.phi(system, jax.vmap(formulation.retract)(q, s * u))  # noqa: E731
+    by_ad = -jax.jit(jax.jacfwd(jax.jacfwd(value)))(jnp.zeros(()))
+    np.testing.assert_allclose(jax.jit(lambda q, u: formulation.gamma(system, q, u))(q, u), by_ad, atol=ROUNDOFF)
+
+
+@pytest.mark.parametrize("h", [0.1, 1e-2])
+@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+def test_exact_newton_matrix_is_the_derivative_of_the_residual(formulation, case, rng, h):
+    system, state = case
+    q, u = formulation.from_state(state)
+    t = jnp.array(0.3)
+    args = _StepData(system.at(t), q, u, t, jnp.array(h))
+    step = _Step(formulation, "auto", "position", 8)
+    x = jnp.array(rng.normal(size=u.size + len(formulation.row_bodies(system)[0])))
+    by_ad = jax.jit(jax.jacfwd(lambda x: step.residual(x, args)))(x)
+    scale = np.max(np.abs(by_ad))
+    # The matrix of a mechanism that may be redundant is regularised; here the equations alone are compared.
+    matrix = jax.jit(lambda x: eqx.tree_at(lambda m: m.regularisation, step.matrix(x, args, exact=True), None).dense())(x)
+    np.testing.assert_allclose(matrix, by_ad, atol=ROUNDOFF * scale)
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+def test_quasi_newton_matrix_approaches_the_exact_one_as_h_squared(formulation, rng):
+    m = mbd.Mechanism("free of forces", gravity=(0, 0, 0))
+    b1 = m.add_body("b1", mass=1.0, inertia=(2.0, 3.0, 4.0))
+    m.add(mbd.Constraint("c", b1, m.ground, primitives=[mbd.DP2(vec(rng), vec(rng), vec(rng))]))
+    system, _ = m.build()
+    q, u = formulation.from_state(random_state(rng, 1))
+    step = _Step(formulation, "auto", "position", 8)
+    x = jnp.array(rng.normal(size=u.size + len(formulation.row_bodies(system)[0])))
+    gaps = []
+    for h in (1e-2, 1e-3):
+        args = _StepData(system, q, u, jnp.array(0.0), jnp.array(h))
+        exact, quasi = jax.jit(lambda x: [step.matrix(x, args, exact=e).dense() for e in (True, False)])(x)  # noqa: B023
+        gaps.append(np.max(np.abs(exact - quasi)[: u.size, : u.size]))
+    assert gaps[1] < gaps[0] * 0.02  # second order in the bodies' block
+
+
+def test_charts_keep_euler_angles_away_from_their_singularity(rng):
+    reps = mbd.REps()
+    for _ in range(200):
+        q, _ = reps.from_state(random_state(rng, 1))
+        assert abs(np.cos(q.x[0, 4])) <= 1 / np.sqrt(3) + 1e-12
+
+
+def test_a_chart_switch_changes_coordinates_but_not_the_motion(rng):
+    reps = mbd.REps()
+    state = random_state(rng, 2)
+    q, u = reps.from_state(state)
+    # Force the worst chart: body 0's third chart axis within three degrees of global z.
+    A = np.asarray(so3.exp(jnp.array([0.05, 0.0, 0.7])))
+    pose = mbd.Pose(state.r[0], jnp.array(A))
+    bad = reps._in_chart(pose, jnp.eye(3))
+    u_bad = reps.rates(bad, state.v[0], state.omega[0])
+    a_bad = reps.accelerations(bad, u_bad, jnp.array([1.0, 2, 3]), jnp.array([4.0, 5, 6]))
+    q, u, a = jax.tree.map(lambda x: x[None], (bad, u_bad, a_bad))
+    q2, u2, a2 = reps.rechart(q, u, a)
+    assert abs(np.cos(q.x[0, 4])) > 0.99 and abs(np.cos(q2.x[0, 4])) < 0.6
+    before, after = reps.to_state(q, u), reps.to_state(q2, u2)
+    for name in ("r", "A", "v", "omega"):
+        np.testing.assert_allclose(getattr(after, name), getattr(before, name), atol=1e-12)
+    np.testing.assert_allclose(jax.vmap(reps.physical_accelerations)(q2, u2, a2)[1][0], [4, 5, 6], atol=1e-10)

@@ -23,7 +23,7 @@ demo: $(VENV)/.demo
 	$(BIN)/jaxmbd demo --out demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

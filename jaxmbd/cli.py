@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -18,18 +18,21 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Simulate rigid multibody mechanisms with exact constraints. MODEL is a packaged name (see `jaxmbd list`) or the "
-    "path of a JSON model file. Try: jaxmbd demo",
+    help="Simulate rigid multibody mechanisms with exact constraints. MODEL is a packaged name (see `jaxmbd list`) or "
+    "the path of a JSON model file. Try: jaxmbd demo",
 )
 out, err = Console(), Console(stderr=True)
 
-FormulationName = StrEnum("FormulationName", {name: name for name in mbd.FORMULATIONS})
-IntegratorName = StrEnum("IntegratorName", {name: name for name in mbd.INTEGRATORS})
+# Enumerations made from the tables, so that --help lists whatever there is.
+FormulationName: Any = StrEnum("FormulationName", {name: name for name in mbd.FORMULATIONS})
+IntegratorName: Any = StrEnum("IntegratorName", {name: name for name in mbd.INTEGRATORS})
+_RA, _EULER = FormulationName("rA"), IntegratorName("implicit_euler")
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="Packaged name, or path of a JSON model file.")]
-TEnd = Annotated[float, typer.Option("--t-end", help="Final time [s].")]
-Step = Annotated[float, typer.Option("--h", help="Step size [s].")]
+TEnd = Annotated[float, typer.Option("--t-end", help="Final time, in seconds.")]
+Step = Annotated[float, typer.Option("--h", help="Step size, in seconds.")]
 Formulation = Annotated[FormulationName, typer.Option(help="Coordinates of orientation.")]
+Integrator = Annotated[IntegratorName, typer.Option(help="Step method.")]
 Out = Annotated[Path, typer.Option("--out", help="Result file (.npz or .csv).")]
 Result = Annotated[Path, typer.Argument(metavar="RESULT", help="Result file (.npz).")]
 
@@ -110,9 +113,7 @@ def info(
 
 
 @app.command()
-def kinematics(
-    model: Model, out_file: Out, t_end: TEnd = 3.0, h: Step = 1e-3, formulation: Formulation = FormulationName("rA")
-) -> None:
+def kinematics(model: Model, out_file: Out, t_end: TEnd = 3.0, h: Step = 1e-3, formulation: Formulation = _RA) -> None:
     """Move a fully driven MODEL and write the motion."""
     _check_out(out_file)
     system, state = mbd.load(model)
@@ -127,8 +128,8 @@ def simulate(
     out_file: Out,
     t_end: TEnd = 3.0,
     h: Step = 1e-3,
-    formulation: Formulation = FormulationName("rA"),
-    integrator: Annotated[IntegratorName, typer.Option(help="Step method.")] = IntegratorName("implicit_euler"),
+    formulation: Formulation = _RA,
+    integrator: Integrator = _EULER,
     save_every: Annotated[int, typer.Option(help="Save every k-th step.")] = 1,
 ) -> None:
     """Integrate MODEL in time and write the motion."""

@@ -8,8 +8,8 @@ class RESULTS(eqx.Enumeration):
 
     successful = ""
     assembly_failed = (
-        "the initial pose cannot be assembled: the joints do not close; check their points and axes, or start closer to a "
-        "closed pose"
+        "the initial pose cannot be assembled: the joints do not close; check their points and axes, or start closer "
+        "to a closed pose"
     )
     newton_max_steps = (
         "Newton's iteration did not converge; reduce the step size, or check for a sudden load, a locking position or "

@@ -71,10 +71,12 @@ class CompilationCounter(logging.Handler):
 
     def emit(self, record):
         message = record.getMessage()
-        self.programs += any(f"Compiling jit({name})" in message or f"Compiling {name}" in message for name in ("start", "advance"))
+        self.programs += any(
+            f"Compiling jit({name})" in message or f"Compiling {name}" in message for name in ("start", "advance")
+        )
 
 
-# --- independent reference solutions, by scipy and without this package's mechanics -------------------------------------
+# --- independent reference solutions, by scipy and without this package's mechanics -------------
 
 
 def tilde(x):

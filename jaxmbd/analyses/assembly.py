@@ -50,9 +50,9 @@ class AssemblyReport(eqx.Module):
 def assemble(system: System, state: State, *, t: Any = 0.0, metric: str = "identity") -> tuple[State, AssemblyReport]:
     """The consistent state closest to `state` at time t.
 
-    Positions minimise the distance to the given ones subject to Φ = 0; then velocities minimise the distance to the given
-    ones subject to Φ_q u = ν. Differentiable in everything: moving a joint moves the result. A state that meets the
-    constraints already is returned unchanged.
+    Positions minimise the distance to the given ones subject to Φ = 0; then velocities minimise the distance to the
+    given ones subject to Φ_q u = ν. Differentiable in everything: moving a joint moves the result. A state that meets
+    the constraints already is returned unchanged.
 
     Args:
         system: The mechanism.

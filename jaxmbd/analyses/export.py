@@ -51,7 +51,9 @@ def drawing(system: System) -> dict:
 
 
 def write_npz(path, solution, system: System | None = None) -> None:
-    """Write a solution; the array `stats` holds a JSON text with the numbers of the run and, given a system, its drawing.
+    """Write a solution to an NPZ file.
+
+    The array `stats` holds a JSON text with the numbers of the run and, given a system, its drawing.
 
     The file appears whole or not at all: it is written beside its place and moved there.
     """

@@ -52,9 +52,9 @@ def refuse_wrong_branch(system: System, state: State, report, t) -> None:
     for name, cosine in _driver_alignment(system, state, t):
         if cosine < 0.0:
             raise AssemblyError(
-                f"driver {name!r}: at t = {float(t):g} s the angle lies more than a quarter turn from the described pose, and "
-                "assembly found the opposite root. Angles count from the described pose: describe the bodies near "
-                "angle(t0), or subtract the initial angle"
+                f"driver {name!r}: at t = {float(t):g} s the angle lies more than a quarter turn from the described "
+                "pose, and assembly found the opposite root. Angles count from the described pose: describe the bodies "
+                "near angle(t0), or subtract the initial angle"
             )
 
 
@@ -95,7 +95,10 @@ def describe_failure(system: System, solution) -> str:
     last = jax.tree.map(lambda x: x[k : k + 1] if _is_row(x, solution) else x, solution)
     if system.nc:
         name, row, _ = open_joints(system, last.violation(system).velocity[0])[0]
-        load = {n: float(np.linalg.norm(r.force[0]) + np.linalg.norm(r.moment[0])) for n, r in last.reactions(system).items()}
+        load = {
+            n: float(np.linalg.norm(r.force[0]) + np.linalg.norm(r.moment[0]))
+            for n, r in last.reactions(system).items()
+        }
         loaded = sorted(load, key=lambda n: -np.nan_to_num(load[n], nan=np.inf))[:2]
         parts.append(
             f"There the joint with the largest velocity error is {name!r} ({row}), the largest loads are at "

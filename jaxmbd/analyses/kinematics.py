@@ -47,8 +47,8 @@ def kinematics(
         formulation: `RA()` by default.
         tolerance: On the correction of coordinates, relative to the system's length; eps^0.75 by default.
         newton_mode: "auto" predicts each instant from the last with velocities and accelerations and keeps one factored
-            matrix per instant, renewing it where that contracts poorly; "frozen" starts from the last position and keeps
-            its matrix, as the paper's codes do.
+            matrix per instant, renewing it where that contracts poorly; "frozen" starts from the last position and
+            keeps its matrix, as the paper's codes do.
         throw: Raise when the run fails; without effect inside `jit` or `vmap`.
 
     Returns:

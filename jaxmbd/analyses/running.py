@@ -36,11 +36,20 @@ def run(
 ) -> Solution:
     """`simulate` in pieces, with a progress bar; the same motion to rounding.
 
-    An interruption (Ctrl-C) ends the run and returns what was computed. A failed run raises after its last good step, with
-    the solution in the exception.
+    An interruption (Ctrl-C) ends the run and returns what was computed. A failed run raises after its last good step,
+    with the solution in the exception.
 
     Args:
-        system, state, h, t_end, steps, formulation, integrator, save_every, t0, throw: As in `simulate`.
+        system: As in `simulate`.
+        state: As in `simulate`.
+        h: As in `simulate`, a concrete number [s].
+        t_end: As in `simulate` [s].
+        steps: As in `simulate`.
+        formulation: As in `simulate`.
+        integrator: As in `simulate`.
+        save_every: As in `simulate`.
+        t0: As in `simulate` [s].
+        throw: As in `simulate`.
         progress: Show a progress bar on standard error.
         chunks: Pieces of the run, about.
         on_chunk: Called after every piece with the solution so far.

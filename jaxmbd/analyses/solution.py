@@ -132,8 +132,8 @@ class Solution(eqx.Module):
     def reactions(self, system: System) -> dict[str, Reaction]:
         """Force and moment of every joint and driver on its body j, by name.
 
-        They are the physical result where constraints are redundant too, as far as it is unique: single multipliers of a
-        redundant set are not, and neither is the share of each of several joints that do the same work.
+        They are the physical result where constraints are redundant too, as far as it is unique: single multipliers
+        of a redundant set are not, and neither is the share of each of several joints that do the same work.
         """
         nb = system.nb
 

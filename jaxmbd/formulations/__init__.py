@@ -1,7 +1,7 @@
 """Formulations: how orientation is coordinated, and the equations of motion in those coordinates.
 
-This layer knows the model's poses, primitives and forces and one choice of coordinates; it knows neither integrators nor
-files. A new formulation is a new file with the seven maps of one body, and its entry in `FORMULATIONS`.
+This layer knows the model's poses, primitives and forces and one choice of coordinates; it knows neither integrators
+nor files. A new formulation is a new file with the seven maps of one body, and its entry in `FORMULATIONS`.
 """
 
 from .base import AbstractFormulation as AbstractFormulation

@@ -49,7 +49,7 @@ class AbstractFormulation(eqx.Module):
     size: ClassVar[int]
     normalizations: ClassVar[int]
 
-    # --- one body ---------------------------------------------------------------------------------------------------
+    # --- one body --------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def coordinates(self, pose: Pose) -> Coordinates:
@@ -72,7 +72,7 @@ class AbstractFormulation(eqx.Module):
         """Second derivatives of the coordinates from those of position and the rate of omega."""
 
     @abc.abstractmethod
-    def physical_accelerations(self, q: Coordinates, u: Float[Array, " d"], a: Float[Array, " d"]):
+    def physical_accelerations(self, q: Coordinates, u: Float[Array, " d"], a: Float[Array, " d"]) -> tuple[Vec3, Vec3]:
         """The inverse of `accelerations`: (r_ddot global, omega_dot body frame)."""
 
     @abc.abstractmethod
@@ -91,7 +91,7 @@ class AbstractFormulation(eqx.Module):
         """Constraints among the coordinates of one body."""
         return jnp.zeros(0, jax.tree.leaves(q)[0].dtype)
 
-    # --- gather ------------------------------------------------------------------------------------------------------
+    # --- gather ----------------------------------------------------------------------------------
 
     def with_ground(self, x: Any) -> Any:
         """Append the ground's row to the coordinates of all bodies."""
@@ -103,7 +103,7 @@ class AbstractFormulation(eqx.Module):
         at_i, at_j = np.array(i, int), np.array(j, int)
         return jax.tree.map(lambda b: b[at_i], x), jax.tree.map(lambda b: b[at_j], x)
 
-    # --- states -------------------------------------------------------------------------------------------------------
+    # --- states ----------------------------------------------------------------------------------
 
     def from_state(self, state: State) -> tuple[Coordinates, Float[Array, "nb d"]]:
         """Coordinates and velocities of all bodies."""
@@ -119,7 +119,7 @@ class AbstractFormulation(eqx.Module):
         """(q, u, a) of all bodies in the charts best for their poses; as they are where one chart covers all."""
         return q, u, a
 
-    # --- constraints: stacked rows of the joints, then the normalisations ----------------------------------------------
+    # --- constraints: stacked rows of the joints, then the normalisations ------------------------
 
     def row_bodies(self, system: System) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Bodies i and j of every row, normalisations (body against ground) included."""
@@ -223,7 +223,7 @@ class AbstractFormulation(eqx.Module):
 
         return -jax.jvp(rate, (zero,), (one,))[1]
 
-    # --- dynamics -------------------------------------------------------------------------------------------------------
+    # --- dynamics --------------------------------------------------------------------------------
 
     def body_balance(self, mass: Scalar, inertia: Mat3, q, u, a, force: Vec3, torque: Vec3) -> Float[Array, " d"]:
         """Newton and Euler for one body, inertia minus applied wrench, in its coordinates (Kissel et al. Eq. 31)."""

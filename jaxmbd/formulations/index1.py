@@ -28,7 +28,8 @@ def dynamic_accelerations(
 ) -> tuple[Float[Array, "nb d"], Float[Array, " m"]]:
     """Accelerations and multipliers from the index-1 form, [[M, Rᵀ], [R, 0]] (a, λ) = (Q - h, γ).
 
-    Redundant rows get multipliers of minimum norm. Singular inertias are allowed as long as the whole matrix is regular.
+    Redundant rows get multipliers of minimum norm. Singular inertias are allowed as long as the whole matrix is
+    regular.
     """
     jet_system, _, f_ddot = system.jet(t)
     rows = formulation.rows(jet_system, q)
@@ -50,8 +51,8 @@ def dynamic_accelerations(
 def minimum_norm(x: Float[Array, " n"], factors, regularisation: Float[Array, " m"]) -> Float[Array, " n"]:
     """Remove from the multipliers, the last m unknowns, the part that redundant rows leave undetermined.
 
-    With K = [[H, Rᵀ], [R, -E]] the solution of K (·, y) = (0, -E λ) is y = (S + E)⁻¹ E λ, where S = R H⁻¹ Rᵀ: as E goes to
-    zero, the projection of λ on the null space of Rᵀ.
+    With K = [[H, Rᵀ], [R, -E]] the solution of K (·, y) = (0, -E λ) is y = (S + E)⁻¹ E λ, where S = R H⁻¹ Rᵀ: as E
+    goes to zero, the projection of λ on the null space of Rᵀ.
     """
     factors, regularisation = jax.lax.stop_gradient((factors, regularisation))
     n = x.size - regularisation.size

@@ -12,8 +12,8 @@ from ..rotations import euler_angles as ea
 from ..rotations.types import Mat3, Vec3
 from .base import AbstractFormulation
 
-# A chart is left when |cos(theta)| exceeds this (theta within 26 degrees of 0 or π). The best of three charts always has
-# |cos(theta)| <= 1/sqrt(3) = 0.58, so a switch is never followed by another at once.
+# A chart is left when |cos(theta)| exceeds this (theta within 26 degrees of 0 or π). The best of three charts
+# always has |cos(theta)| <= 1/sqrt(3) = 0.58, so a switch is never followed by another at once.
 _LEAVE_ABOVE = 0.9
 
 

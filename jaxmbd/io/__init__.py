@@ -1,7 +1,7 @@
 """Files: model files (JSON), safe expressions of time, result files.
 
-This layer knows descriptions and results and how they are written; files are data, never code. A new field of the format
-is a line in `schema.py` and its use in `model_files.py`.
+This layer knows descriptions and results and how they are written; files are data, never code. A new field of the
+format is a line in `schema.py` and its use in `model_files.py`.
 """
 
 from .expressions import Expression as Expression

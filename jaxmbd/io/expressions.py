@@ -83,6 +83,10 @@ def parse(text: str) -> ast.expr:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ExpressionError(f"cannot read the expression {text!r}: {error}") from None
     _check(tree, text, 0)
+    try:
+        _evaluate(tree, jnp.asarray(0.37))
+    except (ZeroDivisionError, OverflowError) as error:
+        raise ExpressionError(f"the expression {text!r} cannot be evaluated: {error}") from None
     return tree
 
 
@@ -104,8 +108,8 @@ def _check(node: ast.expr, text: str, depth: int) -> None:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             _check(left, text, depth + 1)
             _check(right, text, depth + 1)
-            if isinstance(op, ast.Pow) and isinstance(right, ast.Constant) and abs(right.value) > _MAX_EXPONENT:
-                raise ExpressionError(f"the exponent {right.value!r} in {text!r} is too large")
+            if isinstance(op, ast.Pow):
+                _check_exponent(right, text)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
             wanted = 2 if name in _TWO_ARGUMENTS else 1
             if len(args) != wanted:
@@ -119,6 +123,17 @@ def _check(node: ast.expr, text: str, depth: int) -> None:
                 f"{ast.unparse(node)!r} in {text!r} is not allowed; use numbers, t, pi, e, + - * / ** and "
                 f"{', '.join(FUNCTIONS)}"
             )
+
+
+def _check_exponent(node: ast.expr, text: str) -> None:
+    if any(isinstance(n, ast.Name) and n.id == "t" for n in ast.walk(node)):
+        return
+    try:
+        value = abs(float(_evaluate(node, jnp.asarray(0.0))))
+    except (ZeroDivisionError, OverflowError):
+        value = math.inf
+    if not value <= _MAX_EXPONENT:
+        raise ExpressionError(f"an exponent in {text!r} is too large; at most {_MAX_EXPONENT:g}")
 
 
 def _evaluate(node: ast.expr, t: Scalar):

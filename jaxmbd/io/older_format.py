@@ -1,8 +1,8 @@
 """The model format of the paper's codes: bodies by number, constraints as single primitives.
 
 Bodies have `id, name, r, r_dot, A, omega` (the ground only id and name), constraints `type` DP1, DP2, D or CD with
-`a_bar_i, a_bar_j, s_bar_p_i, s_bar_q_j, c` as the type needs, and `f` (with `f_dot, f_ddot`) as strings in t. Masses are
-absent there: `mass`, `inertia` and `gravity` are accepted as extensions; without them only kinematics is possible.
+`a_bar_i, a_bar_j, s_bar_p_i, s_bar_q_j, c` as the type needs, and `f` (with `f_dot, f_ddot`) as strings in t. Masses
+are absent there: `mass`, `inertia` and `gravity` are accepted as extensions; without them only kinematics is possible.
 """
 
 import warnings

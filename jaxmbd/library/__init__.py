@@ -1,7 +1,7 @@
 """Packaged mechanisms: JSON files beside this module, and generators.
 
-This layer knows names and files only. A new packaged mechanism is a new JSON file here; a family of mechanisms is a function
-in `generators.py`.
+This layer knows names and files only. A new packaged mechanism is a new JSON file here; a family of mechanisms is a
+function in `generators.py`.
 """
 
 from importlib import resources

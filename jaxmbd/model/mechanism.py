@@ -26,13 +26,13 @@ class Mechanism:
 
     Points and axes of joints and forces are global components at the initial pose, so a mechanism is described as one
     would draw it. Numbers may be traced by JAX: build inside a loss function and differentiate with respect to them.
+
+    Args:
+        name: For reports and files.
+        gravity: Acceleration of free fall, (3,) [m/s²], global.
     """
 
     def __init__(self, name: str = "mechanism", *, gravity: Any = (0.0, 0.0, -9.81)):
-        """Args:
-        name: For reports and files.
-        gravity: Acceleration of free fall, (3,) [m/s²], global.
-        """
         self.name = name
         self.gravity = vector(gravity, 3, f"mechanism {name!r}: gravity")
         self.ground = ground()
@@ -117,6 +117,7 @@ class Mechanism:
                 self._check_pair(bodies[0], bodies[1], f"force {part.name!r}")
             elif all(b.is_ground for b in bodies):
                 raise ValueError(f"force {part.name!r}: acts on the ground only; name a moving body")
+            part.element(*bodies)
             self.forces[part.name] = part
         else:
             raise TypeError(f"cannot add {part!r}: not a joint, driver, constraint or force of jaxmbd")
@@ -154,7 +155,7 @@ class Mechanism:
         state = State(*(jnp.stack([getattr(b, k) for b in bodies]) for k in ("r", "A", "v", "omega")))
         return system, state
 
-    # --- parts --------------------------------------------------------------------------------------------------------
+    # --- parts -----------------------------------------------------------------------------------
 
     def _check_name(self, name: str, kind: str, table: dict) -> None:
         if not isinstance(name, str) or not name:
@@ -186,7 +187,7 @@ class Mechanism:
             raise ValueError(f"force {part.name!r}: unknown joint {part.joint!r}; the joints are {known}")
         return ViscousFriction(part.name, joint, rotational=part.rotational, translational=part.translational)
 
-    # --- stacking ------------------------------------------------------------------------------------------------------
+    # --- stacking --------------------------------------------------------------------------------
 
     def _index(self, body: Body) -> int:
         return len(self.bodies) if body.is_ground else list(self.bodies).index(body.name)

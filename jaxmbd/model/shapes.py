@@ -136,7 +136,8 @@ class HollowCylinder(AbstractShape):
         self.radius = _positive(radius, "HollowCylinder: radius")
         self.length, self.axis = _positive(length, "HollowCylinder: length"), axis
         known = concrete(self.radius - self.inner_radius), concrete(self.inner_radius)
-        if None not in known and (known[0] <= 0.0 or known[1] < 0.0):
+        wall, bore = known
+        if wall is not None and bore is not None and (wall <= 0.0 or bore < 0.0):
             raise ValueError("HollowCylinder: inner_radius must lie in [0, radius)")
         volume = math.pi * (self.radius**2 - self.inner_radius**2) * self.length
         self.mass = _mass("HollowCylinder", mass, density, volume)

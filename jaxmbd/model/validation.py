@@ -27,8 +27,8 @@ def warn_if_single() -> None:
     if not _warned and default_dtype() != jnp.float64:
         _warned = True
         warnings.warn(
-            "double precision is off: results are in single precision, with errors of 1e-6 in positions and far more in "
-            "accelerations and multipliers. Call jaxmbd.enable_x64() first thing in your program.",
+            "double precision is off: results are in single precision, with errors of 1e-6 in positions and far more "
+            "in accelerations and multipliers. Call jaxmbd.enable_x64() first thing in your program.",
             stacklevel=3,
         )
 

@@ -34,7 +34,7 @@ def from_matrix(A: Mat3) -> Vec3:
 
 
 def B(eps: Vec3) -> Mat3:
-    """The matrix with `omega_bar = B(eps) eps_dot` (Kissel et al. Eq. 43b)."""
+    """Map rates of the angles to the body-frame angular velocity, omega_bar = B eps_dot (Kissel et al. Eq. 43b)."""
     s2, c2 = jnp.sin(eps[1]), jnp.cos(eps[1])
     s3, c3 = jnp.sin(eps[2]), jnp.cos(eps[2])
     zero, one = jnp.zeros_like(s2), jnp.ones_like(s2)

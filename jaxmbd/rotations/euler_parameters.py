@@ -37,6 +37,6 @@ def from_matrix(A: Mat3) -> Vec4:
 
 
 def G(p: Vec4) -> Float[Array, "3 4"]:
-    """The matrix with `omega_bar = 2 G(p) p_dot` and `p_dot = 1/2 G(p)ᵀ omega_bar` (Kissel et al. Eq. 39c)."""
+    """The 3 x 4 matrix of omega_bar = 2 G p_dot and p_dot = 1/2 Gᵀ omega_bar (Kissel et al. Eq. 39c)."""
     e0, e = p[0], p[1:]
     return jnp.concatenate([-e[:, None], e0 * jnp.eye(3, dtype=p.dtype) - skew(e)], axis=1)

@@ -1,7 +1,7 @@
 """Solvers: numbers only, no mechanics.
 
-This layer knows vectors, block matrices and roots. A new strategy for linear systems is a new file with `of`, `solve` and
-`solve_transpose`.
+This layer knows vectors, block matrices and roots. A new strategy for linear systems is a new file with `of`, `solve`
+and `solve_transpose`.
 """
 
 from .dense import DenseFactors as DenseFactors

@@ -44,6 +44,8 @@ def animate(
     Raises:
         ValueError: An ending other than those, or a result without a finite row.
     """
+    if out is not None and Path(out).suffix not in (".gif", ".html", ".mp4"):
+        raise ValueError(f"cannot write an animation to {Path(out).name!r}; use .gif, .html or .mp4")
     data = picture(source, system)
     t = data.arrays["t"]
     count = max(2, int(round((t[-1] - t[0]) / speed * fps)) + 1) if len(t) > 1 else 1
@@ -86,12 +88,10 @@ def _save(film: FuncAnimation, path: Path, fps: int) -> None:
         film.save(path, writer=PillowWriter(fps=fps), dpi=80)
     elif path.suffix == ".html":
         path.write_text(film.to_jshtml(fps=fps), encoding="utf-8")
-    elif path.suffix == ".mp4":
-        if not FFMpegWriter.isAvailable():
-            raise ValueError("writing .mp4 needs ffmpeg, which is not installed; write .gif or .html instead")
-        film.save(path, writer=FFMpegWriter(fps=fps), dpi=110)
+    elif not FFMpegWriter.isAvailable():
+        raise ValueError("writing .mp4 needs ffmpeg, which is not installed; write .gif or .html instead")
     else:
-        raise ValueError(f"cannot write an animation to {path.name!r}; use .gif, .html or .mp4")
+        film.save(path, writer=FFMpegWriter(fps=fps), dpi=110)
 
 
 class _Artists:

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import CompilationCounter, FORMULATIONS, double_pendulum_reference, name_of, run_at, slope, top_reference
+from helpers import FORMULATIONS, CompilationCounter, double_pendulum_reference, name_of, run_at, slope, top_reference
 
 import jaxmbd as mbd
 
@@ -64,7 +64,10 @@ def fast_top():
 @pytest.mark.parametrize("case", ["free", "top"])
 def test_spatial_rotation_approaches_eulers_equations_at_first_order(case, formulation):
     if case == "free":
-        (system, state), reference = free_body(), (FULL_INERTIA, 0.0, np.zeros(3), np.zeros(3), np.array([1.0, 4.0, -2.0]))
+        (system, state), reference = (
+            free_body(),
+            (FULL_INERTIA, 0.0, np.zeros(3), np.zeros(3), np.array([1.0, 4.0, -2.0])),
+        )
     else:
         (system, state), reference = fast_top()
     t_end = 0.25
@@ -89,7 +92,9 @@ def test_a_top_in_steady_precession_stays_in_it(formulation):
     J1, J3 = 0.1, 0.12
     J1_pivot = J1 + mass * length**2
     theta, precession = 0.6, 3.0
-    spin = (mass * g * length + J1_pivot * precession**2 * np.cos(theta)) / (J3 * precession) - precession * np.cos(theta)
+    spin = (mass * g * length + J1_pivot * precession**2 * np.cos(theta)) / (J3 * precession) - precession * np.cos(
+        theta
+    )
     A = np.array([[1, 0, 0], [0, np.cos(theta), -np.sin(theta)], [0, np.sin(theta), np.cos(theta)]])
     omega = np.array([0, precession * np.sin(theta), precession * np.cos(theta) + spin])  # body frame at ψ = 0
     r = A @ [0, 0, length]
@@ -158,7 +163,14 @@ def test_run_in_pieces_is_the_same_motion_and_reports_progress():
     seen = []
     whole = mbd.simulate(system, state, t_end=0.5, h=1e-3, save_every=5)
     pieces = mbd.run(
-        system, state, t_end=0.5, h=1e-3, save_every=5, chunks=10, progress=False, on_chunk=lambda s: seen.append(len(s.t))
+        system,
+        state,
+        t_end=0.5,
+        h=1e-3,
+        save_every=5,
+        chunks=10,
+        progress=False,
+        on_chunk=lambda s: seen.append(len(s.t)),
     )
     np.testing.assert_allclose(pieces.r, whole.r, atol=1e-12)
     np.testing.assert_allclose(pieces.t, whole.t, atol=0)

@@ -11,6 +11,9 @@ import jaxmbd as mbd
 from jaxmbd.formulations.index1 import dense_rows
 from jaxmbd.rotations import so3
 
+# Solutions are shared by the tests of this file: one worker runs them all.
+pytestmark = pytest.mark.xdist_group("kinematics")
+
 DRIVEN = ["single_pendulum", "four_link", "slider_crank"]
 TS = np.arange(0, 2001) * 1e-3  # two seconds: a full turn of the four-link's rotor, two of the crank
 

@@ -6,12 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import FORMULATIONS, ROUNDOFF, name_of, random_state, vec
+
+import jaxmbd as mbd
 from jaxmbd.formulations.index1 import dense_rows
 from jaxmbd.integrators.implicit_euler import _Step, _StepData
 from jaxmbd.rotations import euler_parameters as ep
 from jaxmbd.rotations import so3
-
-import jaxmbd as mbd
 
 
 def all_primitives(rng) -> mbd.Mechanism:
@@ -82,7 +82,9 @@ def test_the_three_jacobians_are_linked(case):
     system, state = case
     q = {f.name: f.from_state(state)[0] for f in FORMULATIONS}
     rows = {f.name: jax.jit(lambda q, f=f: f.rows(system, q))(q[f.name])[: system.nc] for f in FORMULATIONS}
-    B = np.concatenate([[mbd.REps()._B(jax.tree.map(lambda x, b=b: x[b], q["reps"])) for b in range(2)], np.eye(3)[None]])
+    B = np.concatenate(
+        [[mbd.REps()._B(jax.tree.map(lambda x, b=b: x[b], q["reps"])) for b in range(2)], np.eye(3)[None]]
+    )
     G = np.concatenate([[ep.G(q["rp"][b, 3:]) for b in range(2)], ep.G(jnp.array([1.0, 0, 0, 0]))[None]])
     bodies = np.stack([system.rows_i, system.rows_j], axis=1)
     moving = bodies < 2
@@ -114,7 +116,9 @@ def test_exact_newton_matrix_is_the_derivative_of_the_residual(formulation, case
     by_ad = jax.jit(jax.jacfwd(lambda x: step.residual(x, args)))(x)
     scale = np.max(np.abs(by_ad))
     # The matrix of a mechanism that may be redundant is regularised; here the equations alone are compared.
-    matrix = jax.jit(lambda x: eqx.tree_at(lambda m: m.regularisation, step.matrix(x, args, exact=True), None).dense())(x)
+    matrix = jax.jit(lambda x: eqx.tree_at(lambda m: m.regularisation, step.matrix(x, args, exact=True), None).dense())(
+        x
+    )
     np.testing.assert_allclose(matrix, by_ad, atol=ROUNDOFF * scale)
 
 

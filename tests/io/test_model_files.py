@@ -5,11 +5,11 @@ import json
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+import jaxmbd as mbd
 from jaxmbd.io import Expression, ExpressionError, ModelFileError, json_schema, mechanism_from_dict, read_npz
 from jaxmbd.io.results import ResultFileError
 from jaxmbd.library import names
-
-import jaxmbd as mbd
 
 GOOD = {
     "format": "jaxmbd-1",
@@ -89,7 +89,11 @@ def test_every_packaged_mechanism_builds_and_assembles(name):
         (("bodies", 0, "mass"), float("nan"), "body 'rod': mass"),
         (("bodies", 0, "r"), ["a", 0, 0], "body 'rod': r"),
         (("bodies", 0, "A"), [[1, 0, 0], [0, 1, 0], [0, 0, 3]], "body 'rod': A is not a rotation matrix"),
-        (("forces", 1, "force"), ["__import__('os')", 0, 0], "force 'push'.*not allowed|force 'push'.*unknown function"),
+        (
+            ("forces", 1, "force"),
+            ["__import__('os')", 0, 0],
+            "force 'push'.*not allowed|force 'push'.*unknown function",
+        ),
         (("forces", 1, "force"), ["omega*t", 0, 0], "unknown name 'omega'"),
         (("bodies",), [], "bodies"),
         (("name",), None, "model: the field 'name' is missing"),

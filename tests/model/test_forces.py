@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import FORMULATIONS, name_of, random_state, rotation, run_at, slope, vec
+
+import jaxmbd as mbd
 from jaxmbd.model.forces import AngleTorque, LineForce, RelativeDamping
 from jaxmbd.model.state import Pose, Twist
 from jaxmbd.rotations import so3
-
-import jaxmbd as mbd
 
 
 def line(rng, damping=0.0):
@@ -42,7 +42,7 @@ def test_a_torsion_spring_is_minus_the_gradient_of_its_potential_about_its_axis(
     b = m.add_body("b", mass=1.0, inertia=(1.0, 1.0, 1.0), A=rotation(rng))
     m.add(mbd.TorsionalSpringDamper("s", m.ground, b, axis=(1, 2, 3), stiffness=4.0, free_angle=0.3))
     system, _ = m.build()
-    n = np.array([1, 2, 3]) / np.sqrt(14)
+    n = jnp.array([1.0, 2.0, 3.0]) / np.sqrt(14)
 
     def pose(phi):
         return mbd.RA().with_ground(Pose(jnp.zeros((1, 3)), (so3.exp(phi * n) @ b.A)[None]))
@@ -51,7 +51,9 @@ def test_a_torsion_spring_is_minus_the_gradient_of_its_potential_about_its_axis(
         _, torque = system.wrenches(pose(jnp.array(phi)), Twist(jnp.zeros((2, 3)), jnp.zeros((2, 3))), jnp.zeros(()))
         about_axis = n @ (so3.exp(phi * n) @ b.A @ torque[0])
         np.testing.assert_allclose(about_axis, -4.0 * (phi - 0.3), atol=1e-12)
-        np.testing.assert_allclose(about_axis, -jax.grad(lambda x: system.potential(pose(x)))(jnp.array(phi)), atol=1e-12)
+        np.testing.assert_allclose(
+            about_axis, -jax.grad(lambda x: system.potential(pose(x)))(jnp.array(phi)), atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("make", [lambda r: line(r, 2.0), lambda r: angle(r, 2.0)], ids=["line", "angle"])
@@ -98,7 +100,9 @@ def test_a_damped_oscillator_follows_its_closed_form_at_first_order(formulation)
     x = push / k * (1 - np.exp(-d * t) * (np.cos(w * t) + d / w * np.sin(w * t)))
     h = np.array([1e-3, 5e-4])
     error = [
-        np.linalg.norm(run_at(system, state, s, round(t / s), formulation, pieces=round(t / s) // 500).r[-1, 0] - (2 + x) * n)
+        np.linalg.norm(
+            run_at(system, state, s, round(t / s), formulation, pieces=round(t / s) // 500).r[-1, 0] - (2 + x) * n
+        )
         for s in h
     ]
     assert error[0] < 1e-3

@@ -3,10 +3,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import rotation, vec
+from scipy.linalg import expm, polar
+
 from jaxmbd.rotations import euler_angles as ea
 from jaxmbd.rotations import euler_parameters as ep
 from jaxmbd.rotations import so3
-from scipy.linalg import expm, polar
 
 ANGLES = [0.0, 1e-9, 1e-4, 0.3, 0.4999, 0.5001, 1.0, 3.0]
 

@@ -45,6 +45,6 @@ def test_animation_moves_the_bodies(motion, tmp_path):
             frames.append(np.asarray(image.convert("L"), float))
     assert len(frames) == 11
     assert np.mean(np.abs(frames[0] - frames[4])) > 0.1  # something moved
-    film.to_jshtml()
+    assert "<img" in film.to_jshtml()
     with pytest.raises(ValueError, match="use .gif, .html or .mp4"):
         viz.animate(*motion, out=tmp_path / "a.avi")

@@ -180,24 +180,34 @@ class _Closest(AbstractRootProblem):
         def largest(phi):
             return jnp.max(jnp.abs(phi), initial=0.0)
 
+        arm = jnp.concatenate([jnp.ones(3, dtype), jnp.full(3, system.length)])
+
         def body(s: _Loop) -> _Loop:
-            # Sequential quadratic programming with the metric as Hessian; damping turns it into Levenberg-Marquardt.
+            # Sequential quadratic programming with the metric as Hessian, in two parts that share one factorisation:
+            # a normal step that closes the joints, and a tangential one towards the described pose. Only the latter's
+            # multipliers are kept: where rows are redundant, those of an open loop grow without bound.
             xi = jax.vmap(_displacement)(pose0, s.pose)
             inverse = jax.vmap(so3.inverse_right_jacobian)(xi[:, 3:])
             gradient = jnp.einsum("bij,bj->bi", weights, xi)
             gradient = gradient.at[:, 3:].set(jnp.einsum("bji,bj->bi", inverse, gradient[:, 3:]))
             rows = ra.rows(system, s.pose)
+            gradient = gradient + scatter_rows(rows, s.lam, i, j, nb)
             diagonal = jnp.mean(jnp.sum(rows**2, axis=(1, 2)))
             matrix = SaddleMatrix(weights, (), rows, rows, jnp.full(len(i), diagonal * s.damping), i, j)
-            # The damping acts on the change of multipliers: at convergence it leaves no trace in the constraints.
-            gradient = gradient + scatter_rows(rows, s.lam, i, j, nb)
-            x = DenseFactors.of(matrix).solve(-jnp.concatenate([gradient.reshape(-1), s.phi]))
-            delta, lam = x[: 6 * nb].reshape(nb, 6), s.lam + x[6 * nb :]
-            delta = delta * jnp.minimum(1.0, _MAX_TURN / (jnp.max(jnp.abs(delta[:, 3:])) + 1e-30))
-            pose = jax.vmap(ra.retract)(s.pose, delta)
+            factors = DenseFactors.of(matrix)
+            normal = factors.solve(jnp.concatenate([jnp.zeros(6 * nb, dtype), -s.phi]))
+            tangential = factors.solve(jnp.concatenate([-gradient.reshape(-1), jnp.zeros_like(s.phi)]))
+            # A damped step is about closing alone.
+            tangential = jnp.where(s.damping <= 2.0 * tiny, tangential, 0.0)
+            delta = (normal + tangential)[: 6 * nb].reshape(nb, 6)
+            limit = jnp.minimum(1.0, _MAX_TURN / (jnp.max(jnp.abs(delta[:, 3:])) + 1e-30))
+            pose = jax.vmap(ra.retract)(s.pose, limit * delta)
             phi = ra.phi(system, pose)
-            # Closing comes first: a step is taken when it closes the joints further, or when they are closed.
-            accept = (jnp.sum(phi**2) < jnp.sum(s.phi**2)) | (largest(phi) <= tolerance)
+            # Closing comes first: a step is taken when it closes the joints further, or opens them by little compared
+            # with its length, as the curvature of the constraints makes every step along them do.
+            little = jnp.maximum(tolerance, 0.2 * largest(tangential[: 6 * nb].reshape(nb, 6) * arm[None, :]))
+            accept = (jnp.sum(phi**2) < jnp.sum(s.phi**2)) | (largest(phi) <= little)
+            lam = s.lam + tangential[6 * nb :]
             new = _Loop(pose, lam, phi, jnp.maximum(0.1 * s.damping, tiny), jnp.max(jnp.abs(delta)), s.k + 1)
             old = _Loop(s.pose, s.lam, s.phi, jnp.maximum(10.0 * s.damping, 1e-4), s.step, s.k + 1)
             return jax.tree.map(lambda a, b: jnp.where(accept, a, b), new, old)

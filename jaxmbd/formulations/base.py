@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..model.primitives import AbstractPrimitive
 from ..model.state import Pose, State, Twist, ground_pose
 from ..model.system import System
 from ..rotations.so3 import cross
 from ..rotations.types import Mat3, Scalar, Vec3
 from ..solvers.saddle import Coupling, SaddleMatrix, scatter_rows
+from .pose_jet import PoseJet, jet_row, jet_row_gamma, jet_row_variation
 
 Coordinates = Any  # of all bodies: a pytree with leading axis nb
 
@@ -142,7 +142,7 @@ class AbstractFormulation(eqx.Module):
         jets = jax.vmap(self.pose_jet)(self.with_ground(q))
         rows = [jnp.zeros((0, 2, self.size), system.dtype)]
         for stack in system.constraints:
-            rows.append(jax.vmap(_row)(stack.primitive, *self.local(jets, stack.i, stack.j)))
+            rows.append(jax.vmap(jet_row)(stack.primitive, *self.local(jets, stack.i, stack.j)))
         if self.normalizations:
             own = jax.vmap(self.normalization_rows)(q).reshape(-1, self.size)
             rows.append(jnp.stack([own, jnp.zeros_like(own)], axis=1))
@@ -154,7 +154,7 @@ class AbstractFormulation(eqx.Module):
         couplings, start = [], 0
         for stack in system.constraints:
             weights = lam[start : start + len(stack)]
-            variation = jax.vmap(_row_variation)(stack.primitive, *self.local(jets, stack.i, stack.j))
+            variation = jax.vmap(jet_row_variation)(stack.primitive, *self.local(jets, stack.i, stack.j))
             couplings.append(Coupling(variation * weights[:, None, None, None, None], pairs(stack.i, stack.j)))
             start += len(stack)
         return couplings
@@ -165,7 +165,7 @@ class AbstractFormulation(eqx.Module):
         motions = jax.vmap(self.free_motion)(self.with_ground(q), padded_u)
         values = [jnp.zeros(0, system.dtype)]
         for stack in system.constraints:
-            values.append(jax.vmap(_row_gamma)(stack.primitive, *self.local(motions, stack.i, stack.j)))
+            values.append(jax.vmap(jet_row_gamma)(stack.primitive, *self.local(motions, stack.i, stack.j)))
         if self.normalizations:
             values.append(jax.vmap(self.normalization_gamma)(q, u).reshape(-1))
         return jnp.concatenate(values)
@@ -182,7 +182,7 @@ class AbstractFormulation(eqx.Module):
 
     # one body, by automatic differentiation of its pose
 
-    def pose_jet(self, q: Coordinates) -> "PoseJet":
+    def pose_jet(self, q: Coordinates) -> PoseJet:
         """The pose with its first two derivatives by the velocity coordinates.
 
         Sines and products of parameters are differentiated once per body; primitives then see polynomials.
@@ -195,7 +195,7 @@ class AbstractFormulation(eqx.Module):
 
         return PoseJet(moved(zero), jax.jacfwd(moved)(zero), jax.jacfwd(jax.jacfwd(moved))(zero))
 
-    def free_motion(self, q: Coordinates, u: Float[Array, " d"]) -> "PoseJet":
+    def free_motion(self, q: Coordinates, u: Float[Array, " d"]) -> PoseJet:
         """The pose along s -> retract(q, s u), with two derivatives by s."""
         zero, one = jnp.zeros((), u.dtype), jnp.ones((), u.dtype)
 
@@ -364,59 +364,6 @@ class AbstractFormulation(eqx.Module):
         squares = jnp.stack([jnp.sum(rows[..., :3] ** 2, -1), jnp.sum(rows[..., 3:] ** 2, -1)], -1)
         scale = jnp.mean(jnp.sum(w * squares, axis=(1, 2)))
         return jnp.full(len(i), jnp.sqrt(jnp.finfo(mass.dtype).eps), mass.dtype) * scale
-
-
-class PoseJet(eqx.Module):
-    """A pose, (r, A) as twelve numbers, as a quadratic function of k local parameters.
-
-    Attributes:
-        value: (..., 12).
-        first: (..., 12, k).
-        second: (..., 12, k, k).
-    """
-
-    value: Float[Array, "*n 12"]
-    first: Float[Array, "*n 12 k"]
-    second: Float[Array, "*n 12 k k"]
-
-    def at(self, delta: Float[Array, " k"]) -> Pose:
-        """The pose at small parameters, exact in value and two derivatives at zero."""
-        x = self.value + self.first @ delta + 0.5 * (self.second @ delta) @ delta
-        return Pose(x[:3], x[3:].reshape(3, 3))
-
-
-def _row(primitive: AbstractPrimitive, jet_i: PoseJet, jet_j: PoseJet) -> Float[Array, "2 d"]:
-    """Derivative of one primitive by the local coordinates of its two bodies."""
-
-    def phi(x):
-        pose_i, pose_j = (Pose(y[:3], y[3:].reshape(3, 3)) for y in x)
-        return primitive.geometry(pose_i, pose_j)
-
-    g_i, g_j = jax.grad(phi)((jet_i.value, jet_j.value))
-    return jnp.stack([g_i @ jet_i.first, g_j @ jet_j.first])
-
-
-def _row_variation(primitive: AbstractPrimitive, jet_i: PoseJet, jet_j: PoseJet) -> Float[Array, "2 d 2 d"]:
-    """Second derivative of one primitive by the local coordinates of its two bodies."""
-
-    def phi(delta):
-        return primitive.geometry(jet_i.at(delta[0]), jet_j.at(delta[1]))
-
-    zero = jnp.zeros((2, jet_i.first.shape[-1]), jet_i.value.dtype)
-    return jax.jacfwd(jax.grad(phi))(zero)
-
-
-def _row_gamma(primitive: AbstractPrimitive, motion_i: PoseJet, motion_j: PoseJet) -> Scalar:
-    """γ of one primitive along two motions."""
-    zero, one = jnp.zeros((), motion_i.value.dtype), jnp.ones((), motion_i.value.dtype)
-
-    def rate(s):
-        def value(s):
-            return primitive.advanced(s).geometry(motion_i.at(s[None]), motion_j.at(s[None]))
-
-        return jax.jvp(value, (s,), (one,))[1]
-
-    return -jax.jvp(rate, (zero,), (one,))[1]
 
 
 def pairs(i: tuple[int, ...], j: tuple[int, ...]) -> tuple[tuple[int, int], ...]:

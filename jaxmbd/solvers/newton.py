@@ -102,7 +102,8 @@ def newton(
         def exact_continues(loop: _Loop):
             return active & ~loop.done & (loop.k < limit) & ((loop.k == first) | jnp.isfinite(loop.norm))
 
-        restart = jnp.where(jnp.all(jnp.isfinite(loop.x)), loop.x, x0)
+        # Where the frozen matrix contracted, however slowly, go on from there; where it diverged, start anew.
+        restart = jnp.where(loop.norm < loop.previous, loop.x, x0)
         first = loop.k
         second = _Loop(jnp.where(loop.done, loop.x, restart), loop.k, infinity, infinity, loop.done)
         loop = jax.lax.while_loop(exact_continues, lambda s: correct(s, exact_factors(s.x)), second)

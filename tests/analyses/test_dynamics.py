@@ -5,9 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import FORMULATIONS, CompilationCounter, double_pendulum_reference, name_of, run_at, slope, top_reference
 
 import jaxmbd as mbd
+from helpers import FORMULATIONS, CompilationCounter, double_pendulum_reference, name_of, run_at, slope, top_reference
 
 STEPS = np.array([4e-3, 2e-3, 1e-3, 5e-4, 2.5e-4])
 
@@ -83,6 +83,27 @@ def test_spatial_rotation_approaches_eulers_equations_at_first_order(case, formu
     for k in range(2):
         assert abs(slope(h, np.array(error)[:, k]) - 1.0) < 0.1, (case, error)
     assert np.all(np.array(drift[1:]) < 0.6 * np.array(drift[:-1]))  # first order: each halving halves it
+
+
+def test_euler_angles_tumble_through_their_singularities():
+    """A body that turns about a horizontal axis carries every chart's axis through the vertical in turn."""
+    m = mbd.Mechanism("tumbling", gravity=(0, 0, 0))
+    m.add_body("body", mass=1.0, inertia=FULL_INERTIA, omega=(0.3, 6.0, -0.4))
+    system, state = m.build()
+    A, omega = top_reference(FULL_INERTIA, 0.0, np.zeros(3), np.zeros(3), np.array([0.3, 6.0, -0.4]), 2.0)
+    h = np.array([1e-3, 5e-4])
+    error = []
+    for k in h:
+        steps = round(2.0 / k)
+        sol = mbd.run(system, state, h=k, steps=steps, formulation=mbd.REps(), chunks=steps // 500, progress=False)
+        vertical = np.max(np.abs(np.asarray(sol.A[:, 0, 2, :])), axis=0)
+        assert np.all(
+            vertical[[0, 2]] > 0.97
+        )  # the best chart at the start, axis x, and the next one, z, both go there
+        turns = np.linalg.norm(np.diff(np.asarray(sol.A[:, 0]), axis=0), axis=(1, 2))
+        assert np.max(turns) < 1.3 * np.sqrt(2) * 6.1 * k  # no jump anywhere
+        error.append(np.linalg.norm(sol.A[-1, 0] - A) + np.linalg.norm(sol.omega[-1, 0] - omega))
+    assert abs(slope(h, error) - 1.0) < 0.1, error
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)

@@ -5,9 +5,9 @@ import functools
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import FORMULATIONS, name_of
 
 import jaxmbd as mbd
+from helpers import FORMULATIONS, name_of
 from jaxmbd.formulations.index1 import dense_rows
 from jaxmbd.rotations import so3
 

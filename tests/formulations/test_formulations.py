@@ -5,9 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import FORMULATIONS, ROUNDOFF, name_of, random_state, vec
 
 import jaxmbd as mbd
+from helpers import FORMULATIONS, ROUNDOFF, name_of, random_state, vec
 from jaxmbd.formulations.index1 import dense_rows
 from jaxmbd.integrators.implicit_euler import _Step, _StepData
 from jaxmbd.rotations import euler_parameters as ep

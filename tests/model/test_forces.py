@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import FORMULATIONS, name_of, random_state, rotation, run_at, slope, vec
 
 import jaxmbd as mbd
+from helpers import FORMULATIONS, name_of, random_state, rotation, run_at, slope, vec
 from jaxmbd.model.forces import AngleTorque, LineForce, RelativeDamping
 from jaxmbd.model.state import Pose, Twist
 from jaxmbd.rotations import so3

@@ -2,8 +2,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import ROUNDOFF, name_of, rotation, vec
 
+from helpers import ROUNDOFF, name_of, rotation, vec
 from jaxmbd.model.primitives import CD, DP1, DP2, D
 from jaxmbd.model.state import Pose, Twist
 from jaxmbd.rotations import so3

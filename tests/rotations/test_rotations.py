@@ -2,9 +2,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import rotation, vec
 from scipy.linalg import expm, polar
 
+from helpers import rotation, vec
 from jaxmbd.rotations import euler_angles as ea
 from jaxmbd.rotations import euler_parameters as ep
 from jaxmbd.rotations import so3

@@ -1,0 +1,119 @@
+"""Assembly: closest, consistent, unchanged where nothing is to do, differentiable."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import jaxmbd as mbd
+from jaxmbd.formulations.index1 import dense_rows
+from jaxmbd.rotations import so3
+
+
+def loose_chain(joint_x=1.0):
+    """Two bars on hinges, described apart: the pose must move and both bodies must turn."""
+    m = mbd.Mechanism("loose")
+    m.add_body("a", mass=1.0, inertia=(0.01, 0.1, 0.1), r=(0.5, 0.05, 0.02), euler=(0.1, 0.05, -0.1), omega=(0, 1, 2))
+    m.add_body("b", mass=9.0, inertia=(0.01, 0.9, 0.9), r=(1.6, -0.05, 0.1), euler=(-0.1, 0.1, 0.05), v=(0, 0, 1))
+    x, y, z = np.eye(3)
+    ball = [mbd.CD(e, (0, 0, 0), (-0.5, 0, 0)) for e in (x, y, z)]
+    m.add(mbd.Constraint("base", m.ground, "a", primitives=[*ball, mbd.DP1(x, y), mbd.DP1(z, y)]))
+    ball = [mbd.CD(e, jnp.array([joint_x - 0.5, 0, 0]), (-0.5, 0, 0)) for e in (x, y, z)]
+    m.add(mbd.Constraint("elbow", "a", "b", primitives=ball))
+    return m.build()
+
+
+def displacement(start, end):
+    turns = jax.vmap(lambda A, B: so3.log(A.T @ B))(start.A, end.A)
+    return np.concatenate([end.r - start.r, turns], axis=1)
+
+
+def test_the_assembled_pose_is_consistent_and_closest():
+    system, state = loose_chain()
+    new, report = mbd.assemble(system, state)
+    assert bool(report.closed) and np.max(np.abs(report.violation)) < 1e-14
+    assert float(report.violation_before) > 0.05
+    # Independent: constrained minimisation by scipy over the same displacements.
+    weights = np.array([1, 1, 1, *[float(system.length) ** 2] * 3])
+    place = jax.jit(lambda x: jax.vmap(mbd.RA().retract)(state.pose, x.reshape(2, 6)))
+    phi = jax.jit(lambda x: mbd.RA().phi(system, place(x)))
+    best = minimize(
+        lambda x: 0.5 * np.sum(weights * x.reshape(2, 6) ** 2),
+        np.zeros(12),
+        constraints={"type": "eq", "fun": phi, "jac": jax.jit(jax.jacfwd(phi))},
+        options={"ftol": 1e-15, "maxiter": 200},
+    )
+    ours = displacement(state, new)
+    assert 0.5 * np.sum(weights * ours**2) <= best.fun * (1 + 1e-6)
+    np.testing.assert_allclose(ours, best.x.reshape(2, 6), atol=1e-5)
+    np.testing.assert_allclose(report.displacement, np.linalg.norm(ours[:, :3], axis=1), atol=1e-12)
+
+
+def test_velocities_are_the_projection_on_the_constraints():
+    system, state = loose_chain()
+    new, _ = mbd.assemble(system, state)
+    rows = np.asarray(dense_rows(mbd.RA(), system, new.pose))
+    u0 = np.concatenate([state.v, state.omega], axis=1).ravel()
+    scale = np.tile([1, 1, 1, *[float(system.length)] * 3], 2)
+    projected = u0 - (np.linalg.pinv(rows / scale) @ (rows @ u0)) / scale
+    np.testing.assert_allclose(np.concatenate([new.v, new.omega], axis=1).ravel(), projected, atol=1e-12)
+
+
+def test_a_consistent_state_is_returned_as_it_is():
+    system, state = mbd.load("double_pendulum")
+    new, report = mbd.assemble(system, state)
+    for name in ("r", "A"):
+        np.testing.assert_array_equal(getattr(new, name), getattr(state, name))
+    assert int(report.iterations) == 0 and float(jnp.max(report.displacement)) == 0.0
+
+
+def test_each_metric_minimises_its_own_distance():
+    system, state = loose_chain()
+    plain, heavy = (mbd.assemble(system, state, metric=metric)[0] for metric in ("identity", "mass"))
+
+    def by_mass(new):
+        d = displacement(state, new)
+        spin = np.einsum("bi,bij,bj->", d[:, 3:], system.inertia, d[:, 3:])
+        return np.sum(np.asarray(system.mass)[:, None] * d[:, :3] ** 2) + spin
+
+    def by_length(new):
+        d = displacement(state, new) ** 2
+        return np.sum(d[:, :3]) + float(system.length) ** 2 * np.sum(d[:, 3:])
+
+    assert by_mass(heavy) < 0.99 * by_mass(plain) and by_length(plain) < 0.99 * by_length(heavy)
+    with pytest.raises(ValueError, match="metric must be one of"):
+        mbd.assemble(system, state, metric="energy")
+
+
+def test_moving_a_joint_moves_the_assembled_state():
+    def tip(x):
+        system, state = loose_chain(x)
+        new, _ = mbd.assemble(system, state)
+        return new.r[1] @ jnp.array([1.0, 2.0, 3.0]) + new.v[1, 2] + jnp.sum(new.A[0, 0] * new.omega[1])
+
+    tip = jax.jit(tip)
+    forward, reverse = jax.jit(jax.jacfwd(tip))(1.0), jax.jit(jax.grad(tip))(1.0)
+    difference = (tip(1.0 + 1e-5) - tip(1.0 - 1e-5)) / 2e-5
+    np.testing.assert_allclose([forward, reverse], difference, rtol=1e-7)
+
+
+def test_a_driver_half_a_turn_away_is_refused():
+    m = mbd.Mechanism("far")
+    m.add_body("b", mass=1.0, inertia=(1, 1, 1))
+    m.add(mbd.Revolute("pin", m.ground, "b", point=(0, 0, 0), axis=(0, 0, 1)))
+    m.add(mbd.RotationDriver("motor", m.ground, "b", axis=(0, 0, 1), angle=lambda t: 3.0 + t))
+    system, state = m.build()
+    with pytest.raises(mbd.AssemblyError, match="driver 'motor': .* Angles count from the described pose"):
+        mbd.simulate(system, state, steps=1, h=1e-3)
+
+
+@pytest.mark.parametrize("size", [0.1, 0.3])
+def test_a_redundant_loop_closes_from_far(size):
+    """Four hinges in space, every body displaced and turned at random: damping and limited steps must find the way."""
+    system, state = mbd.load_mechanism("four_bar").build()
+    for seed in range(6):
+        away = jnp.array(size * np.random.default_rng(seed).normal(size=(3, 6)))
+        pose = jax.vmap(mbd.RA().retract)(state.pose, away)
+        _, report = mbd.assemble(system, mbd.State(pose.r, pose.A, state.v, state.omega))
+        assert bool(report.closed) and float(jnp.max(jnp.abs(report.violation))) < 1e-12, seed

@@ -1,0 +1,128 @@
+"""Roots, their derivatives, block matrices: numbers only."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmbd.solvers import (
+    AbstractRootProblem,
+    Coupling,
+    DenseFactors,
+    NewtonOptions,
+    SaddleMatrix,
+    implicit_root,
+    linear_solve,
+    newton,
+)
+
+
+def block_matrix(rng):
+    """Three bodies of size 2, a coupling of two, four rows of which two touch the ground (index 3)."""
+    arrays = [rng.normal(size=s) for s in ((3, 2, 2), (1, 2, 2, 2, 2), (4, 2, 2), (4, 2, 2), (4,))]
+    diagonal, coupling, right, left, e = map(jnp.array, arrays)
+    i, j = (0, 1, 3, 2), (1, 2, 0, 3)
+    return SaddleMatrix(diagonal, (Coupling(coupling, ((2, 0),)),), right, left, jnp.abs(e), i, j)
+
+
+def by_hand(m):
+    K = np.zeros((10, 10))
+    for b in range(3):
+        K[2 * b : 2 * b + 2, 2 * b : 2 * b + 2] += m.diagonal[b]
+    c = np.asarray(m.couplings[0].blocks[0])
+    for p, a in enumerate((2, 0)):
+        for q, b in enumerate((2, 0)):
+            K[2 * a : 2 * a + 2, 2 * b : 2 * b + 2] += c[p, :, q, :]
+    for row, pair in enumerate(zip(m.i, m.j, strict=True)):
+        for side, b in enumerate(pair):
+            if b < 3:
+                K[2 * b : 2 * b + 2, 6 + row] += m.right[row, side]
+                K[6 + row, 2 * b : 2 * b + 2] += m.left[row, side]
+    return K, np.diag(np.concatenate([np.zeros(6), m.regularisation]))
+
+
+def test_dense_and_matvec_are_the_blocks(rng):
+    m = block_matrix(rng)
+    K, E = by_hand(m)
+    np.testing.assert_allclose(m.dense(), K - E, atol=1e-14)
+    x = jnp.array(rng.normal(size=10))
+    np.testing.assert_allclose(m.matvec(x), K @ x, atol=1e-13)
+
+
+def test_factors_serve_the_matrix_and_its_transpose(rng):
+    m = block_matrix(rng)
+    K = np.asarray(m.dense())
+    factors, b = DenseFactors.of(m), jnp.array(rng.normal(size=10))
+    np.testing.assert_allclose(K @ factors.solve(b), b, atol=1e-11)
+    np.testing.assert_allclose(K.T @ factors.solve_transpose(b), b, atol=1e-11)
+
+
+def test_linear_solve_differentiates_in_both_modes(rng):
+    A, b = jnp.array(rng.normal(size=(4, 4)) + 4 * np.eye(4)), jnp.array(rng.normal(size=4))
+
+    def f(s):
+        M = A + s * jnp.diag(jnp.arange(4.0))
+        return jnp.sum(jnp.sin(linear_solve(lambda x: M @ x, DenseFactors.of(M), s * b)))
+
+    exact = jax.grad(lambda s: jnp.sum(jnp.sin(jnp.linalg.solve(A + s * jnp.diag(jnp.arange(4.0)), s * b))))(0.7)
+    np.testing.assert_allclose([jax.grad(f)(0.7), jax.jvp(f, (0.7,), (1.0,))[1]], exact, rtol=1e-12)
+
+
+class Cubic(AbstractRootProblem):
+    """x³ + a x = b, componentwise."""
+
+    def residual(self, x, args):
+        a, b = args
+        return x**3 + a * x - b
+
+    def solve(self, guess, args):
+        x, info = newton(
+            lambda x: self.residual(x, args),
+            lambda x: DenseFactors.of(jnp.diag(args[0])),
+            lambda x: self.factors(x, args),
+            lambda d: jnp.max(jnp.abs(d)),
+            guess,
+            NewtonOptions(1e-13),
+        )
+        return x, info
+
+    def factors(self, x, args):
+        return DenseFactors.of(jnp.diag(3 * x**2 + args[0]))
+
+
+def test_newton_falls_back_to_the_exact_matrix_where_the_frozen_one_diverges():
+    a, b = jnp.array([1.0, 1.0]), jnp.array([0.1, 30.0])
+    x, info = Cubic().solve(jnp.zeros(2), (a, b))  # the frozen matrix, 1, is 28 times too soft at the second root
+    assert bool(info.converged)
+    np.testing.assert_allclose(x**3 + a * x, b, rtol=1e-12)
+
+
+def test_implicit_root_has_first_and_second_derivatives_in_both_modes():
+    b = jnp.array([0.1, 30.0])
+
+    def f(a):
+        return jnp.sum(implicit_root(Cubic(), jnp.zeros(2), (a * jnp.ones(2), b))[0])
+
+    def df(a):  # dx/da = -x / (3 x² + a)
+        x = implicit_root(Cubic(), jnp.zeros(2), (a * jnp.ones(2), b))[0]
+        return jnp.sum(-x / (3 * x**2 + a))
+
+    a = jnp.array(1.0)
+    np.testing.assert_allclose([jax.grad(f)(a), jax.jvp(f, (a,), (jnp.ones(()),))[1]], df(a), rtol=1e-12)
+    second = (df(a + 1e-5) - df(a - 1e-5)) / 2e-5
+    np.testing.assert_allclose([jax.jacfwd(jax.grad(f))(a), jax.grad(jax.grad(f))(a)], second, rtol=1e-8)
+
+
+def test_no_iteration_is_made_when_inactive():
+    a, b = jnp.ones(1), jnp.ones(1)
+    problem = Cubic()
+    x, info = newton(
+        lambda x: problem.residual(x, (a, b)),
+        lambda x: DenseFactors.of(jnp.eye(1)),
+        lambda x: problem.factors(x, (a, b)),
+        lambda d: jnp.max(jnp.abs(d)),
+        jnp.zeros(1),
+        NewtonOptions(1e-13),
+        active=False,
+    )
+    assert int(info.iterations) == 0 and not bool(info.converged)
+    np.testing.assert_array_equal(x, 0.0)

@@ -28,7 +28,7 @@ test: $(VENV)/.test
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 benchmark: $(VENV)/.test
 	$(BIN)/python experiments/benchmarks/run.py --out experiments/benchmarks

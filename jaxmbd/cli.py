@@ -73,15 +73,16 @@ def _description(name: str) -> str:
 
 
 @app.command()
-def info(
-    model: Model, schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema.")] = False
-) -> None:
-    """Show bodies, joints, freedoms and redundant joints of MODEL."""
-    if schema:
-        from jaxmbd.io import json_schema
+def schema() -> None:
+    """Print the JSON Schema of model files."""
+    from jaxmbd.io import json_schema
 
-        typer.echo(json.dumps(json_schema(), indent=2))
-        return
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+@app.command()
+def info(model: Model) -> None:
+    """Show bodies, joints, freedoms and redundant joints of MODEL."""
     system, state = mbd.load(model)
     state, report = mbd.assemble(system, state)
     closed = bool(report.closed)

@@ -38,7 +38,7 @@ def test_info_reports_freedoms_and_redundant_joints():
     done = jaxmbd("info", "four_bar")
     assert done.returncode == 0
     assert "20 rows of rank 17: 1 freedom(s), 3 redundant" in done.stdout and "pin_rocker" in done.stdout
-    schema = json.loads(jaxmbd("info", "four_bar", "--schema").stdout)
+    schema = json.loads(jaxmbd("schema").stdout)
     assert schema["title"] == "jaxmbd-1 mechanism"
 
 

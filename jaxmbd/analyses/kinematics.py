@@ -137,7 +137,7 @@ class _Position(AbstractRootProblem):
         )
         # Rows that contradict each other leave a least-squares point that is no root.
         phi = self.formulation.phi(system, self._moved(delta, args))
-        met = jnp.max(jnp.abs(phi)) <= 1e3 * jnp.maximum(tolerance, 1e-3 * tolerance) * jnp.maximum(system.length, 1.0)
+        met = jnp.max(jnp.abs(phi)) <= 1e3 * tolerance * jnp.maximum(system.length, 1.0)
         converged = info.converged & met
         info = eqx.tree_at(lambda i: i.converged, info, converged)
         return jnp.where(converged, delta, 0.0), info

@@ -42,7 +42,7 @@ def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[
 
     Derivatives flow through `args` only: neither the guess nor the information carries any.
     """
-    dynamic, static = eqx.partition((jax.lax.stop_gradient(guess), args), eqx.is_array)
+    dynamic, static = eqx.partition((_held(guess), args), eqx.is_array)
 
     @jax.custom_jvp
     def root(dynamic):
@@ -64,7 +64,7 @@ def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[
 
         _, residual_dot = jax.jvp(by_args, (args_dynamic,), (args_dot,))
         args = eqx.combine(args_dynamic, args_static)
-        factors = problem.factors(jax.lax.stop_gradient(x), jax.lax.stop_gradient(args))
+        factors = problem.factors(jax.lax.stop_gradient(x), _held(args))
 
         def matvec(v):
             return jax.jvp(lambda y: problem.residual(y, args), (x,), (v,))[1]
@@ -82,13 +82,18 @@ def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[
 
 def linear_solve(matvec, factors, b: Float[Array, " n"]) -> Float[Array, " n"]:
     """The solution of matvec(x) = b, differentiable in what `matvec` closes over; `factors` serve both directions."""
-    factors = jax.lax.stop_gradient(factors)
+    factors = _held(factors)
     return jax.lax.custom_linear_solve(
         matvec,
         b,
         solve=lambda mv, b: _refined(mv, factors.solve, b),
         transpose_solve=lambda mv, b: _refined(mv, factors.solve_transpose, b),
     )
+
+
+def _held(tree: Any) -> Any:
+    """The tree with no derivative in its arrays; functions among its leaves stay as they are."""
+    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, tree)
 
 
 def _refined(matvec, solve, b):

@@ -220,22 +220,23 @@ def test_changing_numbers_does_not_recompile():
 
 
 def test_build_inside_a_loss_and_simulate_differentiate():
-    """The README's promise: a gradient with respect to something simple, checked by central differences."""
+    """Mass, geometry, friction and a parameter that a user's function closes over, against central differences."""
 
-    def height(mass_and_length):
-        mass, length = mass_and_length
+    def height(x):
+        mass, length, friction, drag = x
         m = mbd.Mechanism("pendulum")
         m.add_body("rod", mass=mass, inertia=(0.01, mass * length**2 / 3, mass * length**2 / 3), r=(length, 0.0, 0.0))
         m.add(mbd.Revolute("pin", m.ground, "rod", point=(0, 0, 0), axis=(0, 1, 0)))
-        m.add(mbd.ViscousFriction("friction", "pin", rotational=0.3))
+        m.add(mbd.ViscousFriction("friction", "pin", rotational=friction))
+        m.add(mbd.UserForce("drag", ["rod"], lambda p, w, t: (-drag * w.v, jnp.zeros((1, 3)))))
         system, state = m.build()
         return mbd.simulate(system, state, steps=200, h=2e-3).r[-1, 0, 2]
 
-    x = jnp.array([1.3, 0.7])
-    value, gradient = jax.jit(jax.value_and_grad(height))(x)
+    x = jnp.array([1.3, 0.7, 0.3, 0.2])
+    gradient = jax.jit(jax.grad(height))(x)
     forward = jax.jit(height)
-    for k in range(2):
-        d = 1e-5 * jnp.eye(2)[k]
+    for k in range(4):
+        d = 1e-5 * jnp.eye(4)[k]
         difference = (forward(x + d) - forward(x - d)) / 2e-5
         np.testing.assert_allclose(gradient[k], difference, rtol=1e-6)
 

@@ -1,6 +1,7 @@
 """Model files: what they mean, and what is refused."""
 
 import json
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -122,6 +123,8 @@ def test_the_schema_is_published_and_names_the_format():
     schema = json_schema()
     assert schema["properties"]["format"]["const"] == "jaxmbd-1"
     assert "RotationDriverFile" in schema["$defs"]
+    published = Path(__file__).parents[2] / "docs" / "jaxmbd-1.schema.json"
+    assert json.loads(published.read_text()) == schema, "write it anew: jaxmbd schema > docs/jaxmbd-1.schema.json"
 
 
 # --- expressions ---

@@ -9,6 +9,7 @@ from scipy.integrate import solve_ivp
 
 import jaxmbd as mbd
 from jaxmbd.rotations import so3
+from reference_solutions import matrix_of
 
 FORMULATIONS = [mbd.RA(), mbd.RP(), mbd.REps()]
 ROUNDOFF = 1e-10  # derivatives of expressions of order ten, in double precision
@@ -79,15 +80,6 @@ class CompilationCounter(logging.Handler):
 # --- independent reference solutions, by scipy and without this package's mechanics -------------
 
 
-def tilde(x):
-    return np.array([[0, -x[2], x[1]], [x[2], 0, -x[0]], [-x[1], x[0], 0]])
-
-
-def matrix_of(p):
-    e0, e = p[0], p[1:]
-    return (2 * e0**2 - 1) * np.eye(3) + 2 * (np.outer(e, e) + e0 * tilde(e))
-
-
 def top_reference(J_pivot, mass, s_centre, gravity, omega0, t_end):
     """A body with a fixed point: (A, omega) at t_end from Euler's equations about that point and quaternions.
 
@@ -104,23 +96,3 @@ def top_reference(J_pivot, mass, s_centre, gravity, omega0, t_end):
     y0 = np.concatenate([[1.0, 0, 0, 0], omega0])
     y = solve_ivp(rate, (0, t_end), y0, method="DOP853", rtol=1e-12, atol=1e-12).y[:, -1]
     return matrix_of(y[:4] / np.linalg.norm(y[:4])), y[4:]
-
-
-def double_pendulum_reference(t):
-    """z of the second bar at times t: the planar equations of motion in two angles (MECHANISMS data)."""
-    m1, m2, J1, J2, L1, l1, l2, g = 78.0, 39.0, 104.01625, 13.008125, 4.0, 2.0, 1.0, 9.81
-
-    def rate(t, y):
-        a, b, da, db = y
-        c, s = np.cos(a - b), np.sin(a - b)
-        M = np.array([[m1 * l1**2 + J1 + m2 * L1**2, m2 * L1 * l2 * c], [m2 * L1 * l2 * c, m2 * l2**2 + J2]])
-        f = np.array(
-            [
-                -m2 * L1 * l2 * s * db**2 - g * (m1 * l1 + m2 * L1) * np.cos(a),
-                m2 * L1 * l2 * s * da**2 - g * m2 * l2 * np.cos(b),
-            ]
-        )
-        return np.concatenate([[da, db], np.linalg.solve(M, f)])
-
-    y = solve_ivp(rate, (0, t[-1]), [0, -np.pi / 2, 0, 0], t_eval=t, method="DOP853", rtol=1e-12, atol=1e-12).y
-    return 4 * np.sin(y[0]) + np.sin(y[1])

@@ -41,6 +41,7 @@ def simulate(
     integrator: AbstractIntegrator | None = None,
     save_every: int = 1,
     t0: Any = 0.0,
+    checkpoints: int = 1,
     throw: bool = True,
 ) -> Solution:
     """Integrate the equations of motion; a pure function that can be jitted, batched and differentiated.
@@ -57,6 +58,9 @@ def simulate(
         integrator: `ImplicitEuler()` by default.
         save_every: Save every k-th step; the number of steps must be a multiple of it.
         t0: Initial time [s]; instants are t0 + n h exactly.
+        checkpoints: For reverse-mode derivatives of long runs: with more than one, the backward pass keeps the state at
+            so many instants only and runs the steps between them again, about one more forward run for memory of
+            steps / checkpoints + checkpoints instead of steps. Without effect on the result.
         throw: Raise when the run fails; without effect inside `jit` or `vmap`, where `result` tells.
 
     Returns:
@@ -72,12 +76,14 @@ def simulate(
     formulation, integrator = formulation or RA(), integrator or ImplicitEuler()
     steps = count_steps(h, t_end, steps, t0)
     check_request(system, state, steps, save_every)
+    saves = steps // save_every
+    chunks = _chunks(saves, save_every, checkpoints)
     h, t0 = jnp.asarray(h, system.dtype), jnp.asarray(t0, system.dtype)
     state, report = assembled(system, state, t0)
     # Two programs: the start does not depend on the number of steps, so a longer run compiles the stepping only.
     progress, first = start(system, state, report, t0, h, formulation, integrator)
-    saves = steps // save_every
-    progress, rows = advance(system, progress, t0, h, jnp.zeros((), int), saves, save_every, formulation, integrator)
+    zero = jnp.zeros((), int)
+    progress, rows = advance(system, progress, t0, h, zero, saves, save_every, formulation, integrator, chunks)
     rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
     t = times(t0, h, np.arange(saves + 1) * save_every)
     solution = make_solution(t, rows, progress.result, run_stats(report, progress))
@@ -157,9 +163,40 @@ def start(system, state, report, t0, h, formulation, integrator) -> tuple[Progre
     return Progress(motion, jnp.zeros((), int), result), row
 
 
+def _chunks(saves: int, save_every: int, checkpoints: int) -> tuple[int, int]:
+    """Chunks of saves, and of the steps within a save, that make the number of checkpoints."""
+    if checkpoints >= 1 and saves % checkpoints == 0:
+        return checkpoints, 1
+    if checkpoints >= 1 and checkpoints % saves == 0 and save_every % (checkpoints // saves) == 0:
+        return saves, checkpoints // saves
+    raise ValueError(
+        f"checkpoints={checkpoints} must divide the number of saved rows, {saves}, or be a multiple of it that divides "
+        f"the number of steps, {saves * save_every}"
+    )
+
+
+def _scan(function, carry, xs, chunks: int):
+    """`jax.lax.scan`, whose reverse mode keeps the carry of every chunk and computes the chunk again."""
+    if chunks == 1:
+        return jax.lax.scan(function, carry, xs)
+    pieces = jax.tree.map(lambda x: x.reshape(chunks, x.shape[0] // chunks, *x.shape[1:]), xs)
+    inner = jax.checkpoint(lambda carry, x: jax.lax.scan(function, carry, x), prevent_cse=False)
+    carry, ys = jax.lax.scan(inner, carry, pieces)
+    return carry, jax.tree.map(lambda y: y.reshape(-1, *y.shape[2:]), ys)
+
+
 @eqx.filter_jit
 def advance(
-    system, progress: Progress, t0, h, n0, saves: int, save_every: int, formulation, integrator
+    system,
+    progress: Progress,
+    t0,
+    h,
+    n0,
+    saves: int,
+    save_every: int,
+    formulation,
+    integrator,
+    chunks: tuple[int, int] = (1, 1),
 ) -> tuple[Progress, Row]:
     """Take saves x save_every steps from step n0 on; one row per save."""
 
@@ -181,11 +218,11 @@ def advance(
         if save_every == 1:
             progress, iterations = step(progress, first)
         else:
-            progress, each = jax.lax.scan(step, progress, first + jnp.arange(save_every))
+            progress, each = _scan(step, progress, first + jnp.arange(save_every), chunks[1])
             iterations = jnp.sum(each)
         motion = progress.motion
         ok = progress.result == RESULTS.successful
         row = make_row(formulation, system, motion.q, motion.u, motion.a, motion.lam, iterations, ok)
         return progress, row
 
-    return jax.lax.scan(save, progress, jnp.arange(saves))
+    return _scan(save, progress, jnp.arange(saves), chunks[0])

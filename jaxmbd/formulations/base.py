@@ -376,4 +376,6 @@ def apply_tangent(blocks: Float[Array, "n *m k d"], tangent: Float[Array, "nb d 
     d = tangent.shape[-1]
     index = np.array(bodies, int).reshape(blocks.shape[0], blocks.shape[-2])
     padded = jnp.concatenate([tangent, jnp.eye(d, dtype=tangent.dtype)[None]])[index]  # (n, k, d, d)
-    return jnp.einsum("n...kd,nkde->n...ke", blocks, padded)
+    padded = padded.reshape(blocks.shape[0], *(1,) * (blocks.ndim - 3), *padded.shape[1:])  # (n, 1.., k, d, d)
+    # A sum of products fuses with its surroundings; many tiny matrix products do not.
+    return jnp.sum(blocks[..., :, None] * padded, axis=-2)

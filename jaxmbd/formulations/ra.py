@@ -6,12 +6,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..model.primitives import RowFactors
+from ..model.primitives import RowFactors, variation_of_sums
 from ..model.state import Pose, Twist
 from ..model.system import System
 from ..rotations import so3
 from ..rotations.types import Vec3
 from ..solvers import Coupling
+from ..solvers.saddle import add_groups
 from .base import AbstractFormulation, StepScales, pairs
 
 
@@ -79,8 +80,13 @@ class RA(AbstractFormulation):
         if not system.nc:
             return []
         factors, pose_i, pose_j = self._row_factors(system, q)
-        variation = jax.vmap(lambda f, x, y: f.row_variation(x, y))(factors, pose_i.A, pose_j.A)
-        return [Coupling(variation * lam[:, None, None, None, None], pairs(*self.row_bodies(system)))]
+        sums = lam[:, None] * jax.vmap(lambda f, x, y: f.variation_sums(x, y))(factors, pose_i.A, pose_j.A)
+        # Rows between the same two bodies are added up while they are few numbers.
+        bodies = pairs(*self.row_bodies(system))
+        distinct = tuple(dict.fromkeys(bodies))
+        sums = add_groups(sums, tuple(distinct.index(pair) for pair in bodies), len(distinct))
+        pose_i, pose_j = self.local(self.with_ground(q), *zip(*distinct, strict=True))
+        return [Coupling(jax.vmap(variation_of_sums)(sums, pose_i.A, pose_j.A), distinct)]
 
     def gamma(self, system: System, q: Pose, u: Float[Array, "nb 6"]) -> Float[Array, " m"]:
         padded = self.with_ground(q)

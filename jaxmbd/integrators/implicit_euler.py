@@ -71,6 +71,8 @@ class _StepData(eqx.Module):
 class _Step(AbstractRootProblem):
     """The equations of one step in the unknowns (a, λ)."""
 
+    exact_factors: ClassVar[bool] = True
+
     formulation: AbstractFormulation
     mode: str = eqx.field(static=True)
     criterion: str = eqx.field(static=True)

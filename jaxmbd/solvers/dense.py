@@ -9,16 +9,23 @@ from .saddle import SaddleMatrix
 
 
 class DenseFactors(eqx.Module):
-    """LU factors with row permutation; they serve the matrix and its transpose."""
+    """LU factors with row permutation; they serve the matrix and its transpose.
+
+    Attributes:
+        lu: Both factors in one array.
+        permutation: Order of the rows.
+        regularisation: E of a `SaddleMatrix` that was factored with -E on its last diagonal entries, or None.
+    """
 
     lu: Float[Array, "n n"]
     permutation: Int[Array, " n"]
+    regularisation: Float[Array, " m"] | None = None
 
     @staticmethod
     def of(matrix: SaddleMatrix | Float[Array, "n n"]) -> "DenseFactors":
-        dense = matrix.dense() if isinstance(matrix, SaddleMatrix) else matrix
-        lu, _, permutation = jax.lax.linalg.lu(dense)
-        return DenseFactors(lu, permutation)
+        saddle = isinstance(matrix, SaddleMatrix)
+        lu, _, permutation = jax.lax.linalg.lu(matrix.dense() if saddle else matrix)
+        return DenseFactors(lu, permutation, matrix.regularisation if saddle else None)
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """X with K x = b."""
@@ -31,6 +38,15 @@ class DenseFactors(eqx.Module):
             self.lu, y, left_side=True, lower=True, transpose_a=True, unit_diagonal=True
         )
         return jnp.zeros_like(b).at[self.permutation].set(y[:, 0])
+
+    def solve_unregularised(self, b: Float[Array, " n"], *, transpose: bool = False) -> Float[Array, " n"]:
+        """The solution without -E, to second order in E: one step of refinement whose residual is known, E y."""
+        solve = self.solve_transpose if transpose else self.solve
+        x = solve(b)
+        if self.regularisation is None:
+            return x
+        n = x.size - self.regularisation.size
+        return x - solve(jnp.concatenate([jnp.zeros(n, x.dtype), self.regularisation * x[n:]]))
 
     def reciprocal_growth(self) -> Float[Array, ""]:
         """Smallest over largest pivot: near rounding when the matrix is singular."""

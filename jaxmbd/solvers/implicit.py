@@ -6,7 +6,7 @@ never differentiated, and in reverse mode it never runs again: the root carries 
 """
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -22,7 +22,14 @@ save_roots = jax.checkpoint_policies.save_only_these_names(ROOT_NAME)
 
 
 class AbstractRootProblem(eqx.Module):
-    """A family of equations residual(x, args) = 0; static, so that all numbers pass through `args`."""
+    """A family of equations residual(x, args) = 0; static, so that all numbers pass through `args`.
+
+    Class attributes:
+        exact_factors: Whether `factors` are those of the Jacobian to rounding, their own regularisation apart, so that
+            derivatives need no refinement with the residual's own derivative.
+    """
+
+    exact_factors: ClassVar[bool] = False
 
     @abc.abstractmethod
     def residual(self, x: Float[Array, " n"], args: Any) -> Float[Array, " n"]:
@@ -69,12 +76,15 @@ def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[
         def matvec(v):
             return jax.jvp(lambda y: problem.residual(y, args), (x,), (v,))[1]
 
-        x_dot = jax.lax.custom_linear_solve(
-            matvec,
-            -residual_dot,
-            solve=lambda mv, b: _refined(mv, factors.solve, b),
-            transpose_solve=lambda mv, b: _refined(mv, factors.solve_transpose, b),
-        )
+        if problem.exact_factors:
+            x_dot = jax.lax.custom_linear_solve(
+                matvec,
+                -residual_dot,
+                solve=lambda _, b: factors.solve_unregularised(b),
+                transpose_solve=lambda _, b: factors.solve_unregularised(b, transpose=True),
+            )
+        else:
+            x_dot = linear_solve(matvec, factors, -residual_dot)
         return (x, info), (x_dot, jax.tree.map(_zero_tangent, info))
 
     return root(dynamic)

@@ -13,6 +13,8 @@ from jaxtyping import Array, Float
 
 Index = tuple[tuple[int, ...], ...]
 
+_SMALL = 64
+
 
 class Coupling(eqx.Module):
     """Blocks of H that couple k bodies each: `blocks` (n, k, d, k, d), `bodies` n tuples of k indices."""
@@ -106,3 +108,12 @@ def apply_rows(rows: Float[Array, "m 2 d"], x: Float[Array, "nb d"], i, j) -> Fl
     x = jnp.concatenate([x, jnp.zeros((1, x.shape[1]), x.dtype)])
     index = np.stack([np.array(i, int), np.array(j, int)], axis=1)
     return jnp.sum(rows * x[index], axis=(1, 2))
+
+
+def add_groups(values: Float[Array, "n k"], group: tuple[int, ...], count: int) -> Float[Array, "count k"]:
+    """Sums of the rows of equal group; groups are static."""
+    index = np.array(group, int)
+    if len(group) <= _SMALL:
+        # A small product with zeros and ones takes less time than a scatter.
+        return jnp.array(index[None, :] == np.arange(count)[:, None], values.dtype) @ values
+    return jnp.zeros((count, values.shape[1]), values.dtype).at[index].add(values)

@@ -6,6 +6,7 @@ new primitive is a new file with its geometry, hand-coded rows and reaction vari
 
 from .base import AbstractPrimitive as AbstractPrimitive
 from .base import RowFactors as RowFactors
+from .base import variation_of_sums as variation_of_sums
 from .cd import CD as CD
 from .d import D as D
 from .dp1 import DP1 as DP1

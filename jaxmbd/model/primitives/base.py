@@ -46,25 +46,33 @@ class RowFactors(eqx.Module):
         moments = jnp.stack([cross(self.a_i, self.b_i), cross(self.a_j, self.b_j)])
         return jnp.concatenate([jnp.stack([-self.g, self.g]), moments], axis=1)
 
+    def variation_sums(self, A_i: Mat3, A_j: Mat3) -> Float[Array, "34"]:
+        """The numbers that the variation of a row is linear in: rows between the same two bodies may add theirs up."""
+        kappa, chi_i, chi_j, eta = self.constants
+        mixed = -eta * (skew(self.a_i) @ (A_i.T @ A_j) @ skew(self.a_j))
+        own_i, own_j = self.b_i[:, None] * self.a_i[None, :], self.b_j[:, None] * self.a_j[None, :]
+        blocks = [x.reshape(9) for x in (own_i, own_j, mixed)]
+        return jnp.concatenate([kappa[None], chi_i * self.a_i, chi_j * self.a_j, *blocks])
+
     def row_variation(self, A_i: Mat3, A_j: Mat3) -> Float[Array, "2 6 2 6"]:
         """Derivative of the row (first two axes) by (δr, δθ̄) of both bodies (last two)."""
-        kappa, chi_i, chi_j, eta = self.constants
-        eye = jnp.eye(3, dtype=self.g.dtype)
-        sk_i, sk_j = skew(self.a_i), skew(self.a_j)
-        # Rows of g and columns of r carry opposite signs for the two bodies: (-1, 1) in both.
-        sign = jnp.array([-1.0, 1.0], self.g.dtype)
-        rr = sign[:, None, None, None] * (kappa * eye)[None, :, None, :] * sign[None, None, :, None]
-        g_theta = jnp.stack([-chi_i * (A_i @ sk_i), -chi_j * (A_j @ sk_j)], axis=1)  # (3, 2, 3)
-        r_theta = sign[:, None, None, None] * g_theta[None]
-        theta_r = jnp.transpose(r_theta, (2, 3, 0, 1))
-        cross_term = -eta * (sk_i @ (A_i.T @ A_j) @ sk_j)
-        own_i, own_j = sk_i @ skew(self.b_i), sk_j @ skew(self.b_j)
-        theta_theta = jnp.stack(
-            [jnp.stack([own_i, cross_term], axis=1), jnp.stack([cross_term.T, own_j], axis=1)]
-        )  # (2, 3, 2, 3)
-        upper = jnp.concatenate([rr, r_theta], axis=3)
-        lower = jnp.concatenate([theta_r, theta_theta], axis=3)
-        return jnp.concatenate([upper, lower], axis=1)
+        return variation_of_sums(self.variation_sums(A_i, A_j), A_i, A_j)
+
+
+def variation_of_sums(sums: Float[Array, "34"], A_i: Mat3, A_j: Mat3) -> Float[Array, "2 6 2 6"]:
+    """The variation of one row, or of a weighted sum of rows, from its `RowFactors.variation_sums`."""
+    kappa, chi_a_i, chi_a_j = sums[0], sums[1:4], sums[4:7]
+    outer_i, outer_j, mixed = sums[7:16].reshape(3, 3), sums[16:25].reshape(3, 3), sums[25:34].reshape(3, 3)
+    eye = jnp.eye(3, dtype=sums.dtype)
+    # skew(a) skew(b) = b aᵀ - (a·b) I
+    own_i, own_j = outer_i - jnp.trace(outer_i) * eye, outer_j - jnp.trace(outer_j) * eye
+    turn_i, turn_j = A_i @ skew(chi_a_i), A_j @ skew(chi_a_j)
+    rr = kappa * eye
+    # Rows of g and columns of r carry opposite signs for the two bodies.
+    body_i_r = jnp.concatenate([rr, turn_i, -rr, turn_j], axis=1)
+    body_i_theta = jnp.concatenate([turn_i.T, own_i, -turn_i.T, mixed], axis=1)
+    body_j_theta = jnp.concatenate([turn_j.T, mixed.T, -turn_j.T, own_j], axis=1)
+    return jnp.concatenate([body_i_r, body_i_theta, -body_i_r, body_j_theta]).reshape(2, 6, 2, 6)
 
 
 class AbstractPrimitive(eqx.Module):

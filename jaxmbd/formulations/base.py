@@ -348,8 +348,10 @@ class AbstractFormulation(eqx.Module):
         return jax.vmap(one)(q, weights)
 
     def regularisation(self, system: System, mass, rows: Float[Array, "m 2 d"]) -> Float[Array, " m"] | None:
-        """A small multiple of the mean diagonal of R M⁻¹ Rᵀ: picks multipliers of minimum norm where rows repeat.
+        """A small multiple of the geometric mean of the diagonal of R M⁻¹ Rᵀ, the same for all rows.
 
+        It picks multipliers of minimum norm where rows repeat. Light bodies beside heavy ones spread that diagonal over
+        orders of magnitude, and an arithmetic mean would be large beside the smallest eigenvalues.
         Only where topology allows redundancy. It enters the matrix, never the residual, so constraints stay exact.
         """
         if not system.has_loops:
@@ -362,7 +364,9 @@ class AbstractFormulation(eqx.Module):
         i, j = self.row_bodies(system)
         w = weight[np.stack([np.array(i, int), np.array(j, int)], axis=1)]  # (m, 2, 2)
         squares = jnp.stack([jnp.sum(rows[..., :3] ** 2, -1), jnp.sum(rows[..., 3:] ** 2, -1)], -1)
-        scale = jnp.mean(jnp.sum(w * squares, axis=(1, 2)))
+        diagonal = jnp.sum(w * squares, axis=(1, 2))
+        floor = jnp.finfo(mass.dtype).eps * jnp.max(diagonal)  # a row may vanish at a singular point
+        scale = jnp.exp(jnp.mean(jnp.log(jnp.maximum(diagonal, floor))))
         return jnp.full(len(i), jnp.sqrt(jnp.finfo(mass.dtype).eps), mass.dtype) * scale
 
 

@@ -52,12 +52,16 @@ def minimum_norm(x: Float[Array, " n"], factors, regularisation: Float[Array, " 
     """Remove from the multipliers, the last m unknowns, the part that redundant rows leave undetermined.
 
     With K = [[H, Rᵀ], [R, -E]] the solution of K (·, y) = (0, -E λ) is y = (S + E)⁻¹ E λ, where S = R H⁻¹ Rᵀ: as E
-    goes to zero, the projection of λ on the null space of Rᵀ.
+    goes to zero, the projection of λ on the null space of Rᵀ. With E finite it also holds a fraction E/(σ + E) of λ
+    along every other eigenvector of S; projecting twice squares that fraction.
     """
     factors, regularisation = jax.lax.stop_gradient((factors, regularisation))
     n = x.size - regularisation.size
-    b = jnp.concatenate([jnp.zeros(n, x.dtype), -regularisation * x[n:]])
-    return x.at[n:].add(-factors.solve(b)[n:])
+
+    def null_part(lam):
+        return factors.solve(jnp.concatenate([jnp.zeros(n, x.dtype), -regularisation * lam]))[n:]
+
+    return x.at[n:].add(-null_part(null_part(x[n:])))
 
 
 def dense_rows(formulation: AbstractFormulation, system: System, q) -> Float[Array, "m n"]:

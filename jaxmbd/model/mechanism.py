@@ -1,5 +1,6 @@
 """Mechanism: what the user writes, by name."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from . import parameters
 from .body import Body, ground, make_body
 from .forces import AbstractForceDescription, ForceStack, ViscousFriction
 from .joints import AbstractConstraint
@@ -122,6 +124,23 @@ class Mechanism:
         else:
             raise TypeError(f"cannot add {part!r}: not a joint, driver, constraint or force of jaxmbd")
         return part
+
+    def values(self) -> dict[str, Any]:
+        """All numbers of the mechanism by path, in the order of description.
+
+        Paths: "gravity"; "bodies.NAME.mass" (inertia, r, A, v, omega); "joints.NAME.FIELD" with the fields of the joint
+        or driver, for a `Constraint` "joints.NAME.primitives.0.s_i_bar"; "forces.NAME.FIELD". A field that holds a
+        function with arrays (an `equinox` module, a neural network) is one value.
+        """
+        return parameters.values(self)
+
+    def with_values(self, changes: Mapping[str, Any]) -> "Mechanism":
+        """A copy with some numbers replaced, by the paths of `values`; the new ones may be traced by JAX.
+
+        Raises:
+            ValueError: No such number (the message names the nearest), or an impossible one.
+        """
+        return parameters.with_values(self, changes)
 
     def build(self) -> tuple[System, State]:
         """Stack the mechanism into arrays.

@@ -18,14 +18,14 @@ STEPS = np.array([4e-3, 2e-3, 1e-3, 5e-4, 2.5e-4])
 def test_dynamics_approaches_kinematics_at_first_order(model, formulation):
     system, state = mbd.load(model)
     truth = mbd.kinematics(system, state, np.arange(0, 3001) * 1e-3)
-    error = {"r": [], "v": [], "a": [], "omega": [], "alpha": []}
+    error = {"r": [], "v": [], "a": [], "omega": [], "alpha": [], "lam": []}
     for h in STEPS:
         steps = round(3.0 / h)
         sol = run_at(system, state, h, steps, formulation, pieces=steps // 750)
         for name, values in error.items():
             values.append(np.linalg.norm(getattr(sol, name)[-1] - getattr(truth, name)[-1]))
     assert max(error["r"]) < 1e-11  # positions satisfy the same equations at every h
-    for name in ("v", "a", "omega", "alpha"):
+    for name in ("v", "a", "omega", "alpha", "lam"):
         assert abs(slope(STEPS, error[name]) - 1.0) < 0.05, name
 
 

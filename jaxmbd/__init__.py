@@ -17,6 +17,14 @@ from .formulations import FORMULATIONS as FORMULATIONS
 from .formulations import RA as RA
 from .formulations import RP as RP
 from .formulations import REps as REps
+from .identification import Bounded as Bounded
+from .identification import FitError as FitError
+from .identification import FitReport as FitReport
+from .identification import Free as Free
+from .identification import Measurements as Measurements
+from .identification import PhysicalInertia as PhysicalInertia
+from .identification import Positive as Positive
+from .identification import fit as fit
 from .integrators import INTEGRATORS as INTEGRATORS
 from .integrators import ImplicitEuler as ImplicitEuler
 from .model import CD as CD

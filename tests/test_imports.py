@@ -48,6 +48,18 @@ def test_every_module_imports_only_from_layers_below():
 
 
 def test_public_names_are_exported_once():
-    for name in ("Mechanism", "simulate", "kinematics", "assemble", "load", "RA", "RP", "REps", "ImplicitEuler", "run"):
+    for name in (
+        "Mechanism",
+        "simulate",
+        "kinematics",
+        "assemble",
+        "load",
+        "RA",
+        "RP",
+        "REps",
+        "ImplicitEuler",
+        "run",
+        "fit",
+    ):
         assert hasattr(jaxmbd, name)
     assert jaxmbd.__version__

@@ -1,0 +1,322 @@
+"""Fitting numbers of a mechanism to measured motion, with what the data say about each of them."""
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from rich.console import Console
+from rich.table import Table
+from scipy.optimize import least_squares
+from tqdm import tqdm
+
+from ..analyses import kinematics, simulate
+from ..model.mechanism import Mechanism
+from .measurements import Measurements, observed
+from .transforms import AbstractTransform
+
+# Directions whose singular value is this much smaller than the largest are not seen by the data at all.
+_UNSEEN = 1e-8
+
+# A pull towards the start, relative to the largest singular value: without effect on what the data determine.
+_HOLD = 1e-7
+
+
+class FitError(RuntimeError):
+    """No motion could be computed to compare with the data."""
+
+
+@dataclass(frozen=True, eq=False)
+class FitReport:
+    """What the data say.
+
+    Attributes:
+        mechanism: The mechanism with the estimates.
+        estimate: By path.
+        standard_error: By path, in the units of the estimate; infinite where the data do not see it.
+        rms: Root mean square of the weighted residuals; about one where `sigma` is right and the model too.
+        sigma: Noise used for the standard errors: one where sigma was given, else from the residuals.
+        singular_values: Of the weighted Jacobian by relative changes of the parameters, largest first.
+        combinations: The direction of each singular value as {number's name: share}, largest shares first.
+        unidentified: Indices of the combinations that the data determine to no better than a factor of two.
+        history: Cost (half the sum of squares) of every evaluation that lowered it.
+        converged: Whether the optimiser met its tolerance.
+        message: What it said.
+    """
+
+    mechanism: Mechanism
+    estimate: dict[str, Any]
+    standard_error: dict[str, Any]
+    rms: float
+    sigma: float
+    singular_values: np.ndarray
+    combinations: list[dict[str, float]]
+    unidentified: list[int]
+    history: list[float]
+    converged: bool
+    message: str
+
+    def __str__(self) -> str:
+        table = Table("parameter", "estimate", "standard error", title=f"fit of {self.mechanism.name}")
+        for path, value in self.estimate.items():
+            if isinstance(value, eqx.Module):
+                table.add_row(path, "(module)", "")
+                continue
+            error = np.asarray(self.standard_error[path])
+            for index in np.ndindex(np.shape(value)):
+                label = path + (f"[{', '.join(map(str, index))}]" if index else "")
+                table.add_row(label, f"{np.asarray(value)[index]:.6g}", f"{error[index]:.2g}")
+        text = io.StringIO()
+        Console(width=110, file=text).print(table)
+        lines = [text.getvalue().rstrip(), f"weighted residuals: rms {self.rms:.3g}; {self.message}"]
+        for k in self.unidentified:
+            shares = ", ".join(f"{c:+.2f} {name}" for name, c in list(self.combinations[k].items())[:4])
+            lines.append(f"not determined by these data: {shares} (relative changes)")
+        return "\n".join(lines)
+
+
+def fit(
+    mechanism: Mechanism,
+    parameters: Mapping[str, AbstractTransform],
+    data: Measurements,
+    *,
+    h: float | None = None,
+    analysis: str = "simulate",
+    formulation: Any = None,
+    integrator: Any = None,
+    starts: int = 1,
+    spread: float = 0.3,
+    seed: int = 0,
+    tolerance: float = 1e-10,
+    max_evaluations: int = 200,
+    optimizer: Any = None,
+    progress: bool = True,
+) -> FitReport:
+    """Estimate numbers of a mechanism from measured motion, by least squares.
+
+    The motion starts from the described state, assembled; initial positions and velocities may be parameters too.
+    Gauss-Newton steps in a trust region (scipy's `least_squares`) with forward-mode Jacobians, one compiled program.
+
+    Args:
+        mechanism: The mechanism with first guesses.
+        parameters: Paths of `Mechanism.values` with their restrictions: `Positive()`, `Bounded(a, b)`,
+            `PhysicalInertia()`, `Free()`.
+        data: What was measured. The motion starts at t = 0.
+        h: Step size [s] of "simulate"; by default the smallest spacing of the samples.
+        analysis: "simulate", or "kinematics" for a mechanism that its drivers determine (masses then do not matter).
+        formulation: As in `simulate`.
+        integrator: As in `simulate`.
+        starts: Starting points: the guess and others around it, all evaluated in one batch; the best one is refined.
+        spread: Their standard deviation in unrestricted coordinates (about a relative change for `Positive`).
+        seed: Of the other starting points.
+        tolerance: Relative change of the cost and of the parameters at which to stop.
+        max_evaluations: Limit of evaluations of the motion.
+        optimizer: An `optax` optimiser, for many parameters such as a network's: `max_evaluations` of its steps with
+            reverse-mode gradients come first, and least squares only where parameters are fewer than samples.
+        progress: Show a progress bar on standard error.
+
+    Returns:
+        Estimates, standard errors from the Fisher information, and the combinations of parameters that the data do not
+        determine.
+
+    Raises:
+        ValueError: A path, a name or a starting value makes no sense.
+        FitError: The motion cannot be computed at the starting values.
+    """
+    problem = _Problem(mechanism, parameters, data, h, analysis, formulation, integrator)
+    z = _best_start(problem, starts, spread, seed)
+    history: list[float] = []
+    with tqdm(
+        total=max_evaluations, unit="run", disable=not progress, desc=f"fit {mechanism.name}", leave=False
+    ) as bar:
+        if optimizer is not None:
+            z = _descend(problem, z, optimizer, max_evaluations, history, bar)
+        if optimizer is None or z.size < problem.samples:
+            z, converged, message = _least_squares(problem, z, tolerance, max_evaluations, history, bar)
+        else:
+            converged, message = True, f"{max_evaluations} steps of the optimiser"
+    return _report(problem, z, history, converged, message)
+
+
+class _Problem:
+    """The weighted residuals as a function of one vector of unrestricted coordinates."""
+
+    def __init__(self, mechanism, parameters, data, h, analysis, formulation, integrator):
+        if analysis not in ("simulate", "kinematics"):
+            raise ValueError(f"analysis must be 'simulate' or 'kinematics', not {analysis!r}")
+        if not parameters:
+            raise ValueError("fit: no parameter is given")
+        known = mechanism.values()
+        for path in parameters:
+            if path not in known:
+                mechanism.with_values({path: 0.0})  # names the nearest path
+                raise ValueError(f"fit: {path} has no value to start from; give the mechanism a first guess")
+        data.check(mechanism.build()[0])
+        self.mechanism, self.data, self.transforms = mechanism, data, dict(parameters)
+        coordinates = {}
+        for path, transform in parameters.items():
+            try:
+                coordinates[path] = transform.inverse(known[path])
+            except ValueError as error:
+                raise ValueError(f"fit: {path}: {error}") from None
+        numbers, self._rest = eqx.partition(coordinates, eqx.is_inexact_array)
+        self.z0, self._unravel = ravel_pytree(numbers)
+        self.y, self._there = observed(data)
+        self.samples = self.y.size
+        last = float(data.t[-1])
+        if analysis == "simulate":
+            if data.t[0] < 0.0:
+                raise ValueError(f"fit: the motion starts at t = 0, but the first sample is at {data.t[0]:g} s")
+            self._h = h or float(np.min(np.diff(np.concatenate([[0.0], data.t[data.t > 0]]))))
+            self._steps = max(1, int(np.ceil(last / self._h - 1e-9)))
+        self._analysis, self._formulation, self._integrator = analysis, formulation, integrator
+        self._compiled = jax.jit(self.predicted)
+        self.jacobian = jax.jit(jax.jacfwd(self.predicted))
+        self.values_jacobian = jax.jacfwd(self._flat_values)
+
+    def values(self, z) -> dict[str, Any]:
+        coordinates = eqx.combine(self._unravel(z), self._rest)
+        return {path: transform(coordinates[path]) for path, transform in self.transforms.items()}
+
+    def _flat_values(self, z):
+        return ravel_pytree(eqx.filter(self.values(z), eqx.is_inexact_array))[0]
+
+    def names(self, *, coordinates: bool = False) -> list[str]:
+        """A name for every number of the flat values, or of the unrestricted coordinates."""
+        found = []
+        tree = self._unravel(self.z0) if coordinates else eqx.filter(self.values(self.z0), eqx.is_inexact_array)
+        for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
+            label = path[0].key + "".join(str(p) for p in path[1:])
+            found += [label + (f"[{', '.join(map(str, k))}]" if k else "") for k in np.ndindex(leaf.shape)]
+        return found
+
+    def residuals(self, z) -> np.ndarray:
+        """Predictions less samples, both over the deviation of the noise."""
+        return np.asarray(self._compiled(z)) - self.y
+
+    def predicted(self, z):
+        system, state = self.mechanism.with_values(self.values(z)).build()
+        if self._analysis == "simulate":
+            options = {"formulation": self._formulation, "integrator": self._integrator, "throw": False}
+            sol = simulate(system, state, h=self._h, steps=self._steps, **options)
+        else:
+            sol = kinematics(system, state, self.data.t, formulation=self._formulation, throw=False)
+        weighted = self.data.predicted(system, sol) / jnp.asarray(self.data.deviations())[:, None]
+        return weighted[self._there]
+
+
+def _best_start(problem: _Problem, starts: int, spread: float, seed: int) -> np.ndarray:
+    """The starting point of least cost; all in one batch."""
+    z = np.asarray(problem.z0)
+    if starts > 1:
+        noise = np.random.default_rng(seed).normal(size=(starts, z.size)) * spread
+        noise[0] = 0.0
+        predicted = jax.jit(jax.vmap(problem.predicted))(jnp.asarray(z + noise))
+        cost = np.nan_to_num(np.sum((np.asarray(predicted) - problem.y) ** 2, axis=1), nan=np.inf)
+        z = z + noise[int(np.argmin(cost))]
+    if not np.all(np.isfinite(problem.residuals(jnp.asarray(z)))):
+        raise FitError(
+            f"fit: the motion of {problem.mechanism.name!r} cannot be computed at the starting values; run the "
+            "analysis itself with them to see why, or use more starts"
+        )
+    return z
+
+
+def _least_squares(problem: _Problem, z, tolerance, max_evaluations, history, bar):
+    z0 = np.array(z)
+    # Directions that the data do not see stay at the start instead of following rounding errors.
+    hold = _HOLD * np.linalg.norm(np.asarray(problem.jacobian(jnp.asarray(z0))), 2)
+
+    def jacobian(z):
+        return np.concatenate([np.asarray(problem.jacobian(jnp.asarray(z))), hold * np.eye(z.size)])
+
+    def residuals(z):
+        found = np.concatenate([problem.residuals(jnp.asarray(z)), hold * (z - z0)])
+        cost = 0.5 * float(found @ found)
+        if np.isfinite(cost) and (not history or cost < history[-1]):
+            history.append(cost)
+            bar.set_postfix(cost=f"{cost:.4g}")
+        bar.update(1)
+        return found
+
+    options = {"ftol": tolerance, "xtol": tolerance, "gtol": 1e-14, "max_nfev": max_evaluations, "x_scale": "jac"}
+    found = least_squares(residuals, z0, jac=jacobian, **options)
+    return found.x, bool(found.status > 0), found.message
+
+
+def _descend(problem: _Problem, z, optimizer, steps, history, bar):
+    """Steps of an optax optimiser on the mean square; the best point seen is kept."""
+
+    def cost(z):
+        return jnp.mean((problem.predicted(z) - problem.y) ** 2)
+
+    @jax.jit
+    def step(z, state):
+        value, gradient = jax.value_and_grad(cost)(z)
+        with jax.numpy_dtype_promotion("standard"):  # optax counts its steps in single precision
+            updates, state = optimizer.update(gradient, state, z)
+        return z + updates.astype(z.dtype), state, value
+
+    z = jnp.asarray(z)
+    state, best = optimizer.init(z), (np.inf, z)
+    for _ in range(steps):
+        new, state, value = step(z, state)
+        if float(value) < best[0]:
+            best = (float(value), z)
+            history.append(0.5 * problem.samples * float(value))
+            bar.set_postfix(cost=f"{history[-1]:.4g}")
+        if not np.all(np.isfinite(new)):
+            break
+        z = new
+        bar.update(1)
+    return np.asarray(best[1])
+
+
+def _report(problem: _Problem, z, history, converged, message) -> FitReport:
+    z = jnp.asarray(z)
+    residuals, jacobian = problem.residuals(z), np.asarray(problem.jacobian(z))
+    values, names = problem.values(z), problem.names()
+    count, p = jacobian.shape
+    given = problem.data.sigma is not None
+    sigma = 1.0 if given else float(np.sqrt(residuals @ residuals / max(count - p, 1)))
+    # Covariance in unrestricted coordinates by singular values, then carried to the values.
+    _, s, Vt = np.linalg.svd(jacobian, full_matrices=False)
+    seen = s > _UNSEEN * s[0]
+    carry = np.asarray(problem.values_jacobian(z))
+    spread = carry @ Vt.T
+    variance = np.sum((spread[:, seen] / s[seen]) ** 2, axis=1) * sigma**2
+    hidden = np.sum(spread[:, ~seen] ** 2, axis=1) > 1e-12 * np.sum(spread**2, axis=1)
+    errors = np.where(hidden, np.inf, np.sqrt(variance))
+    tree = eqx.filter(values, eqx.is_inexact_array)
+    error_tree = ravel_pytree(tree)[1](jnp.asarray(errors))
+    # Combinations by relative changes: what one per cent of each number does.
+    flat = np.asarray(problem._flat_values(z))
+    scale = np.where(np.abs(flat) > 0.0, np.abs(flat), 1.0)
+    if carry.shape[0] == carry.shape[1] and np.linalg.matrix_rank(carry) == p:
+        by_value = jacobian @ np.linalg.inv(carry) * scale
+        _, s, Vt = np.linalg.svd(by_value, full_matrices=False)
+        labels = names
+    else:
+        labels = [f"coordinate of {name}" for name in problem.names(coordinates=True)]
+    combinations = []
+    for row in Vt:
+        order = np.argsort(-np.abs(row))
+        combinations.append({labels[k]: float(row[k]) for k in order if abs(row[k]) > 0.05})
+    return FitReport(
+        mechanism=problem.mechanism.with_values(values),
+        estimate=values,
+        standard_error=error_tree,
+        rms=float(np.sqrt(np.mean(residuals**2))),
+        sigma=sigma,
+        singular_values=s,
+        combinations=combinations,
+        unidentified=[int(k) for k in np.nonzero(s < sigma)[0]],
+        history=history,
+        converged=converged,
+        message=message,
+    )

@@ -1,0 +1,98 @@
+"""Restrictions on numbers: maps between a value that must make sense and unrestricted coordinates."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+Coordinates = Any  # a pytree of arrays without restrictions
+
+
+class AbstractTransform(eqx.Module):
+    """A one-to-one map from unrestricted coordinates to the values that are allowed."""
+
+    @abc.abstractmethod
+    def inverse(self, value: Any) -> Coordinates:
+        """Coordinates of a value; a ValueError says what is wrong with one that is not allowed."""
+
+    @abc.abstractmethod
+    def __call__(self, z: Coordinates) -> Any:
+        """The value at given coordinates."""
+
+
+class Free(AbstractTransform):
+    """No restriction; also for a module, such as a neural network, whose float arrays are then free."""
+
+    def inverse(self, value: Any) -> Coordinates:
+        return value if isinstance(value, eqx.Module) else jnp.asarray(value, float)
+
+    def __call__(self, z: Coordinates) -> Any:
+        return z
+
+
+class Positive(AbstractTransform):
+    """Greater than zero, entry by entry: the exponential, so that steps are relative."""
+
+    def inverse(self, value: Any) -> Coordinates:
+        value = np.asarray(value, float)
+        if not np.all(value > 0.0):
+            raise ValueError(f"must be positive to start from, not {value}; use Free() or Bounded(lower, upper)")
+        return jnp.log(value)
+
+    def __call__(self, z: Coordinates) -> Any:
+        return jnp.exp(z)
+
+
+class Bounded(AbstractTransform):
+    """Between two bounds, entry by entry: a logistic function.
+
+    Attributes:
+        lower: Smallest value.
+        upper: Largest value.
+    """
+
+    lower: Any
+    upper: Any
+
+    def inverse(self, value: Any) -> Coordinates:
+        value, lower, upper = (np.asarray(x, float) for x in (value, self.lower, self.upper))
+        if not np.all((lower < value) & (value < upper)):
+            raise ValueError(f"must start between {lower} and {upper}, not at {value}")
+        x = (value - lower) / (upper - lower)
+        return jnp.log(x / (1.0 - x))
+
+    def __call__(self, z: Coordinates) -> Any:
+        lower, upper = (jnp.broadcast_to(jnp.asarray(x, z.dtype), z.shape) for x in (self.lower, self.upper))
+        return lower + (upper - lower) * jax.nn.sigmoid(z)
+
+
+class PhysicalInertia(AbstractTransform):
+    """An inertia matrix that a body can have: positive moments that satisfy the triangle inequality.
+
+    The second moments of mass, S = tr(J)/2 I - J, are positive definite exactly where J is physical; the coordinates
+    are the logarithms of the diagonal and the other entries of their Cholesky factor (the log-Cholesky parametrisation
+    of the pseudo-inertia, for a frame at the mass centre). Where the mass centre is unknown too, let the joints move.
+    """
+
+    def inverse(self, value: Any) -> Float[Array, "6"]:
+        J = np.asarray(value, float)
+        J = np.diag(J) if J.ndim == 1 else J
+        S = 0.5 * np.trace(J) * np.eye(3) - J
+        try:
+            L = np.linalg.cholesky(S)
+        except np.linalg.LinAlgError:
+            moments = np.linalg.eigvalsh(J)
+            raise ValueError(
+                f"the inertia to start from, principal moments {moments}, violates the triangle inequality or belongs "
+                "to a flat body; start from one with thickness"
+            ) from None
+        return jnp.concatenate([jnp.log(jnp.diagonal(L)), L[np.tril_indices(3, -1)]])
+
+    def __call__(self, z: Float[Array, "6"]) -> Float[Array, "3 3"]:
+        L = jnp.diag(jnp.exp(z[:3])).at[np.tril_indices(3, -1)].set(z[3:])
+        S = L @ L.T
+        return jnp.trace(S) * jnp.eye(3, dtype=z.dtype) - S

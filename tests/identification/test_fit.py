@@ -1,0 +1,147 @@
+"""Identification against closed forms and known truths; standard errors against the statistics of repeated noise."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from tqdm import tqdm
+
+import jaxmbd as mbd
+from jaxmbd.identification.fit import _least_squares, _Problem, _report
+
+MASS, STIFFNESS, DAMPING = 2.0, 50.0, 0.8
+T = np.linspace(0.02, 2.0, 100)
+
+
+def oscillator(mass=MASS, stiffness=STIFFNESS, damping=DAMPING):
+    """A mass on a horizontal spring of 1 m, released at 1.2 m."""
+    m = mbd.Mechanism("oscillator", gravity=(0, 0, 0))
+    body = m.add_body("body", mass=mass, inertia=(0.1, 0.1, 0.1), r=(1.2, 0, 0))
+    m.add(mbd.Translational("rail", m.ground, body, point=(1.2, 0, 0), axis=(1, 0, 0)))
+    spring = {"point_i": (0, 0, 0), "point_j": (1.2, 0, 0), "free_length": 1.0}
+    m.add(mbd.SpringDamper("spring", m.ground, body, stiffness=stiffness, damping=damping, **spring))
+    return m
+
+
+def closed_form(t):
+    decay, natural = DAMPING / (2 * MASS), STIFFNESS / MASS
+    omega = np.sqrt(natural - decay**2)
+    return 1.0 + 0.2 * np.exp(-decay * t) * (np.cos(omega * t) + decay / omega * np.sin(omega * t))
+
+
+def test_a_fit_finds_the_oscillator_of_a_closed_form_and_says_what_it_cannot_know():
+    noise = 1e-4 * np.random.default_rng(0).normal(size=T.size)
+    data = mbd.Measurements(T, {"body.r.x": closed_form(T) + noise}, sigma=1e-4)
+    paths = ("bodies.body.mass", "forces.spring.stiffness", "forces.spring.damping")
+    report = mbd.fit(oscillator(1.0, 30.0, 0.5), dict.fromkeys(paths, mbd.Positive()), data, h=2e-3, progress=False)
+    mass, stiffness, damping = (float(report.estimate[p]) for p in paths)
+    # Only ratios to the mass enter the motion. Implicit Euler adds a damping of omega^2 h / 2 = 0.025 per second, and a
+    # phase of about omega h at the start, which two seconds of data cannot tell from a change of frequency.
+    decay = damping / (2 * mass)
+    assert abs(stiffness / mass - STIFFNESS / MASS) < 2 * 5 * (5 * 2e-3) / 2
+    assert abs(decay + 0.5 * STIFFNESS / MASS * 2e-3 - DAMPING / (2 * MASS)) < 2e-3
+    assert report.unidentified == [2] and report.converged
+    shares = np.abs(list(report.combinations[2].values()))
+    np.testing.assert_allclose(shares, 1 / np.sqrt(3), rtol=1e-3)  # all three grow together
+    assert all(np.isinf(report.standard_error[p]) for p in paths)
+    assert "not determined by these data" in str(report)
+    assert report.mechanism.values()["forces.spring.stiffness"] == report.estimate["forces.spring.stiffness"]
+
+
+def test_standard_errors_are_the_spread_of_estimates_over_repeated_noise():
+    system, state = oscillator().build()
+    truth = np.asarray(mbd.simulate(system, state, h=0.02, steps=100).r)[1:, 0, 0]
+    noise = 1e-3 * np.random.default_rng(1).normal(size=(41, T.size))
+    parameters = {"forces.spring.stiffness": mbd.Positive(), "forces.spring.damping": mbd.Bounded(0.0, 5.0)}
+    data = mbd.Measurements(T, {"body.r.x": truth + noise[0]})
+    # The same fit with other noise, on one compiled problem.
+    problem = _Problem(oscillator(MASS, 45.0, 1.0), parameters, data, 0.02, "simulate", None, None)
+    estimates = []
+    for n in noise:
+        problem.y = truth + n
+        z, converged, _ = _least_squares(problem, np.asarray(problem.z0), 1e-10, 50, [], tqdm(disable=True))
+        assert converged
+        estimates.append([float(x) for x in problem.values(jnp.asarray(z)).values()])
+    report = _report(problem, z, [], True, "")
+    spread = np.std(estimates, axis=0)
+    claimed = [float(report.standard_error[p]) for p in parameters]
+    # Forty draws know their spread to 11 per cent: three of that.
+    np.testing.assert_allclose(claimed, spread, rtol=0.34)
+    np.testing.assert_allclose(np.mean(estimates, axis=0), [STIFFNESS, DAMPING], atol=3 * max(spread))
+    assert abs(report.sigma - 1e-3) < 2e-4 and report.unidentified == []
+
+
+def test_geometry_of_a_driven_mechanism_is_found_from_its_kinematics():
+    def crank(length):
+        m = mbd.Mechanism("crank", gravity=(0, 0, 0))
+        arm = m.add_body("arm", mass=1.0, inertia=(0.1, 0.1, 0.1), r=(length, 0, 0))
+        m.add(mbd.Revolute("pin", m.ground, arm, point=(0, 0, 0), axis=(0, 0, 1)))
+        m.add(mbd.RotationDriver("motor", m.ground, arm, axis=(0, 0, 1), angle=lambda t: 2 * t))
+        return m
+
+    seen = {"arm.r.x": 1.3 * np.cos(2 * T), "arm.r.y": 1.3 * np.sin(2 * T)}
+    seen["arm.r.y"][10:20] = np.nan  # samples that are missing
+    data = mbd.Measurements(np.concatenate([[0.0], T]), {k: np.concatenate([[np.nan], x]) for k, x in seen.items()})
+    report = mbd.fit(crank(1.0), {"bodies.arm.r": mbd.Free()}, data, analysis="kinematics", progress=False)
+    np.testing.assert_allclose(report.estimate["bodies.arm.r"], [1.3, 0, 0], atol=1e-9)
+    assert report.singular_values[-1] < 1e-8  # the height does not show in x and y
+
+
+def test_transforms_return_what_they_were_given_and_allow_nothing_else():
+    for transform, value in (
+        (mbd.Free(), np.array([1.0, -2.0])),
+        (mbd.Positive(), 3.0),
+        (mbd.Bounded(-1.0, 2.0), np.array([0.0, 1.9])),
+        (mbd.PhysicalInertia(), np.array([[3.0, 0.2, 0.1], [0.2, 2.0, -0.3], [0.1, -0.3, 2.5]])),
+    ):
+        np.testing.assert_allclose(transform(transform.inverse(value)), value, rtol=1e-12)
+    for seed in range(5):  # any coordinates give moments that satisfy the triangle inequality
+        a, b, c = np.linalg.eigvalsh(mbd.PhysicalInertia()(jax.random.normal(jax.random.key(seed), (6,))))
+        assert a > 0 and c < a + b
+    with pytest.raises(ValueError, match="positive"):
+        mbd.Positive().inverse(-1.0)
+    with pytest.raises(ValueError, match="between"):
+        mbd.Bounded(0.0, 1.0).inverse(2.0)
+    with pytest.raises(ValueError, match="triangle"):
+        mbd.PhysicalInertia().inverse([1.0, 1.0, 3.0])
+
+
+def test_data_are_read_by_column_and_refused_by_name(tmp_path):
+    (tmp_path / "run.csv").write_text("t,body.r.x,other\n0.1,1.0,5\n0.2,,6\n")
+    data = mbd.Measurements.read(tmp_path / "run.csv", names=["body.r.x"], sigma=0.1)
+    np.testing.assert_allclose(data.values["body.r.x"], [1.0, np.nan])
+    np.savez(tmp_path / "run.npz", t=T, **{"body.r.x": T})
+    np.testing.assert_allclose(mbd.Measurements.read(tmp_path / "run.npz").values["body.r.x"], T)
+    with pytest.raises(ValueError, match="no column 'speed'"):
+        mbd.Measurements.read(tmp_path / "run.csv", names=["speed"])
+    with pytest.raises(ValueError, match="increasing"):
+        mbd.Measurements([0.2, 0.1], {"body.r.x": [1.0, 2.0]})
+    positive = {"bodies.body.mass": mbd.Positive()}
+    with pytest.raises(ValueError, match="did you mean body.r.x"):
+        mbd.fit(oscillator(), positive, mbd.Measurements(T, {"body.rx": T}))
+    with pytest.raises(ValueError, match=r"did you mean bodies\.body\.mass"):
+        mbd.fit(oscillator(), {"bodies.body.mas": mbd.Positive()}, mbd.Measurements(T, {"body.r.x": T}))
+
+
+def test_a_network_is_trained_by_an_optimiser_and_starts_are_compared():
+    class Push(eqx.Module):
+        gain: jax.Array
+
+        def __call__(self, pose, twist, t):
+            return -self.gain * twist.v, jnp.zeros((1, 3))
+
+    def mechanism(gain):
+        m = oscillator()
+        m.add(mbd.UserForce("push", ["body"], Push(jnp.asarray(gain))))
+        return m
+
+    system, state = mechanism(1.5).build()
+    truth = np.asarray(mbd.simulate(system, state, h=0.02, steps=100).r)[1:, 0, 0]
+    data = mbd.Measurements(T, {"body.r.x": truth}, sigma=1e-3)
+    free = {"forces.push.function": mbd.Free()}
+    options = {"h": 0.02, "progress": False, "max_evaluations": 20}
+    report = mbd.fit(mechanism(0.5), free, data, optimizer=optax.adam(0.1), starts=3, **options)
+    np.testing.assert_allclose(report.estimate["forces.push.function"].gain, 1.5, rtol=1e-6)
+    assert report.history == sorted(report.history, reverse=True)

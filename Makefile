@@ -34,6 +34,8 @@ benchmark: $(VENV)/.test
 	$(BIN)/python experiments/benchmarks/run.py --out experiments/benchmarks
 
 experiments: benchmark
+	$(BIN)/python experiments/rotation_formulations/run.py --out experiments/rotation_formulations
+	$(BIN)/python experiments/gradients/run.py --out experiments/gradients
 
 clean:
 	rm -rf $(VENV) demo build dist

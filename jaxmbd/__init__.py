@@ -4,12 +4,15 @@ from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
 
 from .analyses import AssemblyError as AssemblyError
+from .analyses import Linearization as Linearization
 from .analyses import Mobility as Mobility
+from .analyses import Modes as Modes
 from .analyses import SimulationError as SimulationError
 from .analyses import Solution as Solution
 from .analyses import assemble as assemble
 from .analyses import count_steps as count_steps
 from .analyses import kinematics as kinematics
+from .analyses import linearize as linearize
 from .analyses import mobility as mobility
 from .analyses import run as run
 from .analyses import simulate as simulate
@@ -30,6 +33,7 @@ from .integrators import ImplicitEuler as ImplicitEuler
 from .model import CD as CD
 from .model import DP1 as DP1
 from .model import DP2 as DP2
+from .model import Actuator as Actuator
 from .model import Box as Box
 from .model import Composite as Composite
 from .model import Cone as Cone

@@ -11,6 +11,9 @@ from .dynamics import simulate as simulate
 from .failure import AssemblyError as AssemblyError
 from .failure import SimulationError as SimulationError
 from .kinematics import kinematics as kinematics
+from .linearization import Linearization as Linearization
+from .linearization import Modes as Modes
+from .linearization import linearize as linearize
 from .mobility import Mobility as Mobility
 from .mobility import mobility as mobility
 from .running import run as run

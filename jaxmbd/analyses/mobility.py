@@ -43,7 +43,7 @@ def mobility(system: System, state: State, *, t: Any = 0.0) -> Mobility:
 
     The count is that of the pose given: a mechanism in a singular position has more freedoms there than elsewhere.
     """
-    jacobian = np.asarray(_scaled_rows(system, state, jnp.asarray(t, system.dtype)))
+    jacobian = np.asarray(scaled_rows(system, state, jnp.asarray(t, system.dtype)))
     n = 6 * system.nb
     if not system.nc:
         return Mobility(n, 0, 0, n, 0, (), (), 1.0)
@@ -72,7 +72,7 @@ def _jitted_rows(system, pose, t):
     return system.to_natural((rows * scale[None, :]).T).T
 
 
-def _scaled_rows(system: System, state: State, t):
+def scaled_rows(system: System, state: State, t):
     # Rotations count as displacements at the system's length, and rows as unit vectors, so that rank is a matter of
     # geometry and not of units.
     rows = np.asarray(_jitted_rows(system, state.pose, t))

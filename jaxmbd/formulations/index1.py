@@ -24,12 +24,17 @@ def acceleration_right_side(formulation: AbstractFormulation, jet_system: System
 
 
 def dynamic_accelerations(
-    formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"], t: Scalar
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    t: Scalar,
+    load: Float[Array, "nb d"] | None = None,
 ) -> tuple[Float[Array, "nb d"], Float[Array, " m"]]:
     """Accelerations and multipliers from the index-1 form, [[M, Rᵀ], [R, 0]] (a, λ) = (Q - h, γ).
 
-    Redundant rows get multipliers of minimum norm. Singular inertias are allowed as long as the whole matrix is
-    regular.
+    `load` adds generalised forces to those of the system. Redundant rows get multipliers of minimum norm. Singular
+    inertias are allowed as long as the whole matrix is regular.
     """
     jet_system, _, f_ddot = system.jet(t)
     rows = formulation.rows(jet_system, q)
@@ -40,6 +45,8 @@ def dynamic_accelerations(
     zero = jnp.zeros_like(u)
     force, torque = formulation.applied(jet_system, q, u, t)
     bias = jax.vmap(formulation.body_balance)(system.mass, system.inertia, q, u, zero, force, torque)
+    if load is not None:
+        bias = bias - load
     gamma = acceleration_right_side(formulation, jet_system, f_ddot, q, u)
     factors = DenseFactors.of(matrix)
     x = linear_solve(matrix.matvec, factors, jnp.concatenate([-bias.reshape(-1), gamma]))

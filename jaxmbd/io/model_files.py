@@ -125,8 +125,9 @@ def _force(file) -> Any:
     for key in ("force", "torque"):
         if key in fields:
             fields[key] = _load(fields[key])
-    if fields.get("actuator") is not None:
-        fields["actuator"] = _driving_motion(fields["actuator"])
+    for key in ("actuator", "control"):
+        if fields.get(key) is not None:
+            fields[key] = _driving_motion(fields[key])
     return getattr(model, file.type)(file.name, *positional, **fields)
 
 

@@ -283,8 +283,17 @@ class ViscousFrictionFile(Strict):
     comment: str | None = None
 
 
+class ActuatorFile(Strict):
+    type: Literal["Actuator"]
+    name: Name
+    joint: Name
+    control: TimeFunction = 0.0
+    action: Literal["torque", "force"] | None = None
+    comment: str | None = None
+
+
 ForceFile = Annotated[
-    Union[SpringDamperFile, TorsionalSpringDamperFile, PointForceFile, TorqueFile, ViscousFrictionFile],
+    Union[SpringDamperFile, TorsionalSpringDamperFile, PointForceFile, TorqueFile, ViscousFrictionFile, ActuatorFile],
     Field(discriminator="type"),
 ]
 

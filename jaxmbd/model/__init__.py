@@ -8,6 +8,7 @@ from .body import Body as Body
 from .drivers import DistanceDriver as DistanceDriver
 from .drivers import RotationDriver as RotationDriver
 from .drivers import TranslationDriver as TranslationDriver
+from .forces import Actuator as Actuator
 from .forces import PointForce as PointForce
 from .forces import SpringDamper as SpringDamper
 from .forces import Torque as Torque

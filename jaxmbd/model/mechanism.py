@@ -1,5 +1,6 @@
 """Mechanism: what the user writes, by name."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from jaxtyping import Array
 
 from . import parameters
 from .body import Body, ground, make_body
-from .forces import AbstractForceDescription, ForceStack, ViscousFriction
+from .forces import AbstractForceDescription, AbstractJointForce, ForceStack
 from .joints import AbstractConstraint
 from .motions import hoist, is_motion
 from .primitives import PrimitiveStack
@@ -112,7 +113,7 @@ class Mechanism:
             self.constraints[part.name] = part
         elif isinstance(part, AbstractForceDescription):
             self._check_name(part.name, "force", self.forces)
-            if isinstance(part, ViscousFriction):
+            if isinstance(part, AbstractJointForce):
                 part = self._with_joint(part)
             bodies = [self._body(b, part.name) for b in part.targets()]
             if len(bodies) == 2:
@@ -199,12 +200,12 @@ class Mechanism:
             same = "both bodies are the ground" if i.is_ground else f"connects body {i.name!r} with itself"
             raise ValueError(f"{what}: {same}; name two different bodies")
 
-    def _with_joint(self, part: ViscousFriction) -> ViscousFriction:
+    def _with_joint(self, part: AbstractJointForce) -> AbstractJointForce:
         joint = self.constraints.get(part.joint) if isinstance(part.joint, str) else part.joint
         if joint is None or self.constraints.get(joint.name) is not joint:
             known = ", ".join(self.constraints) or "none"
             raise ValueError(f"force {part.name!r}: unknown joint {part.joint!r}; the joints are {known}")
-        return ViscousFriction(part.name, joint, rotational=part.rotational, translational=part.translational)
+        return dataclasses.replace(part, joint=joint)
 
     # --- stacking --------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ GOOD = {
     "forces": [
         {"type": "ViscousFriction", "name": "friction", "joint": "pin", "rotational": 0.2},
         {"type": "PointForce", "name": "push", "body": "rod", "force": ["sin(2*t)", 0, 1]},
+        {"type": "Actuator", "name": "motor", "joint": "pin", "control": "0.5*sin(t)"},
         {
             "type": "SpringDamper",
             "name": "spring",
@@ -54,6 +55,7 @@ def test_a_file_is_the_mechanism_written_in_python():
     m.add_body("rod", mass=2.0, inertia=(0.1, 0.2, 0.2), r=(1, 0, 0))
     m.add(mbd.Revolute("pin", m.ground, "rod", point=(0, 0, 0), axis=(0, 1, 0)))
     m.add(mbd.ViscousFriction("friction", "pin", rotational=0.2))
+    m.add(mbd.Actuator("motor", "pin", control=lambda t: 0.5 * jnp.sin(t)))
     m.add(mbd.PointForce("push", "rod", force=lambda t: jnp.stack([jnp.sin(2 * t), 0 * t, 1 + 0 * t])))
     m.add(
         mbd.SpringDamper(

@@ -4,9 +4,12 @@ This layer knows poses and twists; it knows no coordinates and no constraints. A
 that has `wrench` (and `potential` where it has one), and a description in `descriptions.py`.
 """
 
+from .actuators import AxisActuator as AxisActuator
 from .base import AbstractForce as AbstractForce
 from .base import ForceStack as ForceStack
 from .descriptions import AbstractForceDescription as AbstractForceDescription
+from .descriptions import AbstractJointForce as AbstractJointForce
+from .descriptions import Actuator as Actuator
 from .descriptions import PointForce as PointForce
 from .descriptions import SpringDamper as SpringDamper
 from .descriptions import Torque as Torque

@@ -12,6 +12,7 @@ from ..body import Body
 from ..motions import hoist
 from ..state import Pose, Twist
 from ..validation import concrete, default_dtype, direction, number, vector
+from .actuators import ACTIONS, AxisActuator
 from .base import AbstractForce
 from .friction import RelativeDamping
 from .loads import AppliedForce, AppliedTorque
@@ -19,6 +20,7 @@ from .springs import AngleTorque, LineForce
 from .user import FunctionForce
 
 FRAMES = ("global", "body")
+_SLIDES = ("Translational", "PointOnLine")
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +183,17 @@ def _load(description: AbstractForceDescription, value: Any, what: str):
 
 
 @dataclass(frozen=True, eq=False)
-class ViscousFriction(AbstractForceDescription):
+class AbstractJointForce(AbstractForceDescription):
+    """A force element in a joint (object or name)."""
+
+    joint: Any
+
+    def targets(self) -> tuple[Body | str, ...]:
+        return self.joint.body_i, self.joint.body_j
+
+
+@dataclass(frozen=True, eq=False)
+class ViscousFriction(AbstractJointForce):
     """Viscous friction in a joint: a couple and a force that oppose the relative motion it leaves free.
 
     Attributes:
@@ -190,12 +202,8 @@ class ViscousFriction(AbstractForceDescription):
         translational: [N·s/m].
     """
 
-    joint: Any
     rotational: Any = field(kw_only=True, default=0.0)
     translational: Any = field(kw_only=True, default=0.0)
-
-    def targets(self) -> tuple[Body | str, ...]:
-        return self.joint.body_i, self.joint.body_j
 
     def element(self, *bodies: Body) -> RelativeDamping:
         i, j = bodies
@@ -207,6 +215,34 @@ class ViscousFriction(AbstractForceDescription):
             number(self.rotational, f"{what}: rotational"),
             number(self.translational, f"{what}: translational"),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Actuator(AbstractJointForce):
+    """A motor in a joint: a torque about its axis, or a force along it, on body j; body i gets the opposite.
+
+    Attributes:
+        joint: The joint (object or name); it must have an axis.
+        control: A number or a function of time, [N·m] or [N].
+        action: "torque" or "force"; by default a force in a `Translational` or `PointOnLine` joint, else a torque.
+    """
+
+    control: Any = field(kw_only=True, default=0.0)
+    action: str | None = field(kw_only=True, default=None)
+
+    def element(self, *bodies: Body) -> AxisActuator:
+        i, j = bodies
+        what = f"force {self.name!r}"
+        if getattr(self.joint, "axis", None) is None:
+            kind = type(self.joint).__name__
+            raise ValueError(f"{what}: joint {self.joint.name!r} is {kind}, which has no axis to act about")
+        action = self.action or ("force" if type(self.joint).__name__ in _SLIDES else "torque")
+        if action not in ACTIONS:
+            raise ValueError(f"{what}: action must be one of {ACTIONS}, not {self.action!r}")
+        axis = direction(self.joint.axis, f"joint {self.joint.name!r}: axis")
+        control = self.control
+        control = self._motion(control, "control") if callable(control) else number(control, f"{what}: control")
+        return AxisActuator(i.direction(axis), j.point(self.joint.reference_point(i, j)), control, action)
 
 
 @dataclass(frozen=True, eq=False)

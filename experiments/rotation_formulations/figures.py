@@ -1,0 +1,133 @@
+"""The pictures of this experiment, drawn from its results."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+COLOURS = {"rA": "tab:blue", "rp": "tab:orange", "reps": "tab:green", "one chart": "tab:red"}
+MARKERS = {"rA": "o", "rp": "s", "reps": "^", "one chart": "x"}
+LABELS = {"rA": "rA", "rp": "rp", "reps": "r-ε", "one chart": "r-ε, one chart"}
+
+
+def _style(name, **extra):
+    return {"color": COLOURS[name], "marker": MARKERS[name], "label": LABELS[name], "ms": 5, "lw": 1.3} | extra
+
+
+def _axes(columns, width=4.6, height=3.6):
+    figure, axes = plt.subplots(1, columns, figsize=(width * columns, height), squeeze=False, layout="constrained")
+    for ax in axes[0]:
+        ax.grid(True, which="major", alpha=0.3)
+    return figure, axes[0]
+
+
+def _save(figure, path):
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+    return path
+
+
+def _clean(values):
+    return np.array([np.nan if v is None else v for v in values], float)
+
+
+def iterations(results, folder):
+    figure, axes = _axes(2)
+    h = results["fig_steps"]
+    for ax, key, title in zip(axes, ("fig2_iterations", "fig4_iterations"), ("kinematics", "dynamics"), strict=True):
+        for name, values in results[key]["four_link"].items():
+            ax.semilogx(h, _clean(values), **_style(name))
+        ax.set(xlabel="step size h [s]", ylabel="mean iterations", title=f"four link, {title}")
+        ax.legend()
+    return _save(figure, folder / "fig2_fig4_iterations.png")
+
+
+def double_pendulum(results, history, folder):
+    figure, axes = _axes(3)
+    for ax, h in zip(axes, results["fig3_steps"], strict=True):
+        for name in ("rA", "rp", "reps"):
+            gap = np.maximum(history[name][f"{h:g}"], 1e-12)
+            # Coinciding curves stay visible: widths fall from the first to the last.
+            ax.semilogy(history["t"], gap, **_style(name, marker="", lw={"rA": 4, "rp": 2.4, "reps": 1}[name]))
+        ax.set(
+            xlabel="t [s]", ylabel="|Δz| of the second bar [m]", title=f"double pendulum, h = {h:g} s", ylim=(1e-9, 4)
+        )
+        ax.legend(loc="lower right")
+    return _save(figure, folder / "fig3_double_pendulum.png")
+
+
+def order(results, folder):
+    paths = []
+    figures = {"single_pendulum": ("fig5", "z of the bar"), "slider_crank": ("fig6", "x of the slider")}
+    figures["four_link"] = ("fig7", "z of the third link")
+    h = np.array(results["order_steps"])
+    for model, table in results["order_errors"].items():
+        number, what = figures[model]
+        figure, axes = _axes(3)
+        for k, (ax, level) in enumerate(zip(axes, ("position", "velocity", "acceleration"), strict=True)):
+            for name, errors in table.items():
+                e = np.array([[np.nan if x is None else x for x in row] for row in errors], float)[:, k]
+                ax.loglog(h, np.maximum(e, 1e-17), **_style(name))
+            if k:
+                first = next(iter(table.values()))
+                ax.loglog(h, h * float(first[len(h) // 2][k]) / h[len(h) // 2], "k:", lw=1, label="order 1")
+            ax.set(xlabel="h [s]", ylabel=f"error at 3 s, {what}", title=f"{model}: {level}")
+            ax.legend()
+        paths.append(_save(figure, folder / f"{number}_order_{model}.png"))
+    return paths
+
+
+def work_precision(results, folder):
+    models = results["spatial"]
+    figure, axes = _axes(len(models))
+    for ax, (model, table) in zip(axes, models.items(), strict=True):
+        steps = table["seconds"] / np.array(table["h"])
+        for name in ("rA", "rp", "reps"):
+            cost = steps * table[name]["us_per_step"] * 1e-3
+            ax.loglog(cost, table[name]["position_error"], **_style(name))
+        ax.set(xlabel="computing time [ms]", ylabel="position error at the end [m]", title=model)
+        ax.legend()
+    return _save(figure, folder / "work_precision.png")
+
+
+def conditioning(results, folder):
+    table = results["condition"]
+    figure, axes = _axes(len(table), width=4.0)
+    for ax, (model, rows) in zip(axes, table.items(), strict=True):
+        for name in ("rA", "rp", "reps"):
+            ax.loglog(rows["h"], rows[name]["scaled"], **_style(name))
+            ax.loglog(rows["h"], rows[name]["unscaled"], **_style(name, ls="--", label="_"))
+        ax.set(xlabel="h [s]", ylabel="condition number", title=model)
+        ax.set_ylim(top=1e22)  # room for the legend
+        ax.legend(title="— rows Φ/h²,  - - rows Φ", ncols=3, fontsize=8)
+    return _save(figure, folder / "conditioning.png")
+
+
+def singularity(results, folder):
+    table = results["singularity"]
+    figure, axes = _axes(3)
+    for name in ("rA", "rp", "reps", "one chart"):
+        for ax, key in zip(axes, ("angle_error", "iterations", "condition_max"), strict=True):
+            values = _clean(table[name][key])
+            ax.plot(table["miss"], np.maximum(values, 1e-17) if key == "angle_error" else values, **_style(name))
+    for ax, label in zip(axes, ("attitude error at the end [rad]", "mean iterations", "condition number"), strict=True):
+        ax.set(xscale="log", yscale="linear" if label.startswith("mean") else "log", ylabel=label)
+        ax.set_xlabel("smallest angle of the third axis to the vertical [rad]")
+        ax.legend()
+    return _save(figure, folder / "singularity.png")
+
+
+def speed(results, folder, batch_column):
+    table = results["us_per_step"]
+    columns = ("single", batch_column, "gradient")
+    figure, axes = _axes(3, width=4.2)
+    x = np.arange(len(table))
+    for ax, column in zip(axes, columns, strict=True):
+        for k, name in enumerate(("rA", "rp", "reps")):
+            values = [table[m]["rp"][column] / table[m][name][column] for m in table]
+            ax.bar(x + 0.27 * (k - 1), values, 0.25, color=COLOURS[name], label=LABELS[name])
+        ax.set_xticks(x, [m.replace("_", "\n") for m in table], fontsize=8)
+        ax.set(title=f"dynamics, {column}", ylabel="speed relative to rp", ylim=(0, 3.9))
+        ax.legend(ncols=3)
+    return _save(figure, folder / "speed.png")

@@ -1,0 +1,81 @@
+"""Inputs of a mechanism: actuators, and loads on single bodies."""
+
+import abc
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..formulations import RA
+from ..model.forces import AxisActuator
+from ..model.state import Pose
+from ..model.system import System
+
+_LOADS = tuple(f"{kind}.{axis}" for kind in ("force", "torque") for axis in "xyz")
+
+
+class AbstractInput(eqx.Module):
+    """Something that one control number acts through."""
+
+    name: eqx.AbstractVar[str]
+
+    @abc.abstractmethod
+    def unit(self, pose: Pose) -> Float[Array, "m 6"]:
+        """Force (global) and torque (body frame) of control one on all bodies; `pose` has the ground last."""
+
+
+class ActuatorInput(AbstractInput):
+    """The control of an `Actuator`."""
+
+    element: AxisActuator
+    bodies: tuple[int, int] = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+
+    def unit(self, pose: Pose) -> Float[Array, "m 6"]:
+        index = np.array(self.bodies)
+        force, torque = self.element.unit_wrench(Pose(pose.r[index], pose.A[index]))
+        return jnp.zeros((pose.r.shape[0], 6), pose.r.dtype).at[index].add(jnp.concatenate([force, torque], axis=1))
+
+
+class LoadInput(AbstractInput):
+    """A component of force or torque on one body."""
+
+    body: int = eqx.field(static=True)
+    component: int = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+
+    def unit(self, pose: Pose) -> Float[Array, "m 6"]:
+        return jnp.zeros((pose.r.shape[0], 6), pose.r.dtype).at[self.body, self.component].set(1.0)
+
+
+def collect_inputs(system: System, names: Sequence[str] | None) -> tuple[AbstractInput, ...]:
+    """Inputs by name; all actuators where no names are given."""
+    known: dict[str, AbstractInput] = {}
+    for stack in system.forces:
+        if isinstance(stack.force, AxisActuator):
+            for k, name in enumerate(stack.names):
+                element = jax.tree.map(lambda x, k=k: x[k] if eqx.is_array(x) else x, stack.force)
+                known[name] = ActuatorInput(element, stack.bodies[k], name)
+    if names is None:
+        return tuple(known.values())
+    for b, body in enumerate(system.bodies):
+        known |= {f"{body}.{part}": LoadInput(b, k, f"{body}.{part}") for k, part in enumerate(_LOADS)}
+    for name in names:
+        if name not in known:
+            actuators = ", ".join(n for n, x in known.items() if isinstance(x, ActuatorInput)) or "none"
+            raise ValueError(
+                f"unknown input {name!r}; the actuators are {actuators}; for a load on a body write BODY.force.x or "
+                "BODY.torque.x"
+            )
+    return tuple(known[name] for name in names)
+
+
+def unit_wrenches(inputs: Sequence[AbstractInput], pose: Pose) -> Float[Array, "k nb 6"]:
+    """The wrenches of all inputs at control one; `pose` of the moving bodies."""
+    padded = RA().with_ground(pose)
+    if not inputs:
+        return jnp.zeros((0, pose.r.shape[0], 6), pose.r.dtype)
+    return jnp.stack([x.unit(padded)[:-1] for x in inputs])

@@ -1,0 +1,44 @@
+"""Actuators: a torque about the axis of a joint, or a force along it."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ...rotations.types import Scalar, Vec3
+from ..motions import Motion
+from ..state import Pose, Twist
+from .base import AbstractForce, point_wrench
+
+ACTIONS = ("torque", "force")
+
+
+class AxisActuator(AbstractForce):
+    """A torque on body j about an axis of body i, or a force along it, and the opposite on body i.
+
+    Attributes:
+        axis_i_bar: The axis in body i [-].
+        s_j_bar: The joint's point in body j [m], where a force acts on both bodies.
+        control: [N·m] or [N], a number or a motion.
+        action: "torque" or "force".
+    """
+
+    axis_i_bar: Vec3
+    s_j_bar: Vec3
+    control: Scalar | Motion
+    action: str = eqx.field(static=True)
+
+    def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+        """The wrench of control one: what an input of a linearised mechanism is multiplied with."""
+        A_i, A_j = pose.A[0], pose.A[1]
+        axis = A_i @ self.axis_i_bar
+        if self.action == "torque":
+            return jnp.zeros((2, 3), axis.dtype), jnp.stack([-self.axis_i_bar, A_j.T @ axis])
+        arm_j = A_j @ self.s_j_bar
+        f_i, n_i = point_wrench(A_i, -axis, pose.r[1] + arm_j - pose.r[0])
+        f_j, n_j = point_wrench(A_j, axis, arm_j)
+        return jnp.stack([f_i, f_j]), jnp.stack([n_i, n_j])
+
+    def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+        control = jnp.asarray(self.control(t), t.dtype) if callable(self.control) else self.control
+        force, torque = self.unit_wrench(pose)
+        return control * force, control * torque

@@ -10,6 +10,7 @@ from .analyses import Modes as Modes
 from .analyses import SimulationError as SimulationError
 from .analyses import Solution as Solution
 from .analyses import assemble as assemble
+from .analyses import breaks_redundancy as breaks_redundancy
 from .analyses import count_steps as count_steps
 from .analyses import kinematics as kinematics
 from .analyses import linearize as linearize

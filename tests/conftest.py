@@ -1,10 +1,17 @@
 """Settings that all tests share: double precision, strict promotion, shapes checked at every annotated call."""
 
 import os
+import subprocess
+import sys
 
 os.environ.setdefault("MPLBACKEND", "Agg")
-# Compiling takes most of the suite's time and LLVM's optimiser a third of that; the arithmetic is the same.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Compiling takes most of the suite's time. Without LLVM's optimiser and with XLA's older code generator it takes less
+# than half; the arithmetic is the same. An option that XLA does not know would end the process, so it is tried first.
+_FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+if "XLA_FLAGS" not in os.environ:
+    trial = [sys.executable, "-c", "import jax; jax.devices()"]
+    known = subprocess.run(trial, env=os.environ | {"XLA_FLAGS": _FLAGS}, capture_output=True).returncode == 0
+    os.environ["XLA_FLAGS"] = _FLAGS if known else _FLAGS.split()[0]
 
 import jax
 from jaxtyping import install_import_hook

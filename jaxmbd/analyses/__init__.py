@@ -16,6 +16,7 @@ from .linearization import Modes as Modes
 from .linearization import linearize as linearize
 from .mobility import Mobility as Mobility
 from .mobility import mobility as mobility
+from .redundancy import breaks_redundancy as breaks_redundancy
 from .running import run as run
 from .solution import Energy as Energy
 from .solution import Momentum as Momentum

@@ -70,6 +70,7 @@ def assemble(system: System, state: State, *, t: Any = 0.0, metric: str = "ident
     t = jnp.asarray(t, system.dtype)
     problem = _Closest()
     weights = _weights(system, metric)
+    system = _geometry(system)
     args = (system.at(t), state.pose, weights)
     x, (iterations, closed, before) = implicit_root(problem, (), args)
     xi = x[: 6 * system.nb].reshape(system.nb, 6)
@@ -89,6 +90,13 @@ def assemble(system: System, state: State, *, t: Any = 0.0, metric: str = "ident
         closed=closed,
     )
     return new, jax.lax.stop_gradient(report)
+
+
+def _geometry(system: System) -> System:
+    """The system with no derivative by what assembly does not see: a gradient by masses then leaves assembly out."""
+    parts = (system.mass, system.inertia, system.gravity, system.forces)
+    held = jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, parts)
+    return eqx.tree_at(lambda s: (s.mass, s.inertia, s.gravity, s.forces), system, held)
 
 
 def position_tolerance(dtype) -> float:

@@ -15,9 +15,10 @@ from rich.table import Table
 from scipy.optimize import least_squares
 from tqdm import tqdm
 
-from ..analyses import kinematics, simulate
+from ..analyses import breaks_redundancy, kinematics, simulate
 from ..model.mechanism import Mechanism
 from .measurements import Measurements, observed
+from .shooting import STAGES, ShootingProblem
 from .transforms import AbstractTransform
 
 # Directions whose singular value is this much smaller than the largest are not seen by the data at all.
@@ -89,6 +90,7 @@ def fit(
     analysis: str = "simulate",
     formulation: Any = None,
     integrator: Any = None,
+    segments: int = 1,
     starts: int = 1,
     spread: float = 0.3,
     seed: int = 0,
@@ -111,6 +113,8 @@ def fit(
         analysis: "simulate", or "kinematics" for a mechanism that its drivers determine (masses then do not matter).
         formulation: As in `simulate`.
         integrator: As in `simulate`.
+        segments: Parts of the time span that start anew, joined in the course of the fit (multiple shooting): for long or
+            chaotic data, where the error of one simulation has many minima. Two to three oscillations each serve well.
         starts: Starting points: the guess and others around it, all evaluated in one batch; the best one is refined.
         spread: Their standard deviation in unrestricted coordinates (about a relative change for `Positive`).
         seed: Of the other starting points.
@@ -125,7 +129,8 @@ def fit(
         determine.
 
     Raises:
-        ValueError: A path, a name or a starting value makes no sense.
+        ValueError: A path, a name or a starting value makes no sense, or a number that breaks a redundant loop is to be
+            fitted alone.
         FitError: The motion cannot be computed at the starting values.
     """
     problem = _Problem(mechanism, parameters, data, h, analysis, formulation, integrator)
@@ -134,6 +139,9 @@ def fit(
     with tqdm(
         total=max_evaluations, unit="run", disable=not progress, desc=f"fit {mechanism.name}", leave=False
     ) as bar:
+        if segments > 1:
+            z = _by_segments(problem, z, segments, tolerance, max_evaluations, history, bar)
+            history.clear()
         if optimizer is not None:
             z = _descend(problem, z, optimizer, max_evaluations, history, bar)
         if optimizer is None or z.size < problem.samples:
@@ -157,6 +165,7 @@ class _Problem:
                 mechanism.with_values({path: 0.0})  # names the nearest path
                 raise ValueError(f"fit: {path} has no value to start from; give the mechanism a first guess")
         data.check(mechanism.build()[0])
+        _refuse_broken_loops(mechanism, parameters)
         self.mechanism, self.data, self.transforms = mechanism, data, dict(parameters)
         coordinates = {}
         for path, transform in parameters.items():
@@ -166,15 +175,16 @@ class _Problem:
                 raise ValueError(f"fit: {path}: {error}") from None
         numbers, self._rest = eqx.partition(coordinates, eqx.is_inexact_array)
         self.z0, self._unravel = ravel_pytree(numbers)
-        self.y, self._there = observed(data)
+        self.y, self.there = observed(data)
         self.samples = self.y.size
         last = float(data.t[-1])
         if analysis == "simulate":
             if data.t[0] < 0.0:
                 raise ValueError(f"fit: the motion starts at t = 0, but the first sample is at {data.t[0]:g} s")
-            self._h = h or float(np.min(np.diff(np.concatenate([[0.0], data.t[data.t > 0]]))))
-            self._steps = max(1, int(np.ceil(last / self._h - 1e-9)))
-        self._analysis, self._formulation, self._integrator = analysis, formulation, integrator
+            self.h = h or float(np.min(np.diff(np.concatenate([[0.0], data.t[data.t > 0]]))))
+            self.steps = max(1, int(np.ceil(last / self.h - 1e-9)))
+        self.analysis = analysis
+        self.options = {"formulation": formulation} | ({"integrator": integrator} if analysis == "simulate" else {})
         self._compiled = jax.jit(self.predicted)
         self.jacobian = jax.jit(jax.jacfwd(self.predicted))
         self.values_jacobian = jax.jacfwd(self._flat_values)
@@ -199,15 +209,35 @@ class _Problem:
         """Predictions less samples, both over the deviation of the noise."""
         return np.asarray(self._compiled(z)) - self.y
 
+    def built(self, z):
+        """System and state of the mechanism at some coordinates."""
+        return self.mechanism.with_values(self.values(z)).build()
+
+    def simulated(self, z, steps: int):
+        """The motion at some coordinates."""
+        return self._run(jnp.asarray(z), steps)[1]
+
+    def _run(self, z, steps):
+        system, state = self.built(z)
+        return system, simulate(system, state, h=self.h, steps=steps, throw=False, **self.options)
+
     def predicted(self, z):
-        system, state = self.mechanism.with_values(self.values(z)).build()
-        if self._analysis == "simulate":
-            options = {"formulation": self._formulation, "integrator": self._integrator, "throw": False}
-            sol = simulate(system, state, h=self._h, steps=self._steps, **options)
+        if self.analysis == "simulate":
+            system, sol = self._run(z, self.steps)
         else:
-            sol = kinematics(system, state, self.data.t, formulation=self._formulation, throw=False)
+            system, state = self.built(z)
+            sol = kinematics(system, state, self.data.t, throw=False, **self.options)
         weighted = self.data.predicted(system, sol) / jnp.asarray(self.data.deviations())[:, None]
-        return weighted[self._there]
+        return weighted[self.there]
+
+
+def _refuse_broken_loops(mechanism, parameters) -> None:
+    broken = breaks_redundancy(mechanism, [p for p in parameters if p.startswith("joints.") or p.endswith(".r")])
+    if broken:
+        raise ValueError(
+            f"fit: {', '.join(broken)} cannot be fitted alone: a change locks or opens a loop of redundant joints. Free "
+            "the loop (Spherical or Cylindrical in place of a Revolute), or fit numbers that keep its geometry"
+        )
 
 
 def _best_start(problem: _Problem, starts: int, spread: float, seed: int) -> np.ndarray:
@@ -227,7 +257,25 @@ def _best_start(problem: _Problem, starts: int, spread: float, seed: int) -> np.
     return z
 
 
-def _least_squares(problem: _Problem, z, tolerance, max_evaluations, history, bar):
+def _by_segments(problem: _Problem, z, segments, tolerance, max_evaluations, history, bar):
+    """The parameters after multiple shooting, with gaps that weigh more from stage to stage."""
+    if problem.analysis != "simulate":
+        raise ValueError("fit: segments are for analysis='simulate'; kinematics has no motion to cut")
+    shooting = ShootingProblem(problem, segments)
+    x = shooting.start()
+    for weight in STAGES:
+        shooting.weight = weight
+        history.clear()
+        bar.set_description(f"fit {problem.mechanism.name}, {segments} segments, gaps x{weight:g}")
+        x, _, _ = _least_squares(shooting, x, max(tolerance, 1e-6), max_evaluations, history, bar)
+    bar.set_description(f"fit {problem.mechanism.name}")
+    own = shooting.own(x)
+    # The gaps may have closed on nothing better than the start.
+    better = [np.nan_to_num(np.linalg.norm(problem.residuals(jnp.asarray(k))), nan=np.inf) for k in (z, own)]
+    return own if better[1] <= better[0] else z
+
+
+def _least_squares(problem: Any, z, tolerance, max_evaluations, history, bar):
     z0 = np.array(z)
     # Directions that the data do not see stay at the start instead of following rounding errors.
     hold = _HOLD * np.linalg.norm(np.asarray(problem.jacobian(jnp.asarray(z0))), 2)

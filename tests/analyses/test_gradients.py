@@ -18,7 +18,7 @@ PAIRS = [("slider_crank", mbd.RA()), ("four_bar", mbd.RP())]
 @pytest.mark.parametrize(("model", "formulation"), PAIRS, ids=lambda x: x if isinstance(x, str) else name_of(x))
 def test_reverse_gradient_by_every_kind_of_number_is_right(model, formulation):
     # 1e-6 is what differences of the fourth order resolve where a term of the loss cancels.
-    for kind, found in cases.errors(model, formulation).items():
+    for kind, found in cases.errors(model, formulation, steps=(1e-3, 1e-4)).items():
         assert found["relative_error"] < 1e-6, (kind, found)
 
 
@@ -88,7 +88,7 @@ def test_gradients_are_finite_at_rest_at_zero_angle_and_with_aligned_axes():
         m.add(mbd.TorsionalSpringDamper("twist", "bar0", "bar1", **spring))
         system, state = m.build()
         sol = mbd.simulate(system, state, h=1e-2, steps=10)
-        return jnp.sum(sol.r[-1] * jnp.array([1.0, 2.0, 3.0])) + jnp.sum(sol.A[-1] * jnp.arange(9.0).reshape(3, 3))
+        return jnp.sum(sol.r[-1] @ jnp.array([1.0, 2.0, 3.0])) + jnp.sum(sol.A[-1].reshape(2, 9) @ jnp.arange(9.0))
 
     gradient = jax.jit(jax.grad(run))(jnp.array([0.0, 0.0, 0.0, 0.0, 2.0]))
     assert np.all(np.isfinite(gradient)) and float(jnp.max(jnp.abs(gradient))) > 0.1

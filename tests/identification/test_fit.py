@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 import jaxmbd as mbd
 from jaxmbd.identification.fit import _best_start, _least_squares, _Problem, _report
+from jaxmbd.identification.shooting import ShootingProblem
 
 MASS, STIFFNESS, DAMPING = 2.0, 50.0, 0.8
 T = np.linspace(0.02, 2.0, 100)
@@ -147,3 +148,41 @@ def test_a_module_is_trained_by_an_optimiser():
     report = mbd.fit(mechanism(0.5), free, data, optimizer=optax.adam(0.1), **options)
     np.testing.assert_allclose(report.estimate["forces.push.function"].gain, 1.5, rtol=1e-6)
     assert report.history == sorted(report.history, reverse=True)
+
+
+def test_segments_find_what_one_long_simulation_does_not():
+    """Ten periods and a stiffness half the true one: the error of a single simulation has minima in between."""
+    t = np.linspace(0.02, 4.0, 200)
+    truth = mbd.simulate(*oscillator(MASS, 500.0, 0.2).build(), h=5e-3, steps=800)
+    data = mbd.Measurements(t, {"body.r.x": np.interp(t, truth.t, truth.r[:, 0, 0])}, sigma=1e-3)
+    free = {"forces.spring.stiffness": mbd.Positive()}
+    guess, options = oscillator(MASS, 250.0, 0.2), {"h": 5e-3, "progress": False, "max_evaluations": 40}
+    single = mbd.fit(guess, free, data, **options)
+    report = mbd.fit(guess, free, data, segments=8, **options)
+    assert abs(float(single.estimate["forces.spring.stiffness"]) - 500.0) > 50.0
+    np.testing.assert_allclose(report.estimate["forces.spring.stiffness"], 500.0, rtol=1e-6)
+
+
+def test_the_jacobian_of_segments_is_that_of_differences():
+    m = mbd.load_mechanism("double_pendulum")
+    t = np.linspace(0.02, 0.3, 15)
+    data = mbd.Measurements(t, {"lower.r.y": np.sin(t), "upper.r.z": np.cos(t)}, sigma=0.1)
+    problem = _Problem(m, {"bodies.lower.mass": mbd.Positive()}, data, 0.01, "simulate", None, None)
+    shooting = ShootingProblem(problem, 3)
+    z = shooting.start() + 1e-3 * np.random.default_rng(0).normal(size=shooting.start().size)
+    jacobian = shooting.jacobian(z)
+    d = np.random.default_rng(1).normal(size=z.size)
+    step = 1e-5
+    difference = (shooting.residuals(z + step * d) - shooting.residuals(z - step * d)) / (2 * step)
+    np.testing.assert_allclose(jacobian @ d, difference, atol=1e-6 * np.max(np.abs(difference)))
+
+
+def test_an_axis_that_would_lock_a_redundant_loop_is_refused():
+    m = mbd.load_mechanism("four_bar")
+    broken = mbd.breaks_redundancy(m)
+    axes = {f"joints.{name}.axis" for name in m.constraints}
+    assert set(broken) == axes
+    data = mbd.Measurements([0.1], {"crank.r.x": [0.0]})
+    with pytest.raises(ValueError, match="joints.pin_crank.axis cannot be fitted alone"):
+        mbd.fit(m, {"joints.pin_crank.axis": mbd.Free(), "joints.pin_rocker.point": mbd.Free()}, data, progress=False)
+    assert not mbd.breaks_redundancy(mbd.load_mechanism("slider_crank"))

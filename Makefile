@@ -36,6 +36,8 @@ benchmark: $(VENV)/.test
 experiments: benchmark
 	$(BIN)/python experiments/rotation_formulations/run.py --out experiments/rotation_formulations
 	$(BIN)/python experiments/gradients/run.py --out experiments/gradients
+	$(BIN)/python experiments/identification/run.py --out experiments/identification
+	$(BIN)/python experiments/control/run.py --out experiments/control
 
 clean:
 	rm -rf $(VENV) demo build dist

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
-from scipy.linalg import qr, solve_continuous_are
+from scipy import linalg
 
 from ..formulations import RA
 from ..formulations.index1 import dynamic_accelerations, velocity_right_side
@@ -46,8 +46,8 @@ class Linearization(eqx.Module):
     """ẋ = A x + B u for the difference from the motion through a state, x = (y, ẏ), in f minimal coordinates.
 
     At an equilibrium that motion is rest, and A is constant. A steady rotation has a constant A too, since
-    displacements are components in the bodies. The minimal coordinates y are f of the displacements of the bodies: "cart.r.x" of a mass centre [m], global, or
-    "rod.theta.y", a component of the small rotation [rad], body frame.
+    displacements are components in the bodies. The minimal coordinates y are f of the displacements of the bodies:
+    "cart.r.x" of a mass centre [m], global, or "rod.theta.y", a component of the small rotation [rad], body frame.
 
     Attributes:
         A: (2f, 2f).
@@ -83,7 +83,7 @@ class Linearization(eqx.Module):
     def lqr(self, Q: Any, R: Any) -> Float[np.ndarray, "k x"]:
         """The gain K of u = -K x that minimises ∫ xᵀQx + uᵀRu dt (concrete values only)."""
         A, B, Q, R = (np.atleast_2d(np.asarray(x, float)) for x in (self.A, self.B, Q, R))
-        P = solve_continuous_are(A, B, Q, R)
+        P = linalg.solve_continuous_are(A, B, Q, R)
         return np.linalg.solve(R, B.T @ P)
 
     def coordinates_of(self, pose: Pose, twist: Twist) -> Float[Array, " x"]:
@@ -95,7 +95,7 @@ class Linearization(eqx.Module):
         return jnp.concatenate([moved[rows, parts], rates[rows, parts]])
 
     def feedback(self, K: Any, limit: Any = None) -> "StateFeedback":
-        """u = -K x as the function of a `UserForce` on all bodies, in the order of the mechanism.
+        """U = -K x as the function of a `UserForce` on all bodies, in the order of the mechanism.
 
         Args:
             K: Gain, (k, 2f).
@@ -252,16 +252,19 @@ def _choose(system: System, state: State, t) -> tuple[str, ...]:
     else:
         null = np.eye(6 * system.nb)
     # A rotation is preferred to a position that moves as much; of equals, the first body's.
-    prefer = np.tile([1.0, 1.0, 1.0, 1.5, 1.5, 1.5], system.nb) * (1.0 - 1e-3 * np.arange(6 * system.nb) / null.shape[1])
-    order = qr(null * prefer, pivoting=True)[2][: found.freedoms]
+    prefer = np.tile([1.0, 1.0, 1.0, 1.5, 1.5, 1.5], system.nb) * (
+        1.0 - 1e-3 * np.arange(6 * system.nb) / null.shape[1]
+    )
+    _, _, order = linalg.qr(null * prefer, mode="economic", pivoting=True)  # pyright: ignore[reportAssignmentType]
+    order = order[: found.freedoms]
     names = [f"{body}.{part}" for body in system.bodies for part in _COMPONENTS]
     return tuple(names[k] for k in sorted(order))
 
 
 def _check(system: System, found: Linearization) -> None:
     if not np.all(np.isfinite(found.A)) or float(jnp.max(jnp.abs(found.basis))) > 1e6:
-        freedoms = mobility(system, found.state).freedoms
+        freedoms, names = mobility(system, found.state).freedoms, ", ".join(found.coordinates)
         raise ValueError(
-            f"linearize: the coordinates {', '.join(found.coordinates)} do not determine the motion of {system.name!r}, "
+            f"linearize: the coordinates {names} do not determine the motion of {system.name!r}, "
             f"which has {freedoms} freedoms here; leave them out to have a good set chosen"
         )

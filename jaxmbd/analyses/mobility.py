@@ -72,7 +72,8 @@ def _jitted_rows(system, pose, t):
     return system.to_natural((rows * scale[None, :]).T).T
 
 
-def scaled_rows(system: System, state: State, t):
+def scaled_rows(system: System, state: State, t) -> np.ndarray:
+    """The constraint Jacobian in the order of description, columns and rows scaled, (nc, 6 nb); concrete values."""
     # Rotations count as displacements at the system's length, and rows as unit vectors, so that rank is a matter of
     # geometry and not of units.
     rows = np.asarray(_jitted_rows(system, state.pose, t))

@@ -73,7 +73,7 @@ class FitReport:
                 label = path + (f"[{', '.join(map(str, index))}]" if index else "")
                 table.add_row(label, f"{np.asarray(value)[index]:.6g}", f"{error[index]:.2g}")
         text = io.StringIO()
-        Console(width=110, file=text).print(table)
+        Console(width=110, file=text, force_jupyter=False, color_system=None).print(table)
         lines = [text.getvalue().rstrip(), f"weighted residuals: rms {self.rms:.3g}; {self.message}"]
         for k in self.unidentified:
             shares = ", ".join(f"{c:+.2f} {name}" for name, c in list(self.combinations[k].items())[:4])
@@ -113,8 +113,8 @@ def fit(
         analysis: "simulate", or "kinematics" for a mechanism that its drivers determine (masses then do not matter).
         formulation: As in `simulate`.
         integrator: As in `simulate`.
-        segments: Parts of the time span that start anew, joined in the course of the fit (multiple shooting): for long or
-            chaotic data, where the error of one simulation has many minima. Two to three oscillations each serve well.
+        segments: Parts of the time span that start anew, joined in the course of the fit (multiple shooting): for long
+            or chaotic data, where the error of one simulation has many minima. Two to three oscillations each.
         starts: Starting points: the guess and others around it, all evaluated in one batch; the best one is refined.
         spread: Their standard deviation in unrestricted coordinates (about a relative change for `Positive`).
         seed: Of the other starting points.
@@ -235,8 +235,8 @@ def _refuse_broken_loops(mechanism, parameters) -> None:
     broken = breaks_redundancy(mechanism, [p for p in parameters if p.startswith("joints.") or p.endswith(".r")])
     if broken:
         raise ValueError(
-            f"fit: {', '.join(broken)} cannot be fitted alone: a change locks or opens a loop of redundant joints. Free "
-            "the loop (Spherical or Cylindrical in place of a Revolute), or fit numbers that keep its geometry"
+            f"fit: {', '.join(broken)} cannot be fitted alone: a change locks or opens a loop of redundant joints. "
+            "Free the loop (Spherical or Cylindrical in place of a Revolute), or fit numbers that keep its geometry"
         )
 
 
@@ -276,7 +276,7 @@ def _by_segments(problem: _Problem, z, segments, tolerance, max_evaluations, his
 
 
 def _least_squares(problem: Any, z, tolerance, max_evaluations, history, bar):
-    z0 = np.array(z)
+    z0 = best = np.array(z)
     # Directions that the data do not see stay at the start instead of following rounding errors.
     hold = _HOLD * np.linalg.norm(np.asarray(problem.jacobian(jnp.asarray(z0))), 2)
 
@@ -284,16 +284,21 @@ def _least_squares(problem: Any, z, tolerance, max_evaluations, history, bar):
         return np.concatenate([np.asarray(problem.jacobian(jnp.asarray(z))), hold * np.eye(z.size)])
 
     def residuals(z):
+        nonlocal best
         found = np.concatenate([problem.residuals(jnp.asarray(z)), hold * (z - z0)])
         cost = 0.5 * float(found @ found)
         if np.isfinite(cost) and (not history or cost < history[-1]):
             history.append(cost)
+            best = np.array(z)
             bar.set_postfix(cost=f"{cost:.4g}")
         bar.update(1)
         return found
 
-    options = {"ftol": tolerance, "xtol": tolerance, "gtol": 1e-14, "max_nfev": max_evaluations, "x_scale": "jac"}
-    found = least_squares(residuals, z0, jac=jacobian, **options)
+    options = {"ftol": tolerance, "xtol": tolerance, "gtol": 1e-14, "max_nfev": max_evaluations}
+    try:
+        found = least_squares(residuals, z0, jac=jacobian, **options)
+    except np.linalg.LinAlgError:
+        return best, False, "stopped: the motion has no finite derivative at the last point"
     return found.x, bool(found.status > 0), found.message
 
 

@@ -136,5 +136,3 @@ class ShootingProblem:
         parts.append((begin.omega - end.omega) * self._duration)
         gaps = jnp.concatenate(parts, axis=-1).reshape(self.segments - 1, self.width)
         return data, gaps * self._gap_scale
-
-

@@ -24,16 +24,16 @@ def cart_pole(cart=2.0, pole=0.7, half=0.6, spin=0.05):
 
 
 def test_the_cart_pole_has_the_matrices_of_the_textbook():
-    M, m, l, spin = 2.0, 0.7, 0.6, 0.05
-    lin = mbd.linearize(*cart_pole(M, m, l, spin).build(), coordinates=("cart.r.x", "pole.theta.y"))
+    M, m, arm, spin = 2.0, 0.7, 0.6, 0.05
+    lin = mbd.linearize(*cart_pole(M, m, arm, spin).build(), coordinates=("cart.r.x", "pole.theta.y"))
     # (M + m) x'' + m l φ'' = F,   m l x'' + (I + m l²) φ'' - m g l φ = τ,   φ a turn about y
-    mass = np.array([[M + m, m * l], [m * l, spin + m * l**2]])
-    stiffness = np.diag([0.0, -m * G * l])
+    mass = np.array([[M + m, m * arm], [m * arm, spin + m * arm**2]])
+    stiffness = np.diag([0.0, -m * G * arm])
     A = np.block([[np.zeros((2, 2)), np.eye(2)], [-np.linalg.solve(mass, stiffness), np.zeros((2, 2))]])
     np.testing.assert_allclose(lin.A, A, atol=LINEAR)
     np.testing.assert_allclose(lin.B, np.concatenate([np.zeros((2, 2)), np.linalg.inv(mass)]), atol=LINEAR)
     np.testing.assert_allclose(lin.drift, 0.0, atol=LINEAR)
-    chosen = mbd.linearize(*cart_pole(M, m, l, spin).build(), inputs=("cart.force.x", "pole.torque.y"))
+    chosen = mbd.linearize(*cart_pole(M, m, arm, spin).build(), inputs=("cart.force.x", "pole.torque.y"))
     assert len(chosen.coordinates) == 2 and chosen.B.shape == (4, 2)
     np.testing.assert_allclose(sorted(eigvals(chosen.A).real), sorted(eigvals(A).real), atol=1e-6)
 

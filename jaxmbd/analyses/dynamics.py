@@ -154,7 +154,7 @@ def start(system, state, report, t0, h, formulation, integrator) -> tuple[Progre
     """Consistent accelerations and multipliers at the first instant, and the first row."""
     q, u = formulation.from_state(state)
     a, lam = dynamic_accelerations(formulation, system, q, u, t0)
-    motion = integrator.start(formulation, system, Motion(q, u, a, lam), h)
+    motion = integrator.start(formulation, system, Motion(q, u, a, lam), t0, h)
     finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(lam))
     result = RESULTS.where(finite, RESULTS.successful, RESULTS.singular)
     result = RESULTS.where(report.closed, result, RESULTS.assembly_failed)

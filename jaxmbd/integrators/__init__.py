@@ -6,6 +6,7 @@ is a new file with `step` (and `start`), and its entry in `INTEGRATORS`.
 
 from .base import AbstractIntegrator as AbstractIntegrator
 from .base import Motion as Motion
+from .generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from .implicit_euler import ImplicitEuler as ImplicitEuler
 
-INTEGRATORS = {"implicit_euler": ImplicitEuler}
+INTEGRATORS = {"implicit_euler": ImplicitEuler, "generalized_alpha": GeneralizedAlpha}

@@ -35,8 +35,8 @@ class AbstractIntegrator(eqx.Module):
 
     name: ClassVar[str]
 
-    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, h: Scalar) -> Motion:
-        """Prepare the memory from a consistent motion at the first instant."""
+    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
+        """Prepare the memory from a consistent motion at the first instant, t."""
         return motion
 
     @abc.abstractmethod

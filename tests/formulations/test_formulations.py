@@ -8,8 +8,9 @@ import pytest
 
 import jaxmbd as mbd
 from helpers import FORMULATIONS, ROUNDOFF, name_of, random_state, vec
+from jaxmbd.formulations.base import StepScales
 from jaxmbd.formulations.index1 import dense_rows
-from jaxmbd.integrators.implicit_euler import _Step, _StepData
+from jaxmbd.integrators.index3 import Index3Step, StepData
 from jaxmbd.rotations import euler_parameters as ep
 from jaxmbd.rotations import so3
 
@@ -110,8 +111,8 @@ def test_exact_newton_matrix_is_the_derivative_of_the_residual(formulation, case
     system, state = case
     q, u = formulation.from_state(state)
     t = jnp.array(0.3)
-    args = _StepData(system.at(t), q, u, t, jnp.array(h))
-    step = _Step(formulation, "auto", "position", 8)
+    args = StepData(system.at(t), q, u, h * u, t, StepScales(jnp.array(h), jnp.array(h**2)))
+    step = Index3Step(formulation, "auto", "position", 8)
     x = jnp.array(rng.normal(size=u.size + len(formulation.row_bodies(system)[0])))
     by_ad = jax.jit(jax.jacfwd(lambda x: step.residual(x, args)))(x)
     scale = np.max(np.abs(by_ad))
@@ -129,11 +130,11 @@ def test_quasi_newton_matrix_approaches_the_exact_one_as_h_squared(formulation, 
     m.add(mbd.Constraint("c", b1, m.ground, primitives=[mbd.DP2(vec(rng), vec(rng), vec(rng))]))
     system, _ = m.build()
     q, u = formulation.from_state(random_state(rng, 1))
-    step = _Step(formulation, "auto", "position", 8)
+    step = Index3Step(formulation, "auto", "position", 8)
     x = jnp.array(rng.normal(size=u.size + len(formulation.row_bodies(system)[0])))
     gaps = []
     for h in (1e-2, 1e-3):
-        args = _StepData(system, q, u, jnp.array(0.0), jnp.array(h))
+        args = StepData(system, q, u, h * u, jnp.array(0.0), StepScales(jnp.array(h), jnp.array(h**2)))
         exact, quasi = jax.jit(lambda x: [step.matrix(x, args, exact=e).dense() for e in (True, False)])(x)  # noqa: B023
         gaps.append(np.max(np.abs(exact - quasi)[: u.size, : u.size]))
     assert gaps[1] < gaps[0] * 0.02  # second order in the bodies' block

@@ -1,0 +1,136 @@
+"""The equations of one implicit step on the index-3 form, shared by the methods that solve them.
+
+Velocities and coordinates at the end of a step are affine in the unknown accelerations,
+
+    u = u* + c_u a,   q = retract(q_n, d* + c_q a),   balance(q, u, a, λ) = 0,   Φ(q, t) / c_q = 0
+
+and a method is its choice of u*, d*, c_u and c_q. Positions satisfy the constraints at every step.
+"""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..formulations.base import AbstractFormulation, StepScales
+from ..formulations.index1 import minimum_norm
+from ..model.system import System
+from ..rotations.types import Scalar
+from ..solvers import AbstractRootProblem, DenseFactors, NewtonOptions, newton
+
+NEWTON_MODES = ("auto", "frozen", "exact")
+CRITERIA = ("position", "correction")
+
+
+class StepData(eqx.Module):
+    """What a method gives to one step.
+
+    Attributes:
+        system: At the end of the step.
+        q: Coordinates at its start.
+        u: u*, (nb, d).
+        increment: d*, (nb, d).
+        t: Time at its end [s].
+        scales: c_u and c_q.
+    """
+
+    system: System
+    q: Any
+    u: Float[Array, "nb d"]
+    increment: Float[Array, "nb d"]
+    t: Scalar
+    scales: StepScales
+
+    def velocity(self, a: Float[Array, "nb d"]) -> Float[Array, "nb d"]:
+        """Velocities at the end of the step."""
+        return self.u + self.scales.velocity * a
+
+    def displacement(self, a: Float[Array, "nb d"]) -> Float[Array, "nb d"]:
+        """The argument of `retract` that leads to its end."""
+        return self.increment + self.scales.position * a
+
+
+class Index3Step(AbstractRootProblem):
+    """The equations of one step in the unknowns (a, λ)."""
+
+    exact_factors: ClassVar[bool] = True
+
+    formulation: AbstractFormulation
+    mode: str = eqx.field(static=True)
+    criterion: str = eqx.field(static=True)
+    max_steps: int = eqx.field(static=True)
+
+    def split(self, x: Float[Array, " n"], u: Float[Array, "nb d"]):
+        """Accelerations and multipliers."""
+        return x[: u.size].reshape(u.shape), x[u.size :]
+
+    def residual(self, x: Float[Array, " n"], args: StepData) -> Float[Array, " n"]:
+        a, lam = self.split(x, args.u)
+        q = jax.vmap(self.formulation.retract)(args.q, args.displacement(a))
+        balance = self.formulation.balance(args.system, q, args.velocity(a), a, lam, args.t)
+        phi = self.formulation.phi(args.system, q)
+        return jnp.concatenate([balance.reshape(-1), phi / args.scales.position])
+
+    def matrix(self, x: Float[Array, " n"], args: StepData, *, exact: bool):
+        """Newton's matrix, exact or without terms of second order in the step."""
+        a, lam = self.split(x, args.u)
+        increment = args.displacement(a)
+        q = jax.vmap(self.formulation.retract)(args.q, increment)
+        return self.formulation.step_matrix(
+            args.system, q, args.velocity(a), a, lam, args.t, args.scales, increment if exact else None
+        )
+
+    def factors(self, x: Float[Array, " n"], args: StepData) -> DenseFactors:
+        return DenseFactors.of(self.matrix(x, args, exact=True))
+
+    def solve(self, guess, args: StepData):
+        a, lam, active, tolerance = guess
+        x0 = jnp.concatenate([a.reshape(-1), lam])
+        exact = self.mode == "exact"
+        matrix = self.matrix(x0, args, exact=exact)
+        factors = DenseFactors.of(matrix)
+        x, info = newton(
+            lambda x: self.residual(x, args),
+            lambda x: factors,
+            lambda x: self.factors(x, args),
+            self._norm(args),
+            x0,
+            self._options(tolerance, x0.dtype),
+            active,
+        )
+        if matrix.regularisation is not None:
+            x = minimum_norm(x, factors, matrix.regularisation)
+        # A failed solve returns its starting point: finite, so that a masked member of a batch has finite derivatives.
+        return jnp.where(info.converged, x, x0), info
+
+    def _norm(self, args: StepData):
+        if self.criterion == "correction":
+            return jnp.linalg.norm
+        weights = jnp.ones(args.u.shape[1], args.u.dtype).at[:3].set(1.0 / args.system.length)
+
+        def norm(delta):
+            return args.scales.position * jnp.max(
+                jnp.abs(delta[: args.u.size].reshape(args.u.shape)) * weights[None, :]
+            )
+
+        return norm
+
+    def _options(self, tolerance, dtype) -> NewtonOptions:
+        if tolerance is None:
+            tolerance = float(jnp.finfo(dtype).eps) ** 0.75 if self.criterion == "position" else 1e-3
+        return NewtonOptions(
+            tolerance,
+            max_steps=0 if self.mode == "exact" else self.max_steps,
+            max_exact_steps=0 if self.mode == "frozen" else 20,
+            estimate_error=self.criterion == "position",
+        )
+
+
+def check_newton(name: str, mode: str, criterion: str) -> None:
+    """Refuse unknown settings of Newton's method."""
+    if mode not in NEWTON_MODES:
+        raise ValueError(f"{name}: newton must be one of {NEWTON_MODES}, not {mode!r}")
+    if criterion not in CRITERIA:
+        raise ValueError(f"{name}: criterion must be one of {CRITERIA}, not {criterion!r}")

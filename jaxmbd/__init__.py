@@ -72,11 +72,12 @@ from .model import enable_x64 as enable_x64
 from .results import RESULTS as RESULTS
 
 
-def load(model):
+def load(model, *, linear_solver: str = "auto"):
     """System and state, as described, of a packaged mechanism or a JSON file.
 
     Args:
         model: A packaged name ("slider_crank", "n_pendulum:16"; see `jaxmbd list`) or a path.
+        linear_solver: As in `Mechanism.build`.
 
     Returns:
         The same as `Mechanism.build`.
@@ -86,7 +87,7 @@ def load(model):
     """
     from .library import load  # files need pydantic; computing does not
 
-    return load(model)
+    return load(model, linear_solver=linear_solver)
 
 
 def load_mechanism(model) -> Mechanism:

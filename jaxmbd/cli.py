@@ -107,6 +107,7 @@ def info(model: Model) -> None:
         f"{m.coordinates} coordinates, {m.rows} rows of rank {m.rank}: [bold]{m.freedoms} freedom(s)[/], "
         f"{m.redundant_rows} redundant row(s), condition of the Jacobian {m.condition:.1f}"
     )
+    out.print(f"linear systems: {system.linear_solver.replace('_', '-')}")
     if m.redundant_joints or m.redundant_drivers:
         out.print("redundant together: " + ", ".join([*m.redundant_joints, *m.redundant_drivers]))
     if not closed:

@@ -10,7 +10,8 @@ import numpy as np
 import jaxmbd as mbd
 import reference_solutions
 from accuracy import rollout, slope, succeeded
-from jaxmbd.integrators.implicit_euler import _Step, _StepData
+from jaxmbd.formulations.base import StepScales
+from jaxmbd.integrators.index3 import Index3Step, StepData
 from jaxmbd.rotations import so3
 from models import CHAIN, OneChart, passing_body, spinning_chain
 
@@ -86,8 +87,8 @@ def _us_per_step(settings, system, state, seconds, formulation):
 def _iteration_matrix(formulation, system, state, h):
     """The quasi-Newton matrix at a state, its last rows those of the constraints divided by h²."""
     q, u = formulation.from_state(state)
-    problem = _Step(formulation, "auto", "position", 10)
-    data = _StepData(system.at(jnp.zeros(())), q, u, jnp.zeros(()), h)
+    problem = Index3Step(formulation, "auto", "position", 10)
+    data = StepData(system.at(jnp.zeros(())), q, u, h * u, jnp.zeros(()), StepScales(h, h**2))
     x = jnp.zeros(u.size + len(formulation.row_bodies(system)[0]))
     return problem.matrix(x, data, exact=False).dense()
 

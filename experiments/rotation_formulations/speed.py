@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxmbd as mbd
+from jaxmbd.formulations.base import StepScales
 from jaxmbd.formulations.index1 import dense_rows
-from jaxmbd.integrators.implicit_euler import _Step, _StepData
+from jaxmbd.integrators.index3 import Index3Step, StepData
 from models import paper_model
 
 H = 1e-3
@@ -167,8 +168,8 @@ def operations(settings, tick):
             formulation = make()
             t, h = jnp.asarray(0.02), jnp.asarray(H)
             q, u = formulation.from_state(state)
-            problem = _Step(formulation, "auto", "position", 10)
-            data = _StepData(system.at(t), q, u, t, h)
+            problem = Index3Step(formulation, "auto", "position", 10)
+            data = StepData(system.at(t), q, u, h * u, t, StepScales(h, h**2))
             n_a, rows = u.size, len(formulation.row_bodies(system)[0])
             n = n_a + rows
             x = jnp.zeros(n)

@@ -14,7 +14,7 @@ from ..model.state import Pose, State
 from ..model.system import System
 from ..rotations import so3
 from ..rotations.types import Scalar
-from ..solvers import AbstractRootProblem, Coupling, DenseFactors, SaddleMatrix, implicit_root, linear_solve
+from ..solvers import AbstractRootProblem, Coupling, SaddleMatrix, factorise, implicit_root, linear_solve
 from ..solvers.saddle import scatter_rows
 
 METRICS = ("identity", "mass")
@@ -126,7 +126,7 @@ def _closest_velocity(system: System, pose: Pose, u0, weights, t: Scalar) -> Flo
     i, j = RA().row_bodies(system)
     matrix = SaddleMatrix(weights, (), rows, rows, RA().regularisation(system, weights, rows), i, j)
     rhs = jnp.concatenate([jnp.einsum("bij,bj->bi", weights, u0).reshape(-1), nu])
-    x = linear_solve(matrix.matvec, DenseFactors.of(matrix), rhs)
+    x = linear_solve(matrix.matvec, factorise(matrix, system.linear_solver), rhs)
     return x[: u0.size].reshape(u0.shape)
 
 
@@ -158,7 +158,7 @@ class _Closest(AbstractRootProblem):
         i, j = RA().row_bodies(system)
         return scatter_rows(RA().rows(system, pose), lam, i, j, system.nb)
 
-    def factors(self, x: Float[Array, " n"], args) -> DenseFactors:
+    def factors(self, x: Float[Array, " n"], args) -> Any:
         system, pose0, weights = args
         xi, lam = x[: 6 * system.nb].reshape(system.nb, 6), x[6 * system.nb :]
         pose = jax.vmap(RA().retract)(pose0, xi)
@@ -175,7 +175,8 @@ class _Closest(AbstractRootProblem):
             both = apply_tangent(jnp.transpose(right, (0, 3, 4, 1, 2)), tangent, c.bodies)
             couplings.append(Coupling(jnp.transpose(both, (0, 3, 4, 1, 2)), c.bodies))
         regularisation = RA().regularisation(system, weights, rows)
-        return DenseFactors.of(SaddleMatrix(weights + turn, tuple(couplings), rows_t, rows_t, regularisation, i, j))
+        matrix = SaddleMatrix(weights + turn, tuple(couplings), rows_t, rows_t, regularisation, i, j)
+        return factorise(matrix, system.linear_solver)
 
     def solve(self, guess, args):
         system, pose0, weights = args
@@ -202,7 +203,7 @@ class _Closest(AbstractRootProblem):
             gradient = gradient + scatter_rows(rows, s.lam, i, j, nb)
             diagonal = jnp.mean(jnp.sum(rows**2, axis=(1, 2)))
             matrix = SaddleMatrix(weights, (), rows, rows, jnp.full(len(i), diagonal * s.damping), i, j)
-            factors = DenseFactors.of(matrix)
+            factors = factorise(matrix, system.linear_solver, checked=False)
             normal = factors.solve(jnp.concatenate([jnp.zeros(6 * nb, dtype), -s.phi]))
             tangential = factors.solve(jnp.concatenate([-gradient.reshape(-1), jnp.zeros_like(s.phi)]))
             # A damped step is about closing alone.

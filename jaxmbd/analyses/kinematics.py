@@ -8,21 +8,19 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..formulations import RA, AbstractFormulation
-from ..formulations.index1 import acceleration_right_side, dense_rows, velocity_right_side
+from ..formulations.index1 import acceleration_right_side, velocity_right_side
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
 from ..rotations.types import Scalar
-from ..solvers import AbstractRootProblem, DenseFactors, NewtonOptions, implicit_root, linear_solve, newton
+from ..solvers import AbstractRootProblem, NewtonOptions, implicit_root, newton
 from ..solvers.implicit import save_roots
+from .determined import determined
 from .dynamics import assembled
 from .failure import raise_failure
 from .mobility import mobility
 from .solution import Solution, make_row, make_solution
-
-# Pivots this much smaller than the largest mean a Jacobian that has lost rank, not a badly scaled one.
-_SINGULAR = 1e-11
 
 
 def kinematics(
@@ -91,7 +89,7 @@ def _refuse_freedoms(system: System, count: int, at_least: str = "") -> None:
 
 
 class _Position(AbstractRootProblem):
-    """Φ(retract(q, δ), t) = 0 in the unknown δ; with more rows than coordinates, its projection on the rows at q."""
+    """Φ(retract(q, δ), t) = 0 in the unknown δ, reduced to as many equations by the rows at q."""
 
     formulation: AbstractFormulation
     frozen: bool = eqx.field(static=True)
@@ -101,31 +99,25 @@ class _Position(AbstractRootProblem):
         return jax.vmap(self.formulation.retract)(q, delta.reshape(system.nb, self.formulation.size))
 
     def residual(self, delta: Float[Array, " n"], args) -> Float[Array, " n"]:
-        system, q, rows = args
-        phi = self.formulation.phi(system, self._moved(delta, args))
-        return phi if phi.size == delta.size else rows.T @ phi
+        system, _, guess = args
+        return guess.reduce(self.formulation.phi(system, self._moved(delta, args)))
 
-    def factors(self, delta: Float[Array, " n"], args) -> DenseFactors:
-        system, _, rows = args
-        jacobian = dense_rows(self.formulation, system, self._moved(delta, args))
-        if self.formulation._moves_on_manifold:
-            # Derivative in the increment itself, which retract(q, δ) turns by its tangent.
-            tangent = jax.vmap(self.formulation.tangent)(delta.reshape(system.nb, -1))
-            shaped = jacobian.reshape(-1, system.nb, self.formulation.size)
-            jacobian = jnp.einsum("mbi,bij->mbj", shaped, tangent).reshape(jacobian.shape)
-        return DenseFactors.of(jacobian if rows.shape[0] == delta.size else rows.T @ jacobian)
+    def factors(self, delta: Float[Array, " n"], args) -> Any:
+        system, _, guess = args
+        increment = delta.reshape(system.nb, self.formulation.size)
+        return determined(self.formulation, system, self._moved(delta, args), increment).reduced_factors(guess)
 
     def solve(self, guess, args):
         system, _, rows = args
         tolerance, active = guess
         size = self.formulation.size
         weights = jnp.ones((system.nb, size), system.dtype).at[:, :3].set(1.0 / system.length).reshape(-1)
-        factors = DenseFactors.of(rows if rows.shape[0] == rows.shape[1] else rows.T @ rows)
+        factors = rows.quasi_factors()
         options = NewtonOptions(
             tolerance, max_steps=20, max_exact_steps=0 if self.frozen else 20, estimate_error=not self.frozen
         )
         norm = jnp.linalg.norm if self.frozen else (lambda delta: jnp.max(jnp.abs(delta) * weights))
-        x0 = jnp.zeros(rows.shape[1], system.dtype)
+        x0 = jnp.zeros(system.nb * size, system.dtype)
         delta, info = newton(
             lambda x: self.residual(x, args),
             lambda x: factors,
@@ -160,7 +152,7 @@ def _kinematics(system, state, report, ts, formulation, tolerance, mode: str) ->
         else:
             q = jax.lax.stop_gradient(q)
         now, f_dot, f_ddot = system.jet(t)
-        guess_rows = jax.lax.stop_gradient(dense_rows(formulation, now, q))
+        guess_rows = jax.lax.stop_gradient(determined(formulation, now, q))
         delta, info = implicit_root(problem, (tolerance, active), (now, q, guess_rows))
         q_new = jax.vmap(formulation.retract)(q, delta.reshape(n))
         u_new, a_new, lam, singular = _rates(formulation, now, f_dot, f_ddot, q_new, t)
@@ -186,34 +178,15 @@ def _kinematics(system, state, report, ts, formulation, tolerance, mode: str) ->
 
 def _rates(formulation: AbstractFormulation, system: System, f_dot, f_ddot, q, t: Scalar):
     """Velocities, accelerations and multipliers at a position, all from one factorisation; whether it was singular."""
-    rows = dense_rows(formulation, system, q)
-    square = rows.shape[0] == rows.shape[1]
-    matrix = rows if square else rows.T @ rows
-    factors = DenseFactors.of(jax.lax.stop_gradient(matrix))
-    growth = factors.reciprocal_growth()
-    singular = ~(growth > (_SINGULAR if square else _SINGULAR**2 * 1e6))
+    rows = determined(formulation, system, q)
     shape = (system.nb, formulation.size)
-
-    def solve(b):
-        b = b if square else rows.T @ b
-        return linear_solve(lambda x: matrix @ x, factors, b).reshape(shape)
-
-    u = solve(velocity_right_side(formulation, system, f_dot, q))
-    a = solve(acceleration_right_side(formulation, system, f_ddot, q, u))
+    nu = velocity_right_side(formulation, system, f_dot, q)
+    u = rows.velocities(nu)
+    singular = rows.singular(u, nu)
+    u = u.reshape(shape)
+    a = rows.velocities(acceleration_right_side(formulation, system, f_ddot, q, u)).reshape(shape)
     if system.massless:
-        return u, a, jnp.full(rows.shape[0], jnp.nan, rows.dtype), singular
+        return u, a, jnp.full(nu.size, jnp.nan, nu.dtype), singular
     force, torque = formulation.applied(system, q, u, t)
     balance = jax.vmap(formulation.body_balance)(system.mass, system.inertia, q, u, a, force, torque).reshape(-1)
-    transposed = _Transposed(factors)
-    lam = linear_solve(lambda x: matrix.T @ x, transposed, -balance)
-    return u, a, lam if square else rows @ lam, singular
-
-
-class _Transposed(eqx.Module):
-    factors: DenseFactors
-
-    def solve(self, b):
-        return self.factors.solve_transpose(b)
-
-    def solve_transpose(self, b):
-        return self.factors.solve(b)
+    return u, a, rows.multipliers(-balance), singular

@@ -16,7 +16,7 @@ from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..rotations import so3
 from ..rotations.types import Scalar
-from ..solvers import DenseFactors, SaddleMatrix, linear_solve
+from ..solvers import SaddleMatrix, factorise, linear_solve
 from .dynamics import assembled
 from .inputs import AbstractInput, collect_inputs, unit_wrenches
 from .mobility import mobility, scaled_rows
@@ -224,7 +224,7 @@ def _velocity(ra, system: System, pose: Pose, w, held, *, free: bool = False) ->
     matrix = SaddleMatrix(weights, (), every, every, regularisation, i, j)
     n = 6 * system.nb
     rhs = jnp.concatenate([jnp.zeros(n, w.dtype), jnp.zeros_like(nu) if free else nu, w])
-    return linear_solve(matrix.matvec, DenseFactors.of(matrix), rhs)[:n].reshape(system.nb, 6)
+    return linear_solve(matrix.matvec, factorise(matrix, system.linear_solver), rhs)[:n].reshape(system.nb, 6)
 
 
 def _selection(coordinates: tuple[str, ...], bodies: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:

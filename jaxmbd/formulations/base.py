@@ -127,6 +127,10 @@ class AbstractFormulation(eqx.Module):
         own = tuple(b for b in range(nb) for _ in range(k))
         return tuple(system.rows_i.tolist()) + own, tuple(system.rows_j.tolist()) + (nb,) * (nb * k)
 
+    def inner_rows(self, system: System) -> int:
+        """Number of normalisations, the last of the rows."""
+        return system.nb * self.normalizations
+
     def phi(self, system: System, q: Coordinates) -> Float[Array, " m"]:
         """All constraint values; `system` is at the instant (see `System.at`)."""
         pose = jax.vmap(self.pose)(self.with_ground(q))
@@ -311,7 +315,7 @@ class AbstractFormulation(eqx.Module):
         but keeps those of applied forces and gyroscopic terms.
         """
         exact = increment is not None
-        tangent = jax.vmap(self.tangent)(increment) if exact and self._moves_on_manifold else None
+        tangent = jax.vmap(self.tangent)(increment) if exact and self.moves_on_manifold else None
         rows = self.rows(system, q)
         held = StepScales(scales.velocity, scales.position if exact else jnp.zeros_like(scales.position))
         if exact:
@@ -332,10 +336,11 @@ class AbstractFormulation(eqx.Module):
                 diagonal = diagonal + scales.position * self._normalization_variations(system, q, lam)
             if tangent is not None:
                 left = apply_tangent(rows, tangent, pairs(i, j))
-        return SaddleMatrix(diagonal, tuple(couplings), rows, left, self.regularisation(system, diagonal, rows), i, j)
+        regularisation = self.regularisation(system, diagonal, rows)
+        return SaddleMatrix(diagonal, tuple(couplings), rows, left, regularisation, i, j, self.inner_rows(system))
 
     @property
-    def _moves_on_manifold(self) -> bool:
+    def moves_on_manifold(self) -> bool:
         return type(self).tangent is not AbstractFormulation.tangent
 
     def _normalization_variations(self, system: System, q: Coordinates, lam) -> Float[Array, "nb d d"]:
@@ -348,7 +353,7 @@ class AbstractFormulation(eqx.Module):
         return jax.vmap(one)(q, weights)
 
     def regularisation(self, system: System, mass, rows: Float[Array, "m 2 d"]) -> Float[Array, " m"] | None:
-        """A small multiple of the geometric mean of the diagonal of R M⁻¹ Rᵀ, the same for all rows.
+        """A small multiple of the geometric mean of the diagonal of R M⁻¹ Rᵀ, the same for all rows of joints.
 
         It picks multipliers of minimum norm where rows repeat. Light bodies beside heavy ones spread that diagonal over
         orders of magnitude, and an arithmetic mean would be large beside the smallest eigenvalues.
@@ -367,7 +372,9 @@ class AbstractFormulation(eqx.Module):
         diagonal = jnp.sum(w * squares, axis=(1, 2))
         floor = jnp.finfo(mass.dtype).eps * jnp.max(diagonal)  # a row may vanish at a singular point
         scale = jnp.exp(jnp.mean(jnp.log(jnp.maximum(diagonal, floor))))
-        return jnp.full(len(i), jnp.sqrt(jnp.finfo(mass.dtype).eps), mass.dtype) * scale
+        # Normalisations never repeat; without E they stay out of the norm, which then is the same in all formulations.
+        uniform = np.arange(len(i)) < len(i) - self.inner_rows(system)
+        return jnp.sqrt(jnp.finfo(mass.dtype).eps) * scale * jnp.asarray(uniform, mass.dtype)
 
 
 def pairs(i: tuple[int, ...], j: tuple[int, ...]) -> tuple[tuple[int, int], ...]:

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from ..model.system import System
 from ..rotations.types import Scalar
-from ..solvers import DenseFactors, SaddleMatrix, linear_solve
+from ..solvers import SaddleMatrix, factorise, linear_solve
 from .base import AbstractFormulation, Coordinates
 
 
@@ -41,14 +41,14 @@ def dynamic_accelerations(
     i, j = formulation.row_bodies(system)
     mass = formulation.mass_matrix(system, q)
     regularisation = formulation.regularisation(system, mass, rows)
-    matrix = SaddleMatrix(mass, (), rows, rows, regularisation, i, j)
+    matrix = SaddleMatrix(mass, (), rows, rows, regularisation, i, j, formulation.inner_rows(system))
     zero = jnp.zeros_like(u)
     force, torque = formulation.applied(jet_system, q, u, t)
     bias = jax.vmap(formulation.body_balance)(system.mass, system.inertia, q, u, zero, force, torque)
     if load is not None:
         bias = bias - load
     gamma = acceleration_right_side(formulation, jet_system, f_ddot, q, u)
-    factors = DenseFactors.of(matrix)
+    factors = factorise(matrix, system.linear_solver)
     x = linear_solve(matrix.matvec, factors, jnp.concatenate([-bias.reshape(-1), gamma]))
     if regularisation is not None:
         x = minimum_norm(x, factors, regularisation)

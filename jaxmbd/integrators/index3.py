@@ -18,7 +18,7 @@ from ..formulations.base import AbstractFormulation, StepScales
 from ..formulations.index1 import minimum_norm
 from ..model.system import System
 from ..rotations.types import Scalar
-from ..solvers import AbstractRootProblem, DenseFactors, NewtonOptions, newton
+from ..solvers import AbstractRootProblem, NewtonOptions, factorise, newton
 
 NEWTON_MODES = ("auto", "frozen", "exact")
 CRITERIA = ("position", "correction")
@@ -82,19 +82,22 @@ class Index3Step(AbstractRootProblem):
             args.system, q, args.velocity(a), a, lam, args.t, args.scales, increment if exact else None
         )
 
-    def factors(self, x: Float[Array, " n"], args: StepData) -> DenseFactors:
-        return DenseFactors.of(self.matrix(x, args, exact=True))
+    def factors(self, x: Float[Array, " n"], args: StepData) -> Any:
+        return factorise(self.matrix(x, args, exact=True), args.system.linear_solver)
 
     def solve(self, guess, args: StepData):
         a, lam, active, tolerance = guess
         x0 = jnp.concatenate([a.reshape(-1), lam])
-        exact = self.mode == "exact"
-        matrix = self.matrix(x0, args, exact=exact)
-        factors = DenseFactors.of(matrix)
+        matrix = self.matrix(x0, args, exact=self.mode == "exact")
+
+        def unchecked(matrix):  # the iteration itself tells whether these factors are good enough
+            return factorise(matrix, args.system.linear_solver, checked=False)
+
+        factors = unchecked(matrix)
         x, info = newton(
             lambda x: self.residual(x, args),
             lambda x: factors,
-            lambda x: self.factors(x, args),
+            lambda x: unchecked(self.matrix(x, args, exact=True)),
             self._norm(args),
             x0,
             self._options(tolerance, x0.dtype),

@@ -42,6 +42,6 @@ def load_mechanism(model: str | Path) -> Mechanism:
     raise ModelFileError(f"{text!r} is neither a file nor a packaged mechanism; packaged are {', '.join(names())}")
 
 
-def load(model: str | Path) -> tuple[System, State]:
-    """System and state, as described, of a packaged name or a JSON file; see `load_mechanism`."""
-    return load_mechanism(model).build()
+def load(model: str | Path, *, linear_solver: str = "auto") -> tuple[System, State]:
+    """System and state, as described, of a packaged name or a JSON file; see `load_mechanism` and `Mechanism.build`."""
+    return load_mechanism(model).build(linear_solver=linear_solver)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..model.joints import Spherical
+from ..model.joints import Revolute, Spherical
 from ..model.mechanism import Mechanism
 from ..model.shapes import Box
 
@@ -33,4 +33,52 @@ def n_pendulum(n: int = 4, *, seed: int = 0) -> Mechanism:
     return m
 
 
-GENERATORS = {"n_pendulum": n_pendulum}
+def revolute_chain(n: int = 8) -> Mechanism:
+    """A chain of n bars of 1 m and 1 kg, hanging down on hinges whose axes alternate between x and y; gravity is askew.
+
+    Args:
+        n: Number of bars.
+    """
+    if n < 1:
+        raise ValueError(f"revolute_chain needs at least one bar, not {n}")
+    m = Mechanism(f"revolute_chain:{n}", gravity=(3.0, 1.0, -9.0))
+    last = m.ground
+    for k in range(n):
+        body = m.add_body(f"bar{k + 1}", mass=1.0, inertia=(1 / 12, 1 / 12, 1e-3), r=(0.0, 0.0, -(k + 0.5)))
+        axis = (1.0, 0.0, 0.0) if k % 2 == 0 else (0.0, 1.0, 0.0)
+        m.add(Revolute(f"hinge{k + 1}", last, body, point=(0.0, 0.0, -float(k)), axis=axis))
+        last = body
+    return m
+
+
+def four_bar_ladder(n: int = 8) -> Mechanism:
+    """N four-bars side by side that share their rockers: n + 1 rockers of 1 m on the ground and n couplers, 1 kg each.
+
+    Every hinge turns about y, so each loop has three redundant rows; the whole has one freedom. It starts upright,
+    every bar with the velocities of rockers that turn at 1 rad/s.
+
+    Args:
+        n: Number of loops.
+    """
+    if n < 1:
+        raise ValueError(f"four_bar_ladder needs at least one loop, not {n}")
+    m = Mechanism(f"four_bar_ladder:{n}")
+    y, thin, thick = (0.0, 1.0, 0.0), 1e-3, 1 / 12
+    rockers = []
+    for k in range(n + 1):
+        inertia = (thick, thick, thin)
+        rocker = m.add_body(
+            f"rocker{k}", mass=1.0, inertia=inertia, r=(k, 0.0, 0.5), v=(0.5, 0.0, 0.0), omega=(0.0, 1.0, 0.0)
+        )
+        m.add(Revolute(f"ground{k}", m.ground, rocker, point=(k, 0.0, 0.0), axis=y))
+        rockers.append(rocker)
+    for k in range(n):
+        coupler = m.add_body(
+            f"coupler{k + 1}", mass=1.0, inertia=(thin, thick, thick), r=(k + 0.5, 0.0, 1.0), v=(1.0, 0.0, 0.0)
+        )
+        m.add(Revolute(f"left{k + 1}", rockers[k], coupler, point=(k, 0.0, 1.0), axis=y))
+        m.add(Revolute(f"right{k + 1}", coupler, rockers[k + 1], point=(k + 1.0, 0.0, 1.0), axis=y))
+    return m
+
+
+GENERATORS = {"n_pendulum": n_pendulum, "revolute_chain": revolute_chain, "four_bar_ladder": four_bar_ladder}

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..solvers import STRATEGIES, choose_strategy
 from . import parameters
 from .body import Body, ground, make_body
 from .forces import AbstractForceDescription, AbstractJointForce, ForceStack
@@ -143,18 +144,24 @@ class Mechanism:
         """
         return parameters.with_values(self, changes)
 
-    def build(self) -> tuple[System, State]:
+    def build(self, *, linear_solver: str = "auto") -> tuple[System, State]:
         """Stack the mechanism into arrays.
+
+        Args:
+            linear_solver: "dense" for small mechanisms; "block_sparse", whose time grows linearly with the number of
+                bodies; "auto" takes the faster one.
 
         Returns:
             The system, and the state as described (not yet assembled: `simulate`, `kinematics` and `assemble` do that).
 
         Raises:
-            ValueError: There is no body, or a driver prescribes what is determined already.
+            ValueError: There is no body, a driver prescribes what is determined already, or `linear_solver` is unknown.
         """
         warn_if_single()
         if not self.bodies:
             raise ValueError(f"mechanism {self.name!r} has no bodies; add one with add_body")
+        if linear_solver not in ("auto", *STRATEGIES):
+            raise ValueError(f"linear_solver must be one of {('auto', *STRATEGIES)}, not {linear_solver!r}")
         bodies = list(self.bodies.values())
         stacks, order, connections = self._stack_constraints()
         system = System(
@@ -171,6 +178,7 @@ class Mechanism:
             order=order,
             has_loops=_has_loops(len(bodies), connections),
             massless=tuple(b.name for b in bodies if b.mass is None),
+            linear_solver=choose_strategy(6 * len(bodies) + len(order)) if linear_solver == "auto" else linear_solver,
         )
         state = State(*(jnp.stack([getattr(b, k) for b in bodies]) for k in ("r", "A", "v", "omega")))
         return system, state

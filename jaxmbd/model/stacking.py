@@ -9,6 +9,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from .validation import is_concrete
 
 
 def _signature(item: Any) -> tuple:
@@ -35,8 +38,13 @@ def group_alike(items: Sequence[Any]) -> list[tuple[tuple[int, ...], Any]]:
 def stack(items: Sequence[Any]) -> Any:
     """Stack the arrays of items of equal structure along a new leading axis."""
     arrays, static = zip(*(eqx.partition(item, eqx.is_array) for item in items), strict=True)
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
+    stacked = jax.tree.map(_stack, *arrays)
     return eqx.combine(stacked, static[0])
+
+
+def _stack(*leaves):
+    # Numbers that are known are stacked by NumPy: JAX would compile a program for every length.
+    return jnp.asarray(np.stack([np.asarray(x) for x in leaves])) if is_concrete(leaves) else jnp.stack(leaves)
 
 
 def asarrays(item: Any, dtype) -> Any:

@@ -53,6 +53,7 @@ class System(eqx.Module):
         bodies: Names of the moving bodies.
         order: Position of each row of `Solution.lam` (the order of description) in the stacked order.
         has_loops: Whether redundant constraints are possible, judged by topology.
+        linear_solver: "dense" or "block_sparse", how linear systems are solved; chosen by size when built.
         massless: Names of bodies without mass; with any, only kinematics is possible.
     """
 
@@ -69,6 +70,7 @@ class System(eqx.Module):
     order: tuple[int, ...] = eqx.field(static=True)
     has_loops: bool = eqx.field(static=True)
     massless: tuple[str, ...] = eqx.field(static=True, default=())
+    linear_solver: str = eqx.field(static=True, default="dense")
 
     @property
     def nb(self) -> int:

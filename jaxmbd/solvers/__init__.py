@@ -1,9 +1,13 @@
 """Solvers: numbers only, no mechanics.
 
 This layer knows vectors, block matrices and roots. A new strategy for linear systems is a new file with `of`, `solve`
-and `solve_transpose`.
+and `solve_transpose`, and a line in `checked.STRATEGIES`.
 """
 
+from .block_sparse import BlockFactors as BlockFactors
+from .checked import STRATEGIES as STRATEGIES
+from .checked import choose_strategy as choose_strategy
+from .checked import factorise as factorise
 from .dense import DenseFactors as DenseFactors
 from .implicit import AbstractRootProblem as AbstractRootProblem
 from .implicit import implicit_root as implicit_root

@@ -3,10 +3,11 @@
     K = [[ H,  Rᵀ ],     H: one d x d block per body, plus blocks that couple a few bodies
          [ L,  -E ]]     R, L: rows with d numbers for each of two bodies;  E: diagonal regularisation
 
-This layer knows numbers only. A linear solver takes such a matrix; the strategy (dense here) is its own file.
+This layer knows numbers only. A linear solver takes such a matrix; each strategy is its own file.
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -34,6 +35,7 @@ class SaddleMatrix(eqx.Module):
         regularisation: E's diagonal, (m,), or None.
         i: First body of each row, m static indices.
         j: Second body of each row.
+        inner: Number of rows at the end that bind the coordinates of body i alone.
     """
 
     diagonal: Float[Array, "nb d d"]
@@ -43,6 +45,7 @@ class SaddleMatrix(eqx.Module):
     regularisation: Float[Array, " m"] | None
     i: tuple[int, ...] = eqx.field(static=True)
     j: tuple[int, ...] = eqx.field(static=True)
+    inner: int = eqx.field(static=True, default=0)
 
     @property
     def size(self) -> int:
@@ -51,17 +54,29 @@ class SaddleMatrix(eqx.Module):
 
     def dense(self) -> Float[Array, "n n"]:
         """The matrix as one array, unknowns of the bodies first, then of the rows."""
+        n = self.size
+        entries, index = self.scattered(np.arange(n), lambda row, column: row * n + column, n * n)
+        # One scatter for all entries; entries of the ground fall into a spare slot at the end.
+        flat = jnp.zeros(n * n + 1, self.diagonal.dtype).at[index].add(entries)
+        return flat[:-1].reshape(n, n)
+
+    def scattered(self, position: np.ndarray, flat, spare: int):
+        """All entries as one vector, and where each belongs.
+
+        `position` places the unknowns, `flat` takes a row's and a column's position to a place in storage; entries of
+        the ground get the place `spare`.
+        """
         nb, d, _ = self.diagonal.shape
-        m, n = len(self.i), self.size
-        columns = np.arange(nb + 1)[:, None] * d + np.arange(d)  # (nb + 1, d)
-        columns[nb] = -1  # the ground
+        m = len(self.i)
+        columns = np.full((nb + 1, d), -1)
+        columns[:nb] = position[: nb * d].reshape(nb, d)  # the ground's stay -1
         entries, index = [], []
 
         def add(values, row, column):
             row, column = np.broadcast_arrays(row, column)
-            flat = np.where((row < 0) | (column < 0), n * n, row * n + column)
+            place = np.where((row < 0) | (column < 0), spare, flat(row, column))
             entries.append(values.reshape(-1))
-            index.append(flat.reshape(-1))
+            index.append(place.reshape(-1))
 
         add(self.diagonal, columns[:nb, :, None], columns[:nb, None, :])
         for c in self.couplings:
@@ -69,17 +84,15 @@ class SaddleMatrix(eqx.Module):
             add(c.blocks, at[:, :, :, None, None], at[:, None, None, :, :])
         if m:
             at = np.stack([columns[np.array(self.i, int)], columns[np.array(self.j, int)]], axis=1)  # (m, 2, d)
-            dual = nb * d + np.arange(m)[:, None, None]
+            dual = position[nb * d :][:, None, None]
             add(self.right, at, dual)
             add(self.left, dual, at)
             if self.regularisation is not None:
                 add(-self.regularisation, dual[:, 0, 0], dual[:, 0, 0])
-        # One scatter for all entries; entries of the ground fall into a spare slot at the end.
-        flat = jnp.zeros(n * n + 1, self.diagonal.dtype).at[np.concatenate(index)].add(jnp.concatenate(entries))
-        return flat[:-1].reshape(n, n)
+        return jnp.concatenate(entries), np.concatenate(index)
 
-    def matvec(self, x: Float[Array, " n"]) -> Float[Array, " n"]:
-        """The product with a vector, E left out: what the equations say, without regularisation."""
+    def matvec(self, x: Float[Array, " n"], *, regularised: bool = False) -> Float[Array, " n"]:
+        """The product with a vector; E is left out unless asked for: what the equations say, without regularisation."""
         nb, d, _ = self.diagonal.shape
         body, dual = x[: nb * d].reshape(nb, d), x[nb * d :]
         top = jnp.einsum("bij,bj->bi", self.diagonal, body) + scatter_rows(self.right, dual, self.i, self.j, nb)
@@ -88,7 +101,20 @@ class SaddleMatrix(eqx.Module):
             index = np.array(c.bodies, int)
             product = jnp.einsum("nkdle,nle->nkd", c.blocks, padded[index])
             top = top + jnp.zeros((nb + 1, d), x.dtype).at[index].add(product)[:nb]
-        return jnp.concatenate([top.reshape(-1), apply_rows(self.left, body, self.i, self.j)])
+        bottom = apply_rows(self.left, body, self.i, self.j)
+        if regularised and self.regularisation is not None:
+            bottom = bottom - self.regularisation * dual
+        return jnp.concatenate([top.reshape(-1), bottom])
+
+    def transposed(self) -> "SaddleMatrix":
+        """Kᵀ."""
+        diagonal = jnp.swapaxes(self.diagonal, 1, 2)
+        couplings = tuple(Coupling(jnp.transpose(c.blocks, (0, 3, 4, 1, 2)), c.bodies) for c in self.couplings)
+        return SaddleMatrix(diagonal, couplings, self.left, self.right, self.regularisation, self.i, self.j, self.inner)
+
+    def magnitudes(self) -> "SaddleMatrix":
+        """The matrix of absolute values, E left out."""
+        return jax.tree.map(jnp.abs, eqx.tree_at(lambda m: m.regularisation, self, None, is_leaf=lambda x: x is None))
 
 
 def scatter_rows(rows: Float[Array, "m 2 d"], weights: Float[Array, " m"], i, j, nb: int) -> Float[Array, "nb d"]:

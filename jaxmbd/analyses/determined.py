@@ -1,0 +1,173 @@
+"""Solves with rows that determine every velocity, R x = b and Rᵀ λ = c, by either strategy for linear systems.
+
+Dense: R itself where it is square, else its normal equations. Block-sparse: the saddle matrix [[W, Rᵀ], [R, -E]] with
+any weights W, whose solution is the same where R determines x.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from ..formulations import AbstractFormulation
+from ..formulations.base import apply_tangent, pairs
+from ..formulations.index1 import dense_rows, minimum_norm
+from ..model.system import System
+from ..solvers import DenseFactors, SaddleMatrix, factorise, linear_solve
+from ..solvers.saddle import apply_rows, scatter_rows
+
+# Pivots this much smaller than the largest mean a Jacobian that has lost rank, not a badly scaled one.
+_SINGULAR = 1e-11
+
+
+def determined(formulation: AbstractFormulation, system: System, q: Any, increment: Any = None):
+    """The rows at q, with their factors.
+
+    With `increment`, the argument of the `retract` that led to q, rows are those by the increment.
+    """
+    kind = DenseRows if system.linear_solver == "dense" else SparseRows
+    return kind.of(formulation, system, q, increment)
+
+
+class DenseRows(eqx.Module):
+    """R as one array."""
+
+    rows: Float[Array, "m n"]
+    factors: DenseFactors
+
+    @staticmethod
+    def of(formulation: AbstractFormulation, system: System, q: Any, increment: Any) -> "DenseRows":
+        rows = dense_rows(formulation, system, q)
+        if increment is not None and formulation.moves_on_manifold:
+            tangent = jax.vmap(formulation.tangent)(increment)
+            shaped = rows.reshape(-1, system.nb, formulation.size)
+            rows = jnp.einsum("mbi,bij->mbj", shaped, tangent).reshape(rows.shape)
+        matrix = rows if rows.shape[0] == rows.shape[1] else rows.T @ rows
+        return DenseRows(rows, DenseFactors.of(jax.lax.stop_gradient(matrix)))
+
+    @property
+    def square(self) -> bool:
+        return self.rows.shape[0] == self.rows.shape[1]
+
+    def reduce(self, phi: Float[Array, " m"]) -> Float[Array, " n"]:
+        """As many equations as coordinates, with the roots of phi."""
+        return phi if self.square else self.rows.T @ phi
+
+    def reduced_factors(self, guess: "DenseRows") -> Any:
+        """Factors of the derivative of `guess.reduce(Φ)`, where the rows are these."""
+        return self.factors if guess.square else DenseFactors.of(guess.rows.T @ self.rows)
+
+    def quasi_factors(self) -> Any:
+        """Factors of the derivative of `self.reduce(Φ)` at the point of these rows."""
+        return self.factors
+
+    def velocities(self, b: Float[Array, " m"]) -> Float[Array, " n"]:
+        """X with R x = b."""
+        matrix = self.rows if self.square else self.rows.T @ self.rows
+        return linear_solve(lambda x: matrix @ x, self.factors, self.reduce(b))
+
+    def multipliers(self, c: Float[Array, " n"]) -> Float[Array, " m"]:
+        """The λ of minimum norm with Rᵀ λ = c."""
+        matrix = self.rows if self.square else self.rows.T @ self.rows
+        lam = linear_solve(lambda x: matrix.T @ x, _Transposed(self.factors), c)
+        return lam if self.square else self.rows @ lam
+
+    def singular(self, x: Float[Array, " n"], b: Float[Array, " m"]) -> Bool[Array, ""]:
+        """Whether R has lost rank; x is the solution of R x = b."""
+        return ~(self.factors.reciprocal_growth() > (_SINGULAR if self.square else _SINGULAR**2 * 1e6))
+
+
+class SparseRows(eqx.Module):
+    """R in blocks, in a saddle matrix with diagonal weights."""
+
+    matrix: SaddleMatrix
+    unchecked: Any
+    checked: Any
+
+    @staticmethod
+    def of(formulation: AbstractFormulation, system: System, q: Any, increment: Any) -> "SparseRows":
+        rows = formulation.rows(system, q)
+        i, j = formulation.row_bodies(system)
+        if increment is not None and formulation.moves_on_manifold:
+            rows = apply_tangent(rows, jax.vmap(formulation.tangent)(increment), pairs(i, j))
+        weight = jnp.ones(formulation.size, system.dtype).at[3:].set(system.length**2)
+        W = jnp.broadcast_to(jnp.diag(weight), (system.nb, formulation.size, formulation.size))
+        regularisation = formulation.regularisation(system, W, rows)
+        matrix = SaddleMatrix(W, (), rows, rows, regularisation, i, j, formulation.inner_rows(system))
+        held = jax.lax.stop_gradient(matrix)
+        return SparseRows(
+            matrix,
+            factorise(held, system.linear_solver, checked=False),
+            factorise(held, system.linear_solver),
+        )
+
+    @property
+    def n(self) -> int:
+        return self.matrix.diagonal.shape[0] * self.matrix.diagonal.shape[1]
+
+    def reduce(self, phi: Float[Array, " m"]) -> Float[Array, " n"]:
+        return self.unchecked.solve(self._with_zeros(phi))[: self.n]
+
+    def reduced_factors(self, guess: "SparseRows") -> Any:
+        return _Reduced(self, guess)
+
+    def quasi_factors(self) -> Any:
+        return _Identity()
+
+    def velocities(self, b: Float[Array, " m"]) -> Float[Array, " n"]:
+        return linear_solve(self.matrix.matvec, self.checked, self._with_zeros(b))[: self.n]
+
+    def multipliers(self, c: Float[Array, " n"]) -> Float[Array, " m"]:
+        m = len(self.matrix.i)
+        x = linear_solve(self.matrix.matvec, self.checked, jnp.concatenate([c, jnp.zeros(m, c.dtype)]))
+        if self.matrix.regularisation is not None:
+            x = minimum_norm(x, self.checked, self.matrix.regularisation)
+        return x[self.n :]
+
+    def singular(self, x: Float[Array, " n"], b: Float[Array, " m"]) -> Bool[Array, ""]:
+        size = self.matrix.diagonal.shape[1]
+        rows = self.matrix
+        gap = jnp.abs(apply_rows(rows.left, x.reshape(-1, size), rows.i, rows.j) - b)
+        scale = apply_rows(jnp.abs(rows.left), jnp.abs(x).reshape(-1, size), rows.i, rows.j) + jnp.abs(b)
+        return ~(jnp.max(gap) <= 1e-8 * jnp.max(scale))
+
+    def _with_zeros(self, b):
+        return jnp.concatenate([jnp.zeros(self.n, b.dtype), b])
+
+
+class _Reduced(eqx.Module):
+    """Factors of R_g⁺ R, where R_g are the rows of the guess."""
+
+    rows: SparseRows
+    guess: SparseRows
+
+    def solve(self, b):
+        g = self.guess.matrix
+        b = apply_rows(g.left, b.reshape(-1, g.diagonal.shape[1]), g.i, g.j)
+        return self.rows.checked.solve(self.rows._with_zeros(b))[: self.rows.n]
+
+    def solve_transpose(self, b):
+        g = self.guess.matrix
+        m, n = len(g.i), self.rows.n
+        lam = self.rows.checked.solve(jnp.concatenate([b, jnp.zeros(m, b.dtype)]))[n:]
+        return scatter_rows(g.left, lam, g.i, g.j, g.diagonal.shape[0]).reshape(-1)
+
+
+class _Identity(eqx.Module):
+    def solve(self, b):
+        return b
+
+    def solve_transpose(self, b):
+        return b
+
+
+class _Transposed(eqx.Module):
+    factors: DenseFactors
+
+    def solve(self, b):
+        return self.factors.solve_transpose(b)
+
+    def solve_transpose(self, b):
+        return self.factors.solve(b)

@@ -1,0 +1,144 @@
+"""Block elimination of a saddle matrix along its topology: time near linear in the number of bodies, loops included."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .dense import DenseFactors
+from .ordering import Schedule, schedule
+from .saddle import SaddleMatrix
+from .small import product, saddle_inverse, times, times_transposed
+
+
+class _Eliminated(eqx.Module):
+    """What one level leaves behind: P⁻¹, P⁻¹ B and C of its pivots, with B right of P and C below it."""
+
+    inverse: Float[Array, "n S S"]
+    right: Float[Array, "n w S S"]
+    left: Float[Array, "n w S S"]
+
+
+class BlockFactors(eqx.Module):
+    """Factors of a saddle matrix by levels of independent supernodes; they serve the matrix and its transpose.
+
+    Attributes:
+        levels: In order of elimination.
+        final: Dense factors of what remains.
+        regularisation: E of the matrix, or None.
+        schedule: The tables.
+    """
+
+    levels: tuple[_Eliminated, ...]
+    final: DenseFactors
+    regularisation: Float[Array, " m"] | None
+    schedule: Schedule = eqx.field(static=True)
+
+    @staticmethod
+    def of(matrix: SaddleMatrix) -> "BlockFactors":
+        nb, d, _ = matrix.diagonal.shape
+        coupled = tuple(sorted({pair for c in matrix.couplings for pair in c.bodies}))
+        plan = schedule(nb, d, matrix.i, matrix.j, matrix.inner, coupled)
+        # The last block is zero: the slot of a pair of nodes without one.
+        blocks = jnp.concatenate([_blocks(matrix, plan), jnp.zeros((1, plan.size, plan.size), matrix.diagonal.dtype)])
+        weights = _weights(matrix, plan)
+        levels = []
+        for level in plan.levels:
+            pivot = saddle_inverse(blocks[level.pivots], weights[: level.count])
+            weights = weights[level.count :]
+            left = blocks[level.left]
+            right = product(pivot[:, None], blocks[level.right])
+            levels.append(_Eliminated(pivot, right, left))
+            # Products of a pivot's neighbours, two and two.
+            update = product(left[:, :, None], right[:, None, :]).reshape(-1, plan.size, plan.size)
+            blocks = blocks[level.kept] - _sum_of(update, level.block_updates)
+        r = plan.final.shape[0]
+        final = DenseFactors.of(blocks[plan.final].transpose(0, 2, 1, 3).reshape(r * plan.size, r * plan.size))
+        return BlockFactors(tuple(levels), final, matrix.regularisation, plan)
+
+    def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
+        """X with K x = b."""
+        return self._solve(b, transpose=False)
+
+    def solve_transpose(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
+        """X with Kᵀ x = b."""
+        return self._solve(b, transpose=True)
+
+    def solve_unregularised(self, b: Float[Array, " n"], *, transpose: bool = False) -> Float[Array, " n"]:
+        """The solution without -E, to second order in E: one step of refinement whose residual is known, E y."""
+        x = self._solve(b, transpose=transpose)
+        if self.regularisation is None:
+            return x
+        n = x.size - self.regularisation.size
+        again = jnp.concatenate([jnp.zeros(n, x.dtype), self.regularisation * x[n:]])
+        return x - self._solve(again, transpose=transpose)
+
+    def _solve(self, b, *, transpose: bool):
+        plan = self.schedule
+        # Padding stands at the places that no unknown has; its blocks are the identity, its numbers zero.
+        y = jnp.zeros(plan.nodes * plan.size, b.dtype).at[plan.position].set(b, unique_indices=True)
+        y = y.reshape(plan.nodes, plan.size)
+        halves = []
+        for level, done in zip(plan.levels, self.levels, strict=True):
+            mine, rest = y[: level.count], y[level.count :]
+            if transpose:
+                half = times_transposed(done.inverse, mine)
+                update = times_transposed(done.right, mine[:, None])
+            else:
+                half = times(done.inverse, mine)
+                update = times(done.left, half[:, None])
+            y = rest - _sum_of(update.reshape(-1, plan.size), level.vector_updates)
+            halves.append(half)
+        shape = y.shape
+        solve = self.final.solve_transpose if transpose else self.final.solve
+        x = solve(y.reshape(-1)).reshape(shape)
+        for level, done, half in zip(plan.levels[::-1], self.levels[::-1], halves[::-1], strict=True):
+            near = jnp.concatenate([x, jnp.zeros((1, plan.size), x.dtype)])[level.neighbours]
+            if transpose:
+                pulled = times_transposed(done.inverse, jnp.sum(times_transposed(done.left, near), axis=1))
+            else:
+                pulled = jnp.sum(times(done.right, near), axis=1)
+            x = jnp.concatenate([half - pulled, x])
+        return x.reshape(-1)[plan.position]
+
+
+def _blocks(matrix: SaddleMatrix, plan: Schedule) -> Float[Array, "slots S S"]:
+    """The matrix as blocks of pairs of nodes, with the identity on places of no unknown."""
+    size = plan.size
+    n = plan.slots * size * size
+
+    def flat(row, column):
+        slot = plan.slot_of[row // size, column // size]
+        return (slot * size + row % size) * size + column % size
+
+    entries, at = matrix.scattered(plan.position, flat, n)
+    empty = np.setdiff1d(np.arange(plan.nodes * size), plan.position)
+    start = np.zeros(n + 1)
+    start[flat(empty, empty)] = 1.0
+    blocks = jnp.asarray(start, matrix.diagonal.dtype).at[at].add(entries)
+    return blocks[:-1].reshape(plan.slots, size, size)
+
+
+def _weights(matrix: SaddleMatrix, plan: Schedule) -> Float[Array, "nodes m"]:
+    """About the inertia that each row of a supernode meets; zero for rows of cut joints."""
+    nb, d, _ = matrix.diagonal.shape
+    own = jnp.abs(jnp.diagonal(matrix.diagonal, axis1=1, axis2=2))
+    # Translations and rotations have their own unit of inertia; single inertias may vanish.
+    mean = [jnp.repeat(jnp.mean(x, axis=1, keepdims=True), x.shape[1], axis=1) for x in (own[:, :3], own[:, 3:])]
+    inertia = jnp.maximum(jnp.concatenate(mean, axis=1), jnp.finfo(own.dtype).tiny)
+    mobility = jnp.concatenate([1.0 / inertia, jnp.zeros((1, d), own.dtype)])  # the ground's is zero
+    rows = jnp.sum(matrix.right**2 * mobility[np.array([matrix.i, matrix.j], int).T], axis=(1, 2))
+    place = plan.position[nb * d :]
+    ours = np.flatnonzero(np.isin(place // plan.size, plan.position[: nb * d] // plan.size))
+    size = plan.size - d
+    at = place[ours] // plan.size * size + place[ours] % plan.size - d
+    weights = jnp.zeros(plan.nodes * size, own.dtype).at[at].set(1.0 / jnp.where(rows > 0.0, rows, 1.0)[ours])
+    return weights.reshape(plan.nodes, size)
+
+
+def _sum_of(values, table):
+    """For every row of the table the sum of those values; an index past the last counts as zero."""
+    if not table.shape[1]:
+        return jnp.zeros((table.shape[0], *values.shape[1:]), values.dtype)
+    padded = jnp.concatenate([values, jnp.zeros((1, *values.shape[1:]), values.dtype)])
+    return sum(padded[table[:, k]] for k in range(table.shape[1]))

@@ -1,0 +1,249 @@
+"""Where the numbers of a saddle matrix go in its block elimination: static analysis, NumPy and plain Python only.
+
+Nodes are supernodes {a body, the rows of the joint to its parent in a spanning tree, its normalisations}, and the row
+groups of cut joints. A supernode's own matrix is regular whenever the mechanism is: its body has inertia in what its
+joint leaves free. The same holds after any of its neighbours have gone. A cut joint's is regular once the bodies of
+its loop have gone, so it waits for them. Within these bounds, levels of independent nodes of least degree are
+eliminated together; a chain takes about log2 of its length in levels.
+"""
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+
+_DENSE_NODES = 4  # so few nodes left are factored as one dense matrix
+_LEVEL_TIME, _NODE_TIME = 50.0, 10.0  # of a level and of a node's inverse, in products of two blocks (measured)
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """Independent nodes that are eliminated together.
+
+    Slots index the blocks still there, the last of which is zero. Nodes still there are numbered with the
+    level's own first; `neighbours` count from the first that stays.
+    """
+
+    count: int
+    pivots: np.ndarray  # (n,) slots
+    right: np.ndarray  # (n, w) slots of (pivot row, neighbour column)
+    left: np.ndarray  # (n, w) slots of (neighbour row, pivot column)
+    neighbours: np.ndarray  # (n, w), the number of nodes that stay where there is none
+    kept: np.ndarray  # (slots of the next level + 1,) in those of this one
+    block_updates: np.ndarray  # (slots of the next level + 1, c) into n w w products, n w w where there is none
+    vector_updates: np.ndarray  # (nodes that stay, c') into n w products, n w where there is none
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """The elimination of one topology; equal only to itself, and `schedule` makes one per topology.
+
+    Attributes:
+        size: Numbers per node, S.
+        slots: Number of blocks at the start.
+        position: Place of every unknown (bodies first, then rows) among nodes x S, in order of elimination.
+        slot_of: Slot of a pair of nodes, (nodes, nodes); -1 where the block is zero.
+        levels: In order.
+        final: (r, r) slots of what remains.
+    """
+
+    size: int
+    slots: int
+    position: np.ndarray
+    slot_of: np.ndarray
+    levels: tuple[Level, ...]
+    final: np.ndarray
+
+    @property
+    def nodes(self) -> int:
+        return self.slot_of.shape[0]
+
+
+@functools.lru_cache(maxsize=256)
+def schedule(
+    nb: int, d: int, i: tuple[int, ...], j: tuple[int, ...], inner: int, coupled: tuple[tuple[int, ...], ...]
+) -> Schedule:
+    """The elimination of a saddle matrix with nb bodies of d unknowns and rows between bodies i and j.
+
+    Index nb is the ground; the last `inner` rows bind the coordinates of body i alone; `coupled` are sets of bodies
+    that further blocks couple.
+    """
+    own, cut, waits = _nodes(nb, d, i, j, inner)
+    size = max([d + len(rows) for rows in own] + [d] + [len(rows) for rows, _ in cut])
+    members = [(b, own[b]) for b in range(nb)] + [(None, rows) for rows, _ in cut]
+    node_of_row = {row: k for k, (_, rows) in enumerate(members) for row in rows}
+
+    adjacent: list[set[int]] = [set() for _ in members]
+
+    def join(nodes):
+        nodes = [k for k in nodes if k < len(members)]
+        for a in nodes:
+            adjacent[a].update(b for b in nodes if b != a)
+
+    for row, (a, b) in enumerate(zip(i, j, strict=True)):
+        for body in (a, b):
+            if body < nb:
+                join((node_of_row[row], body))
+    for bodies in coupled:
+        join([b for b in bodies if b < nb])
+
+    pattern = {(a, b) for a, near in enumerate(adjacent) for b in near} | {(a, a) for a in range(len(members))}
+    waiting = {nb + k: set(w) for k, w in enumerate(waits)}
+    picks, remains = _levels(adjacent, waiting)
+    order = [k for level in picks for k in level[0]] + remains
+    rank = {node: r for r, node in enumerate(order)}
+
+    slot_of = np.full((len(members), len(members)), -1)
+    current = sorted(pattern)
+    for slot, (a, b) in enumerate(current):
+        slot_of[rank[a], rank[b]] = slot
+    position = np.full(nb * d + len(i), -1)
+    for node, (body, rows) in enumerate(members):
+        start = rank[node] * size
+        if body is not None:
+            position[body * d : (body + 1) * d] = start + np.arange(d)
+            start += d
+        for k, row in enumerate(rows):
+            position[nb * d + row] = start + k
+    levels, final_slots = [], {pair: slot for slot, pair in enumerate(current)}
+    stays = order
+    for nodes, near in picks:
+        stays = stays[len(nodes) :]
+        level, final_slots = _level(nodes, near, stays, final_slots)
+        levels.append(level)
+    none = len(final_slots)
+    final = np.array([[final_slots.get((a, b), none) for b in remains] for a in remains], int)
+    return Schedule(size, len(current), position, slot_of, tuple(levels), final.reshape(len(remains), len(remains)))
+
+
+def _nodes(
+    nb: int, d: int, i, j, inner: int
+) -> tuple[list[list[int]], list[tuple[list[int], tuple[int, int]]], list[set[int]]]:
+    """Rows of every supernode, row groups that are cut, and the bodies each of these waits for."""
+    own: list[list[int]] = [[] for _ in range(nb)]
+    for row in range(len(i) - inner, len(i)):
+        own[i[row]].append(row)
+    groups: dict[tuple[int, int], list[int]] = {}
+    for row in range(len(i) - inner):
+        groups.setdefault((min(i[row], j[row]), max(i[row], j[row])), []).append(row)
+    neighbours: list[list[tuple[int, int]]] = [[] for _ in range(nb + 1)]
+    for (a, b), rows in groups.items():
+        neighbours[a].append((b, len(rows)))
+        neighbours[b].append((a, len(rows)))
+
+    # Prim's tree: joints with many rows first, then those close to the ground.
+    parent, depth = {nb: nb}, {nb: 0}
+    for root in [nb, *range(nb)]:
+        if root != nb and root in parent:
+            continue
+        parent.setdefault(root, root)
+        depth.setdefault(root, 0)
+        edges = [(-n, depth[root], root, b) for b, n in neighbours[root]]
+        while edges:
+            edges.sort(reverse=True)
+            _, _, a, b = edges.pop()
+            if b in parent:
+                continue
+            parent[b], depth[b] = a, depth[a] + 1
+            edges += [(-n, depth[b], b, c) for c, n in neighbours[b] if c not in parent]
+
+    cut: list[tuple[list[int], tuple[int, int]]] = []
+    for (a, b), rows in groups.items():
+        child = next((x for x, y in ((a, b), (b, a)) if x < nb and parent[x] == y), None)
+        if child is not None:
+            room = d - len(own[child])
+            own[child] += rows[:room]
+            rows = rows[room:]
+        for k in range(0, len(rows), d):
+            cut.append((rows[k : k + d], (a, b)))
+
+    def path(a: int) -> list[int]:
+        nodes = [a]
+        while parent[nodes[-1]] != nodes[-1]:
+            nodes.append(parent[nodes[-1]])
+        return nodes
+
+    waits = []
+    for _, (a, b) in cut:
+        # All bodies of the loop but the one where its two branches meet.
+        waits.append({body for body in set(path(a)) ^ set(path(b)) if body < nb})
+    return own, cut, waits
+
+
+def _levels(adjacent: list[set[int]], waiting: dict[int, set[int]]):
+    """Nodes of every level with their neighbours at that time, and the nodes that remain."""
+    adjacent = [set(a) for a in adjacent]
+    left = set(range(len(adjacent)))
+    picks = []
+    while len(left) > _DENSE_NODES:
+        ready = [k for k in left if not waiting.get(k, set()) & left]
+        degrees = {k: len(adjacent[k]) for k in ready}
+        if min(degrees.values()) >= 0.6 * (len(left) - 1):
+            break
+        chosen = _choose(ready, degrees, adjacent)
+        picks.append((chosen, [sorted(adjacent[k]) for k in chosen]))
+        left -= set(chosen)
+        for k in chosen:
+            for a in adjacent[k]:
+                adjacent[a] |= adjacent[k]
+                adjacent[a] -= {a, k}
+            adjacent[k] = set()
+    return picks, sorted(left)
+
+
+def _choose(ready: list[int], degrees: dict[int, int], adjacent: list[set[int]]) -> list[int]:
+    """Independent nodes: of least degree, and of higher ones where more nodes at once are worth the wider tables."""
+    best, best_rate = [], 0.0
+    least = min(degrees.values())
+    for limit in sorted({degrees[k] for k in ready if degrees[k] <= 2 * least + 2}):
+        chosen: list[int] = []
+        blocked: set[int] = set()
+        for k in sorted((k for k in ready if degrees[k] <= limit), key=lambda k: (degrees[k], k)):
+            if k not in blocked:
+                chosen.append(k)
+                blocked |= adjacent[k]
+        time = _LEVEL_TIME + len(chosen) * (_NODE_TIME + limit + limit**2)
+        if len(chosen) / time > best_rate:
+            best, best_rate = chosen, len(chosen) / time
+    return best
+
+
+def _level(nodes: list[int], near: list[list[int]], stays: list[int], slots: dict) -> tuple[Level, dict]:
+    """The tables of one level, and the slots of the next."""
+    n, w = len(nodes), max((len(x) for x in near), default=0)
+    none = len(slots)
+    place = {node: k for k, node in enumerate(stays)}
+    right, left = np.full((n, w), none), np.full((n, w), none)
+    neighbours = np.full((n, w), len(stays))
+    block_updates: dict[tuple[int, int], list[int]] = {}
+    vector_updates: dict[int, list[int]] = {}
+    for p, (node, others) in enumerate(zip(nodes, near, strict=True)):
+        for x, a in enumerate(others):
+            right[p, x], left[p, x] = slots[node, a], slots[a, node]
+            neighbours[p, x] = place[a]
+            vector_updates.setdefault(a, []).append(p * w + x)
+            for y, b in enumerate(others):
+                block_updates.setdefault((a, b), []).append((p * w + x) * w + y)
+    gone = set(nodes)
+    old = [pair for pair in slots if not gone & set(pair)]
+    pairs = sorted(set(old) | set(block_updates))
+    level = Level(
+        count=n,
+        pivots=np.array([slots[node, node] for node in nodes]),
+        right=right,
+        left=left,
+        neighbours=neighbours,
+        kept=np.array([*(slots.get(pair, none) for pair in pairs), none], int),
+        block_updates=_table([*(block_updates.get(pair, []) for pair in pairs), []], n * w * w),
+        vector_updates=_table([vector_updates.get(node, []) for node in stays], n * w),
+    )
+    return level, {pair: k for k, pair in enumerate(pairs)}
+
+
+def _table(lists: list[list[int]], fill: int) -> np.ndarray:
+    """Lists of different lengths as one array."""
+    width = max((len(x) for x in lists), default=0)
+    table = np.full((len(lists), width), fill)
+    for k, x in enumerate(lists):
+        table[k, : len(x)] = x
+    return table

@@ -1,0 +1,52 @@
+"""Many small matrices at once, without a library call per matrix: products, and inverses of supernodes.
+
+Sums of products fuse with their surroundings, vectorise over the batch and compile in a fraction of the time that LU,
+its permutation and two triangular solves take.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+def product(A: Float[Array, "*#n i k"], B: Float[Array, "*#n k j"]) -> Float[Array, "*_ i j"]:
+    """A B over leading axes, which broadcast."""
+    return jnp.sum(A[..., :, :, None] * B[..., None, :, :], axis=-2)
+
+
+def times(A: Float[Array, "*#n i k"], x: Float[Array, "*#n k"]) -> Float[Array, "*_ i"]:
+    """A x over leading axes, which broadcast."""
+    return jnp.sum(A * x[..., None, :], axis=-1)
+
+
+def times_transposed(A: Float[Array, "*#n k i"], x: Float[Array, "*#n k"]) -> Float[Array, "*_ i"]:
+    """Aᵀ x over leading axes, which broadcast."""
+    return jnp.sum(A * x[..., :, None], axis=-2)
+
+
+def gauss_jordan(A: Float[Array, "n s s"]) -> Float[Array, "n s s"]:
+    """Inverses in place without pivoting: for definite matrices, and for [[definite, B], [C, -definite]]."""
+
+    def column(k, M):
+        row = jax.lax.dynamic_index_in_dim(M, k, 1, keepdims=False)
+        col = jax.lax.dynamic_index_in_dim(M, k, 2, keepdims=False)
+        pivot = jax.lax.dynamic_index_in_dim(row, k, 1)
+        unit = (jnp.arange(A.shape[-1]) == k).astype(A.dtype)[None, :]
+        return M - (col - unit)[:, :, None] * ((row + unit) / pivot)[:, None, :]
+
+    return jax.lax.fori_loop(0, A.shape[-1], column, A)
+
+
+def saddle_inverse(P: Float[Array, "n s s"], weight: Float[Array, "n m"]) -> Float[Array, "n s s"]:
+    """Inverses of supernodes [[H, Rᵀ], [L, -C]] with m rows at the end.
+
+    H may be singular where the rows hold the body: a rod without inertia about its axis, the fourth Euler parameter.
+    So Rᵀ D times the rows is added to the upper part first, which makes the upper left block H + Rᵀ D L definite, and
+    the lower right one after it; the same operation on the columns of the inverse undoes it. `weight` is D.
+    """
+    d = P.shape[-1] - weight.shape[-1]
+    weighted = P[:, :d, d:] * weight[:, None, :]
+    rows = jnp.concatenate([weighted, jnp.zeros((P.shape[0], P.shape[-1] - d, P.shape[-1] - d), P.dtype)], axis=1)
+    inverse = gauss_jordan(P + product(rows, P[:, d:]))
+    right = inverse[:, :, d:] + product(inverse[:, :, :d], weighted)
+    return jnp.concatenate([inverse[:, :, :d], right], axis=2)

@@ -1,0 +1,139 @@
+"""Block-sparse systems in every analysis, and loops whose rows repeat, against closed forms and dense algebra."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import jaxmbd as mbd
+from helpers import FORMULATIONS, name_of
+from jaxmbd.formulations.index1 import dense_rows
+
+
+def ladder_angle(n, t):
+    """The one freedom of the ladder: rockers about their feet, couplers in translation on a unit circle."""
+    inertia, weight = (n + 1) / 3 + n, 9.81 * ((n + 1) / 2 + n)
+    y = solve_ivp(lambda t, y: [y[1], weight * np.sin(y[0]) / inertia], (0, t), [0, 1], rtol=1e-11, atol=1e-11).y
+    return y[0, -1]
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+def test_a_ladder_of_loops_falls_like_its_one_freedom(formulation):
+    system, state = mbd.load("four_bar_ladder:3")
+    assert system.linear_solver == "block_sparse" and mbd.mobility(system, state).freedoms == 1
+    sol = mbd.simulate(
+        system, state, h=2e-3, steps=250, save_every=250, formulation=formulation, integrator=mbd.GeneralizedAlpha()
+    )
+    angle = ladder_angle(3, 0.5)
+    tip = np.array([3.5 + np.sin(angle), 0.0, np.cos(angle)]) - [1.0, 0.0, 0.0]
+    # Second order: about (h rate)² of the turned angle.
+    np.testing.assert_allclose(sol.r[-1, 6], tip, atol=2e-5)
+    assert np.max(np.abs(sol.violation(system).position)) < 1e-10
+
+
+def test_strategies_agree_in_dynamics_kinematics_gradients_and_linearisation():
+    m = mbd.load_mechanism("four_bar_ladder:3")
+    driven = mbd.load_mechanism("four_bar_ladder:3")
+    driven.add(mbd.RotationDriver("motor", "ground", "rocker0", axis=(0, 1, 0), angle=lambda t: 0.3 * jnp.sin(2 * t)))
+    ts = np.linspace(0.0, 0.1, 11)
+    found = {}
+    for solver in ("dense", "block_sparse"):
+        system, state = m.build(linear_solver=solver)
+
+        def height(factor, system=system, state=state):
+            heavier = eqx.tree_at(lambda s: s.mass, system, system.mass.at[2].multiply(factor))
+            return mbd.simulate(heavier, state, h=2e-3, steps=20, save_every=20).r[-1, 4, 2]
+
+        value, slope = jax.jit(jax.value_and_grad(height))(1.2)
+        motion = mbd.kinematics(*driven.build(linear_solver=solver), ts)
+        linear = mbd.linearize(system, state)
+        found[solver] = [value, slope, motion.r, motion.v, motion.a, motion.lam, linear.A]
+    for dense, sparse in zip(*found.values(), strict=True):
+        # Multipliers and gradients of redundant loops carry the square root of rounding that picks the minimum norm.
+        np.testing.assert_allclose(dense, sparse, rtol=1e-7, atol=1e-7 * np.max(np.abs(dense)))
+
+
+def test_euler_parameters_and_angles_take_the_kinematics_of_blocks_too():
+    m = mbd.load_mechanism("four_bar_ladder:2")
+    m.add(mbd.RotationDriver("motor", "ground", "rocker0", axis=(0, 1, 0), angle=lambda t: 0.5 * t))
+    system, state = m.build(linear_solver="block_sparse")
+    ts = np.linspace(0.0, 0.4, 9)
+    for formulation in FORMULATIONS:
+        sol = mbd.kinematics(system, state, ts, formulation=formulation)
+        np.testing.assert_allclose(sol.r[:, 4, 0], 1.5 + np.sin(0.5 * ts), atol=1e-9)
+        np.testing.assert_allclose(sol.a[:, 4, 2], -0.25 * np.cos(0.5 * ts), atol=1e-8)
+
+
+def test_a_driven_bennett_loop_obeys_bennetts_relation():
+    """tan(θ₁/2) tan(θ₂/2) = sin((β + α)/2) / sin((β - α)/2) at every angle, with the twists α and β of the links."""
+    m = mbd.load_mechanism("bennett")
+    m.add(mbd.RotationDriver("motor", "ground", "link_1", axis=(0, 0, 1), angle=lambda t: t))
+    ts = np.linspace(0.0, 1.0, 11)
+    alpha, beta = np.deg2rad([40.0, 75.0])
+    wanted = np.sin((alpha + beta) / 2) / np.sin((beta - alpha) / 2)
+    start = np.deg2rad(65.0)
+    for formulation in FORMULATIONS:
+        sol = mbd.kinematics(*m.build(), ts, formulation=formulation)
+        x_1, x_2 = np.asarray(sol.A[:, 0, :, 0]), np.asarray(sol.A[:, 1, :, 0])
+        axis = hinge_axis(sol)
+        theta_2 = np.arctan2(np.einsum("ti,ti->t", np.cross(x_1, x_2), axis), np.einsum("ti,ti->t", x_1, x_2))
+        np.testing.assert_allclose(np.tan((start + ts) / 2) * np.tan(theta_2 / 2), wanted, rtol=1e-9)
+
+
+def hinge_axis(sol):
+    """The axis of the hinge between link 1 and link 2 of the Bennett loop: z of link 1 turned about it by its twist."""
+    x, z = np.asarray(sol.A[:, 0, :, 0]), np.broadcast_to([0.0, 0.0, 1.0], (len(sol.t), 3))
+    twist = np.deg2rad(40.0)
+    return np.cos(twist) * z + np.sin(twist) * np.cross(x, z)
+
+
+REDUNDANT = {"bricard": (30, 29, 1), "bennett": (20, 17, 1)}
+
+
+@pytest.mark.parametrize("name", REDUNDANT)
+def test_overconstrained_loops_move_alike_in_all_formulations(name):
+    rows, rank, freedoms = REDUNDANT[name]
+    system, state = mbd.load(name)
+    report = mbd.mobility(system, state)
+    assert (report.rows, report.rank, report.freedoms) == (rows, rank, freedoms)
+    ends, energies, multipliers = [], [], []
+    for formulation in FORMULATIONS:
+        sol = mbd.simulate(
+            system, state, h=2e-3, steps=200, save_every=20, formulation=formulation, integrator=mbd.GeneralizedAlpha()
+        )
+        assert np.max(np.abs(sol.violation(system).position)) < 1e-9
+        energy = sol.energy(system)
+        energies.append(np.ptp(np.asarray(energy.total)) / np.max(np.asarray(energy.kinetic)))
+        # Multipliers of minimum norm: nothing of the null space of Rᵀ, found by singular values.
+        state_then = sol.at(5)
+        R = np.asarray(dense_rows(mbd.RA(), system.at(sol.t[5]), state_then.pose))
+        U, sigma, _ = np.linalg.svd(R)
+        null = U[:, np.sum(sigma > 1e-9 * sigma[0]) :]
+        lam = np.asarray(system.to_stacked(sol.lam[5]))
+        assert null.shape[1] == rows - rank
+        assert np.max(np.abs(null.T @ lam)) < 1e-6 * np.max(np.abs(lam))
+        multipliers.append(lam)
+        ends.append(np.asarray(sol.r[-1]))
+    assert max(energies) < 1e-4
+    np.testing.assert_allclose(ends[1], ends[0], atol=2e-5)
+    np.testing.assert_allclose(ends[2], ends[0], atol=2e-5)
+    # The minimum norm is one over the rows of joints, whatever the coordinates.
+    np.testing.assert_allclose(multipliers[1:], [multipliers[0]] * 2, atol=1e-3 * np.max(np.abs(multipliers[0])))
+
+
+@pytest.mark.parametrize("name", REDUNDANT)
+def test_gradients_of_overconstrained_loops_are_finite_and_right(name):
+    system, state = mbd.load(name)
+
+    @jax.jit
+    def place(factor):
+        heavier = eqx.tree_at(lambda s: s.mass, system, system.mass.at[1].multiply(factor))
+        integrator = mbd.ImplicitEuler(newton="exact", tolerance=1e-13)
+        return mbd.simulate(heavier, state, h=2e-3, steps=50, save_every=50, integrator=integrator).r[-1, 1, 2]
+
+    slope = jax.jit(jax.grad(place))(1.2)
+    step = 1e-3
+    f = [float(place(1.2 + k * step)) for k in (-2, -1, 1, 2)]
+    np.testing.assert_allclose(slope, (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step), rtol=1e-5)

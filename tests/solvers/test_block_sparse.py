@@ -1,0 +1,153 @@
+"""Block elimination on any topology against NumPy's dense solution; schedules; the check and its fallback."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxmbd.solvers import BlockFactors, Coupling, DenseFactors, SaddleMatrix, factorise
+from jaxmbd.solvers.ordering import schedule
+
+GROUND = None
+
+
+def chain(n):
+    return [(k - 1 if k else GROUND, k) for k in range(n)]
+
+
+def ladder(n):
+    """Four-bars that share rockers; returns pairs of bodies."""
+    pairs = [(GROUND, k) for k in range(n + 1)]
+    for k in range(n):
+        pairs += [(k, n + 1 + k), (n + 1 + k, k + 1)]
+    return pairs
+
+
+def grid(n):
+    """Bodies on an n x n grid, jointed with their neighbours: many loops that share bodies."""
+    pairs = [(GROUND, 0)]
+    for a in range(n):
+        for b in range(n):
+            pairs += [(n * a + b, n * a + b + 1)] * (b + 1 < n) + [(n * a + b, n * a + b + n)] * (a + 1 < n)
+    return pairs
+
+
+TOPOLOGIES = {
+    "chain": (12, chain(12)),
+    "star": (14, [(GROUND, 0)] + [(0, k) for k in range(1, 14)]),
+    "tree": (15, [((k - 1) // 2 if k else GROUND, k) for k in range(15)]),
+    "ladder": (11, ladder(5)),
+    "grid": (9, grid(3)),
+    "floating": (9, [(0, 1), (1, 2), (4, 5), (5, 6), (6, 4), (7, 8)]),
+    "two joints between a pair": (6, [*chain(6), (2, 3)]),
+}
+
+
+def saddle(nb, pairs, rng, *, d=6, k=5, inner=0, spring=True, thin=True, asymmetric=False):
+    """A random saddle matrix: bodies thin as rods, revolute-like rows of rank 5, a spring, normalisations."""
+    H = np.zeros((nb, d, d))
+    for b in range(nb):
+        Q = rng.normal(size=(3, 3))
+        spin = Q @ Q.T + 0.1 * np.eye(3)
+        if thin:  # no inertia about one axis, which the rows hold
+            spin[:, 0] = spin[0, :] = 0.0
+        H[b, :3, :3], H[b, 3:6, 3:6] = rng.uniform(0.5, 5.0) * np.eye(3), spin
+    rows, i, j = [], [], []
+    for a, b in pairs:
+        row = rng.normal(size=(k, 2, d))
+        row[0, :, 3] += 4.0
+        rows.append(row)
+        i += [nb if a is None else a] * k
+        j += [b] * k
+    for b in range(nb if inner else 0):  # of rank 1 on the coordinates that H leaves out
+        row = np.zeros((1, 2, d))
+        row[0, 0, 6:] = 1.0
+        row[0, 0, 3:6] = 0.3 * rng.normal(size=3)
+        rows.append(row)
+        i.append(b)
+        j.append(nb)
+    right = np.concatenate(rows)
+    left = right + (1e-3 * rng.normal(size=right.shape) if asymmetric else 0.0)
+    couplings = ()
+    if spring:
+        S = rng.normal(size=(2 * d, 2 * d))
+        couplings = (Coupling(jnp.array(0.1 * (S @ S.T)).reshape(1, 2, d, 2, d), ((0, nb - 1),)),)
+    E = jnp.full(len(i), 1e-8)
+    inner_rows = nb if inner else 0
+    return SaddleMatrix(jnp.array(H), couplings, jnp.array(right), jnp.array(left), E, tuple(i), tuple(j), inner_rows)
+
+
+@pytest.mark.parametrize("name", TOPOLOGIES)
+def test_any_topology_is_solved_like_a_dense_matrix(name):
+    nb, pairs = TOPOLOGIES[name]
+    rng = np.random.default_rng(3)
+    thin = name != "floating"  # nothing would hold such a body
+    for options in ({"thin": thin}, {"asymmetric": True, "thin": False}, {"d": 7, "inner": 1, "thin": thin}):
+        m = saddle(nb, pairs, rng, **options)
+        K = np.asarray(m.dense())
+        b = np.asarray(m.matvec(jnp.array(rng.normal(size=m.size))))  # rows that repeat do not contradict each other
+
+        @jax.jit
+        def solutions(m, b):
+            factors = BlockFactors.of(m)
+            return factors.solve(b), factors.solve_transpose(b), factorise(m, "block_sparse").solve_unregularised(b)
+
+        x, x_transposed, unregularised = solutions(m, b)
+        # The backward error, which says how well the elimination did whatever the condition of the matrix.
+        assert np.max(np.abs(K @ x - b)) <= 1e-9 * np.max(np.abs(K) @ np.abs(x))
+        assert np.max(np.abs(K.T @ x_transposed - b)) <= 1e-9 * np.max(np.abs(K.T) @ np.abs(x_transposed))
+        np.testing.assert_allclose(m.matvec(unregularised), b, atol=1e-9 * np.max(np.abs(unregularised)))
+
+
+def test_a_schedule_eliminates_every_node_once_and_chains_take_few_levels():
+    i, j = zip(*[(256 if a is None else a, b) for a, b in chain(256) for _ in range(5)], strict=True)
+    plan = schedule(256, 6, i, j, 0, ())
+    assert sum(level.count for level in plan.levels) + len(plan.final) == plan.nodes == 256
+    assert len(plan.levels) <= 8
+    assert plan.size == 11
+    assert len(set(plan.position.tolist())) == 11 * 256
+    assert all(level.right.shape[1] == 2 for level in plan.levels)
+
+
+def test_a_star_does_not_couple_its_arms():
+    i, j = zip(*[(60 if a is None else a, b) for a, b in [(None, 0)] + [(0, k) for k in range(1, 60)]], strict=True)
+    plan = schedule(60, 6, i, j, 0, ())
+    assert plan.levels[0].count >= 56 and plan.levels[0].right.shape[1] == 1
+    assert len(plan.levels) == 1
+
+
+def test_cut_joints_wait_for_the_bodies_of_their_loop():
+    nb, pairs = 11, ladder(5)
+    i, j = zip(*[(nb if a is None else a, b) for a, b in pairs for _ in range(5)], strict=True)
+    plan = schedule(nb, 6, i, j, 0, ())
+    node = plan.position // plan.size
+    turn = np.repeat(np.arange(len(plan.levels) + 1), [*(level.count for level in plan.levels), len(plan.final)])
+    bodies = turn[node[: 6 * nb : 6]]
+    supernodes = set(node[: 6 * nb].tolist())
+    cut = [r for r in range(len(i)) if node[6 * nb + r] not in supernodes]
+    assert len(cut) == 25
+    for r in cut:
+        assert turn[node[6 * nb + r]] > max(bodies[b] for b in (i[r], j[r]) if b < nb) or turn[node[6 * nb + r]] == len(
+            plan.levels
+        )
+
+
+def test_where_blocks_fail_dense_factors_step_in_and_large_ones_say_nan():
+    """Bodies without any inertia that only a coupling holds: regular as a whole, but no block is."""
+
+    def matrix(nb):
+        flip = jnp.broadcast_to(jnp.array([[0.0, 1.0], [1.0, 0.0]]), (nb // 2, 2, 2))
+        blocks = jnp.einsum("nkl,de->nkdle", flip, jnp.eye(6))
+        pairs = tuple((2 * k, 2 * k + 1) for k in range(nb // 2))
+        none = jnp.zeros((0, 2, 6))
+        return SaddleMatrix(jnp.zeros((nb, 6, 6)), (Coupling(blocks, pairs),), none, none, None, (), ())
+
+    m = matrix(12)
+    b = jnp.arange(1.0, 73.0)
+    assert not np.all(np.isfinite(BlockFactors.of(m).solve(b)))
+    factors = factorise(m, "block_sparse")
+    np.testing.assert_allclose(factors.solve(b), DenseFactors.of(m).solve(b), rtol=1e-12)
+    np.testing.assert_allclose(factors.solve_transpose(b), DenseFactors.of(m).solve_transpose(b), rtol=1e-12)
+    batch = jax.vmap(lambda s: factorise(m, "block_sparse").solve(s * b))(jnp.array([1.0, 2.0]))
+    np.testing.assert_allclose(batch[1], 2 * batch[0], rtol=1e-12)
+    assert np.all(np.isnan(factorise(matrix(110), "block_sparse").solve(jnp.ones(660))))

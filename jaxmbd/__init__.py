@@ -16,6 +16,7 @@ from .analyses import kinematics as kinematics
 from .analyses import linearize as linearize
 from .analyses import mobility as mobility
 from .analyses import run as run
+from .analyses import run_batch as run_batch
 from .analyses import simulate as simulate
 from .formulations import FORMULATIONS as FORMULATIONS
 from .formulations import RA as RA

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 # Compiling takes most of the suite's time. Without LLVM's optimiser and with XLA's older code generator it takes less
@@ -30,6 +31,15 @@ import pytest
 @pytest.fixture
 def rng():
     return np.random.default_rng(20260)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _programs_are_let_go():
+    """A process may hold 65 thousand memory maps; thousands of compiled programs fill them, and XLA crashes."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and len(maps.read_text().splitlines()) > 20_000:
+        jax.clear_caches()
 
 
 def pytest_collection_modifyitems(config, items):

@@ -6,6 +6,7 @@ analysis is a new file with one public function that returns a module of arrays.
 
 from .assembly import AssemblyReport as AssemblyReport
 from .assembly import assemble as assemble
+from .batches import run_batch as run_batch
 from .dynamics import count_steps as count_steps
 from .dynamics import simulate as simulate
 from .failure import AssemblyError as AssemblyError

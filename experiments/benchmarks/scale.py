@@ -1,0 +1,178 @@
+"""Time against size: chains and ladders of loops, batches, gradients, compile time, with peers in the same run.
+
+python experiments/benchmarks/scale.py [--out DIR] [--quick] [--cores N]
+
+Writes scale.json and scale.png.
+"""
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder for scale.json and scale.png")
+parser.add_argument("--quick", action="store_true", help="small sizes and few steps")
+parser.add_argument("--cores", type=int, default=1, help="cores the run may use (0: all)")
+args = parser.parse_args()
+if args.cores and hasattr(os, "sched_setaffinity"):  # before JAX starts its threads
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-args.cores :])
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import matplotlib
+import numpy as np
+import peers
+from rich.console import Console
+from tqdm import tqdm
+
+import jaxmbd as mbd
+from jaxmbd.analyses import dynamics
+
+matplotlib.use("Agg")
+mbd.enable_x64()
+H = 1e-3
+STEPS = 50 if args.quick else 400
+REPEATS = 2 if args.quick else 5
+CHAINS = (2, 16) if args.quick else (2, 4, 8, 16, 32, 64, 128, 256)
+LADDERS = (2, 4) if args.quick else (5, 10, 20, 40)
+BATCH = 64 if args.quick else 1024
+
+
+def best_of(job, repeats=REPEATS):
+    """Least seconds of several runs."""
+    best = np.inf
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        jax.block_until_ready(job())
+        best = min(best, time.perf_counter() - begin)
+    return best
+
+
+def single(model):
+    """Microseconds per step, seconds of compilation and the largest violation of one trajectory by rA."""
+    begin = time.perf_counter()
+    system, state = mbd.load(model)
+    build = time.perf_counter() - begin
+    formulation, integrator = mbd.RA(), mbd.ImplicitEuler()
+    t0, h, zero = jnp.zeros(()), jnp.asarray(H), jnp.zeros((), int)
+    begin = time.perf_counter()
+    state, report = dynamics.assembled(system, state, t0)
+    progress, _ = dynamics.start(system, state, report, t0, h, formulation, integrator)
+    preparation = time.perf_counter() - begin
+    static = (1, STEPS, formulation, integrator, (1, 1))
+    begin = time.perf_counter()
+    job = dynamics.advance.lower(system, progress, t0, h, zero, *static).compile()
+    compiled = time.perf_counter() - begin
+    end, _ = job(system, progress, t0, h, zero, *static)
+    seconds = best_of(lambda: job(system, progress, t0, h, zero, *static)[0].motion.q.r)
+    phi = mbd.RA().phi(system.at(t0 + STEPS * H), end.motion.q)
+    return {
+        "bodies": system.nb,
+        "linear_solver": system.linear_solver,
+        "us_per_step": seconds / STEPS * 1e6,
+        "us_per_body": seconds / STEPS * 1e6 / system.nb,
+        "build_s": build,
+        "preparation_s": preparation,
+        "compile_s": compiled,
+        "violation": float(jnp.max(jnp.abs(phi))),
+    }
+
+
+def batch(model, formulation, size):
+    """State-steps per second of one core, in chunks of 64 members that differ in mass."""
+    system, state = mbd.load(model)
+    steps = STEPS // 2
+
+    def member(factor):
+        heavier = eqx.tree_at(lambda s: s.mass, system, system.mass * factor)
+        sol = mbd.simulate(heavier, state, steps=steps, save_every=steps, h=H, formulation=formulation)
+        return jnp.max(jnp.abs(sol.violation(heavier).position[-1]))
+
+    mapped = jax.jit(lambda factors: jax.lax.map(member, factors, batch_size=64))
+    factors = jnp.linspace(0.8, 1.2, size)
+    violation = jnp.max(mapped(factors))
+    return {"state_steps_per_s": size * steps / best_of(lambda: mapped(factors), 3), "violation": float(violation)}
+
+
+def gradient(n):
+    """Time of a reverse gradient by all masses over that of the simulation, for a chain of n links."""
+    system, state = mbd.load(f"revolute_chain:{n}")
+    steps = STEPS // 4
+
+    def height(mass):
+        heavier = eqx.tree_at(lambda s: s.mass, system, mass)
+        return mbd.simulate(heavier, state, h=H, steps=steps, save_every=steps, throw=False).r[-1, -1, 2]
+
+    times = []
+    for job in (jax.jit(height), jax.jit(jax.grad(height))):
+        jax.block_until_ready(job(system.mass))
+        times.append(best_of(lambda job=job: job(system.mass)))
+    return {"forward_us_per_step": times[0] / steps * 1e6, "ratio": times[1] / times[0]}
+
+
+def plot(results, path):
+    """Time per step against the number of links."""
+    import matplotlib.pyplot as plt
+
+    fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    rows = results["chain"]
+    n = [int(k) for k in rows]
+    ax.loglog(n, [r["us_per_step"] for r in rows.values()], "o-", label="jaxmbd, absolute coordinates, implicit Euler")
+    for name, key in (
+        ("Exudyn, absolute coordinates, generalized-α", "exudyn_us"),
+        ("MuJoCo, minimal coordinates", "mujoco_us"),
+    ):
+        if key in next(iter(rows.values())):
+            ax.loglog(n, [r[key] for r in rows.values()], "s--", label=name)
+    ladder = results["ladder"]
+    ax.loglog([r["bodies"] for r in ladder.values()], [r["us_per_step"] for r in ladder.values()], "^-")
+    ax.lines[-1].set_label("jaxmbd, ladder of redundant loops")
+    ax.loglog(n, 16.0 * np.array(n), ":", color="gray", label="16 µs per body")
+    ax.set(xlabel="bodies", ylabel="µs per step", title="One step of 1 ms, double precision, one core")
+    ax.legend()
+    ax.grid(alpha=0.3, which="both")
+    fig.savefig(path, dpi=130)
+
+
+def main():
+    found = peers.versions()
+    results = {"device": jax.devices()[0].device_kind, "jax": jax.__version__, "peers": found, "steps": STEPS}
+    jobs = [("chain", n) for n in CHAINS] + [("ladder", n) for n in LADDERS] + [("single", None), ("batch", None)]
+    results |= {"chain": {}, "ladder": {}, "single": {}, "batch": {}}
+    for kind, n in tqdm([*jobs, ("gradient", None)], desc="scale", leave=False):
+        if kind == "chain":
+            row = single(f"revolute_chain:{n}")
+            if "exudyn" in found:
+                row["exudyn_us"] = peers.exudyn_us(f"revolute_chain:{n}", min(STEPS, 200))
+            if "mujoco" in found:
+                row["mujoco_us"] = peers.mujoco_chain_us(n, STEPS)
+            results["chain"][str(n)] = row
+        elif kind == "ladder":
+            results["ladder"][str(n)] = single(f"four_bar_ladder:{n}")
+        elif kind == "single":
+            for model in ("double_pendulum", "four_bar", "slider_crank"):
+                results["single"][model] = single(model)
+            if "exudyn" in found:
+                results["single"]["four_bar"]["exudyn_us"] = peers.exudyn_us("four_bar", min(STEPS, 200))
+            if "mujoco" in found:
+                us, gap = peers.mujoco_four_bar(STEPS)
+                results["single"]["four_bar"] |= {"mujoco_us": us, "mujoco_gap": gap}
+        elif kind == "batch":
+            for model in ("double_pendulum", "four_bar"):
+                for name in ("rA",) if args.quick else ("rA", "rp", "reps"):
+                    results["batch"][f"{model} {name}"] = batch(model, mbd.FORMULATIONS[name](), BATCH)
+        else:
+            results["gradient"] = gradient(8 if args.quick else 32)
+    args.out.mkdir(parents=True, exist_ok=True)
+    # JSON has no NaN: a peer that gave up is null.
+    text = json.dumps(json.loads(json.dumps(results), parse_constant=lambda _: None), indent=2)
+    (args.out / "scale.json").write_text(text + "\n")
+    plot(results, args.out / "scale.png")
+    Console(width=120).print_json(text)
+
+
+if __name__ == "__main__":
+    main()

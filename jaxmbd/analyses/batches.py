@@ -1,0 +1,89 @@
+"""Large batches: in chunks, over several devices and several processes, with bounded memory and a progress bar."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from tqdm import tqdm
+
+
+def run_batch(
+    function: Callable[[Any], Any],
+    inputs: Any,
+    *,
+    chunk: int = 256,
+    devices: Any = None,
+    progress: bool = True,
+    on_chunk: Callable[[Any], None] | None = None,
+) -> Any:
+    """Apply a function of one member, which returns only what you want to keep, to every member of a batch.
+
+        heights = mbd.run_batch(lambda mass: mbd.simulate(build(mass), state, ...).r[-1], masses)
+
+    One compiled program maps over a chunk; chunks follow one another, so memory is that of one chunk on the devices and
+    of the results on the host. A chunk is divided over all devices, each of which iterates for its own members alone.
+    The numbers do not depend on the number of devices, to rounding.
+
+    Several processes: call `jax.distributed.initialize` first in each, then `run_batch` in each with the same
+    arguments; every process gets all results.
+
+    Args:
+        function: A pure function of one member; `simulate` inside does not raise, so return `Solution.result` too where
+            members may fail.
+        inputs: Arrays, or a pytree of arrays, with a leading axis for the members.
+        chunk: Members at a time, rounded up to a multiple of the number of devices. On a CPU a few dozen per core are
+            fastest (they stay in the cache), on a GPU a few thousand.
+        devices: All of JAX by default.
+        progress: Show a progress bar on standard error (in the first process).
+        on_chunk: Called after every chunk with its results, to save or to look at them.
+
+    Returns:
+        What `function` returns, as NumPy arrays with a leading axis; after an interruption (Ctrl-C), the members done.
+
+    Raises:
+        ValueError: No members, or arrays that differ in their number.
+    """
+    inputs = jax.tree.map(np.asarray, inputs)
+    sizes = {x.shape[:1] for x in jax.tree.leaves(inputs)}
+    if len(sizes) != 1 or () in sizes or (0,) in sizes:
+        raise ValueError(f"run_batch: inputs need one common leading axis, not {sorted(sizes)}")
+    ((total,),) = sizes
+    devices = np.array(jax.devices() if devices is None else devices).reshape(-1)
+    if chunk < 1:
+        raise ValueError(f"run_batch: chunk must be positive, not {chunk}")
+    chunk = -(-min(chunk, total) // devices.size) * devices.size
+    mesh = Mesh(devices, ("batch",))
+    spec = PartitionSpec("batch")
+    mapped = jax.jit(
+        # No member depends on another, so devices need not wait for each other's iterations.
+        jax.shard_map(jax.vmap(function), mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    )
+    several = len({d.process_index for d in devices}) > 1
+    done: list[Any] = []
+    quiet = not progress or jax.process_index() != 0
+    with tqdm(total=total, unit="member", disable=quiet, leave=False) as bar:
+        try:
+            for first in range(0, total, chunk):
+                # The last chunk is filled up with its last member, so that one program serves all chunks.
+                members = np.minimum(np.arange(first, first + chunk), total - 1)
+                placed = jax.tree.map(lambda x, k=members: _place(x[k], NamedSharding(mesh, spec)), inputs)
+                result = mapped(placed)
+                if several:
+                    result = multihost_utils.process_allgather(result, tiled=True)
+                count = min(chunk, total - first)
+                done.append(jax.tree.map(lambda x, n=count: np.asarray(x)[:n], result))
+                bar.update(count)
+                if on_chunk is not None:
+                    on_chunk(done[-1])
+        except KeyboardInterrupt:
+            if not done:
+                raise
+            bar.write(f"run_batch: interrupted after {len(done) * chunk} of {total} members; these are kept")
+    return jax.tree.map(lambda *x: np.concatenate(x), *done)
+
+
+def _place(x: np.ndarray, sharding: NamedSharding) -> jax.Array:
+    return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])

@@ -33,6 +33,7 @@ from .identification import fit as fit
 from .integrators import INTEGRATORS as INTEGRATORS
 from .integrators import GeneralizedAlpha as GeneralizedAlpha
 from .integrators import ImplicitEuler as ImplicitEuler
+from .integrators import MuntheKaas as MuntheKaas
 from .model import CD as CD
 from .model import DP1 as DP1
 from .model import DP2 as DP2

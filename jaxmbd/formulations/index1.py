@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 from ..model.system import System
 from ..rotations.types import Scalar
 from ..solvers import SaddleMatrix, factorise, linear_solve
+from ..solvers.saddle import apply_rows
 from .base import AbstractFormulation, Coordinates
 
 
@@ -30,13 +31,15 @@ def dynamic_accelerations(
     u: Float[Array, "nb d"],
     t: Scalar,
     load: Float[Array, "nb d"] | None = None,
+    feedback: tuple[Scalar | float, Scalar | float] | None = None,
 ) -> tuple[Float[Array, "nb d"], Float[Array, " m"]]:
     """Accelerations and multipliers from the index-1 form, [[M, Rᵀ], [R, 0]] (a, λ) = (Q - h, γ).
 
-    `load` adds generalised forces to those of the system. Redundant rows get multipliers of minimum norm. Singular
+    `load` adds generalised forces to those of the system. `feedback` (α, β) [1/s] asks for Φ̈ = -2α Φ̇ - β² Φ instead of
+    zero, Baumgarte's stabilisation. Redundant rows get multipliers of minimum norm. Singular
     inertias are allowed as long as the whole matrix is regular.
     """
-    jet_system, _, f_ddot = system.jet(t)
+    jet_system, f_dot, f_ddot = system.jet(t)
     rows = formulation.rows(jet_system, q)
     i, j = formulation.row_bodies(system)
     mass = formulation.mass_matrix(system, q)
@@ -48,6 +51,9 @@ def dynamic_accelerations(
     if load is not None:
         bias = bias - load
     gamma = acceleration_right_side(formulation, jet_system, f_ddot, q, u)
+    if feedback is not None:
+        phi_dot = apply_rows(rows, u, i, j) - velocity_right_side(formulation, jet_system, f_dot, q)
+        gamma = gamma - 2.0 * feedback[0] * phi_dot - feedback[1] ** 2 * formulation.phi(jet_system, q)
     factors = factorise(matrix, system.linear_solver)
     x = linear_solve(matrix.matvec, factors, jnp.concatenate([-bias.reshape(-1), gamma]))
     if regularisation is not None:
@@ -79,3 +85,42 @@ def dense_rows(formulation: AbstractFormulation, system: System, q) -> Float[Arr
     wide = jnp.zeros((m, nb + 1, d), rows.dtype)
     index = np.stack([np.array(i, int), np.array(j, int)], axis=1)
     return wide.at[np.arange(m)[:, None], index].add(rows)[:, :nb].reshape(m, nb * d)
+
+
+def closest_velocity(formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"], t):
+    """The velocities nearest to u, by mass, that satisfy the constraints at q."""
+    jet_system, f_dot, _ = system.jet(t)
+    matrix, solve = _by_mass(formulation, system, jet_system, q)
+    gap = velocity_right_side(formulation, jet_system, f_dot, q) - apply_rows(matrix.right, u, matrix.i, matrix.j)
+    return u + solve(gap)
+
+
+def closest_position(formulation: AbstractFormulation, system: System, q: Coordinates, t, iterations: int = 2):
+    """Coordinates nearest to q, by mass, that satisfy the constraints, to second order in their violation.
+
+    Newton's iteration squares the violation: two of them take 1e-4 to rounding.
+    """
+    now = system.at(t)
+
+    def correct(q, _):
+        _, solve = _by_mass(formulation, system, now, q)
+        return jax.vmap(formulation.retract)(q, solve(-formulation.phi(now, q))), None
+
+    return jax.lax.scan(correct, q, None, length=iterations)[0]
+
+
+def _by_mass(formulation: AbstractFormulation, system: System, now: System, q: Coordinates):
+    """The saddle matrix of masses and rows, and the function b ↦ δ of least M-norm with R δ = b."""
+    rows = formulation.rows(now, q)
+    i, j = formulation.row_bodies(system)
+    mass = formulation.mass_matrix(system, q)
+    regularisation = formulation.regularisation(system, mass, rows)
+    matrix = SaddleMatrix(mass, (), rows, rows, regularisation, i, j, formulation.inner_rows(system))
+    factors = factorise(matrix, system.linear_solver)
+
+    def solve(b: Float[Array, " m"]) -> Float[Array, "nb d"]:
+        n = system.nb * formulation.size
+        x = linear_solve(matrix.matvec, factors, jnp.concatenate([jnp.zeros(n, b.dtype), b]))
+        return x[:n].reshape(system.nb, formulation.size)
+
+    return matrix, solve

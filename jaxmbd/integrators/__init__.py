@@ -8,5 +8,6 @@ from .base import AbstractIntegrator as AbstractIntegrator
 from .base import Motion as Motion
 from .generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from .implicit_euler import ImplicitEuler as ImplicitEuler
+from .munthe_kaas import MuntheKaas as MuntheKaas
 
-INTEGRATORS = {"implicit_euler": ImplicitEuler, "generalized_alpha": GeneralizedAlpha}
+INTEGRATORS = {"implicit_euler": ImplicitEuler, "generalized_alpha": GeneralizedAlpha, "munthe_kaas": MuntheKaas}

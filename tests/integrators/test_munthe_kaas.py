@@ -11,6 +11,7 @@ import pytest
 import jaxmbd as mbd
 from helpers import run_at, slope, top_reference
 
+pytestmark = pytest.mark.xdist_group("munthe_kaas")  # programs and the reference are shared
 OMEGA = np.array([0.0, 20 * np.pi, 10 * np.pi])
 INERTIA = np.diag([0.36, 0.306, 0.09])
 

@@ -14,7 +14,7 @@ SCRIPT = Path(__file__).parents[2] / "experiments" / "rotation_formulations" / "
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     out = tmp_path_factory.mktemp("rotation_formulations")
-    command = [sys.executable, str(SCRIPT), "--quick", "--cores", "0", "--out", str(out)]
+    command = [sys.executable, str(SCRIPT), "--quick", "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     pictures = {p.name for p in out.glob("*.png")}

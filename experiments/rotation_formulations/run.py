@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # reference solutions, shared by the experiments
-if hasattr(os, "sched_setaffinity"):  # one core for everything, before JAX starts its threads: timings that compare
+# One core for everything, before JAX starts its threads: timings that compare. A quick run is a test and shows none.
+if hasattr(os, "sched_setaffinity") and "--quick" not in sys.argv:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
 
 import jax

@@ -1,0 +1,202 @@
+"""Which configuration group? The examples of Mueller and Terze on SE(3), SO(3)xR3 and mixed groups.
+
+python experiments/munthe_kaas_groups/run.py [--out DIR] [--quick]
+
+Writes results.json, violation.png, energy.png and precision.png.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import matplotlib
+import numpy as np
+from tqdm import tqdm
+
+import jaxmbd as mbd
+from models import EXAMPLES, PRECISION
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+mbd.enable_x64()
+INSTANTS = (0.1, 0.5, 1.0, 2.0, 5.0)
+METHODS = {
+    "none": lambda group: mbd.MuntheKaas(group=group),
+    "baumgarte": lambda group: mbd.MuntheKaas(group=group, stabilisation="baumgarte", rate=20.0),
+    "projection": lambda group: mbd.MuntheKaas(group=group, stabilisation="projection"),
+    "generalized_alpha": lambda group: mbd.GeneralizedAlpha(),
+}
+GROUPS = {name: ("SE3", "SO3xR3", "mixed") for name in METHODS} | {"generalized_alpha": ("SO3xR3",)}
+STEPS = (1e-3, 5e-4, 2.5e-4)
+H = 1e-3
+
+
+def long_run(system, state, integrator, seconds):
+    """The motion with every tenth step saved."""
+    return mbd.simulate(system, state, h=H, steps=round(seconds / H), save_every=10, integrator=integrator)
+
+
+def measures(system, sol):
+    """Violation per joint at the instants, largest energy deviation, and their histories."""
+    gap = np.abs(np.asarray(sol.violation(system).position))
+    t, joints = np.asarray(sol.t), {}
+    for c in system.connections:
+        joints[c.name] = np.linalg.norm(gap[:, list(c.rows)], axis=1)
+    energy = sol.energy(system)
+    scale = float(np.max(np.asarray(energy.kinetic)))
+    drift = np.abs(np.asarray(energy.total) - float(energy.total[0])) / scale
+    rows = {s: int(np.argmin(np.abs(t - s))) for s in INSTANTS if s <= t[-1] + H / 2}
+    return {
+        "violation": {name: {str(s): float(g[k]) for s, k in rows.items()} for name, g in joints.items()},
+        "violation_velocity_max": float(np.max(np.abs(np.asarray(sol.violation(system).velocity)))),
+        "energy_drift_max": float(np.max(drift)),
+    }, (t, joints, drift)
+
+
+def orders(system, state, integrator, seconds, truth):
+    """Observed orders of rotation, position and velocity between the two finer steps."""
+    errors = {"rotation": [], "position": [], "velocity": []}
+    for h in STEPS:
+        n = round(seconds / h)
+        sol = mbd.run(
+            system, state, h=h, steps=n, save_every=100, chunks=n // 100, integrator=integrator, progress=False
+        )
+        for name, key in (("rotation", "A"), ("position", "r"), ("velocity", "v")):
+            errors[name].append(float(np.linalg.norm(getattr(sol, key)[-1] - getattr(truth, key)[-1])))
+    return {f"order_{name}": float(np.log2(e[1] / e[2])) for name, e in errors.items()}
+
+
+def reference(system, state, seconds):
+    """The end of the motion by the fifth order, projected, with a step of 25 µs."""
+    method = mbd.MuntheKaas(group="SO3xR3", tableau="rk5", stabilisation="projection")
+    n = round(seconds / 2.5e-5)
+    return mbd.run(system, state, h=2.5e-5, steps=n, save_every=n // 10, chunks=10, integrator=method, progress=False)
+
+
+def precision(make, quick, tick):
+    """Seconds and error in position at 0.2 s of every integrator at several steps."""
+    system, state = make().build()
+    state, _ = mbd.assemble(system, state)
+    seconds = 0.05 if quick else 0.2
+    truth = np.asarray(reference(system, state, seconds).r[-1])
+    methods = {
+        "implicit Euler": (mbd.ImplicitEuler(), (1e-3, 1e-4)),
+        "generalized-α": (mbd.GeneralizedAlpha(), (1e-3, 1e-4)),
+        "Munthe-Kaas rk2": (mbd.MuntheKaas(tableau="heun", stabilisation="projection"), (1e-3, 1e-4)),
+        "Munthe-Kaas rk4": (mbd.MuntheKaas(tableau="rk4", stabilisation="projection"), (2.5e-3, 2.5e-4)),
+        "Munthe-Kaas rk5": (mbd.MuntheKaas(tableau="rk5", stabilisation="projection"), (2.5e-3, 2.5e-4)),
+    }
+    found = {}
+    for name, (integrator, (coarse, fine)) in methods.items():
+        found[name] = []
+        for h in np.geomspace(coarse, fine, 2 if quick else 4):
+            n = max(1, round(seconds / h))
+
+            @jax.jit
+            def end(h, n=n, integrator=integrator):
+                return mbd.simulate(system, state, h=h, steps=n, save_every=n, integrator=integrator).r[-1]
+
+            step = jnp.asarray(seconds / n)
+            error = float(np.max(np.abs(np.asarray(end(step)) - truth)))
+            best = np.inf
+            for _ in range(3):
+                begin = time.perf_counter()
+                jax.block_until_ready(end(step))
+                best = min(best, time.perf_counter() - begin)
+            found[name].append([best, error, seconds / n])
+            tick()
+    return found
+
+
+def plot_histories(histories, out):
+    """Violation of every joint and energy deviation, SE(3) beside SO(3)xR3, without stabilisation."""
+    n = len(histories)
+    fig, axes = plt.subplots(n, 2, figsize=(9, 2.2 * n), sharex=True, squeeze=False, layout="constrained")
+    for (example, by_group), (left, right) in zip(histories.items(), axes, strict=True):
+        for group, ax in (("SE3", left), ("SO3xR3", right)):
+            t, joints, _ = by_group[group, "none"]
+            for name, gap in joints.items():
+                ax.semilogy(t[1:], np.maximum(gap[1:], 1e-17), label=name)
+            ax.set_title(f"{example}, {group}", fontsize=9)
+            ax.set_ylim(1e-17, 1e-1)
+            ax.grid(alpha=0.3)
+        left.set_ylabel("violation [m]")
+        left.legend(fontsize=7)
+    axes[-1, 0].set_xlabel("t [s]")
+    axes[-1, 1].set_xlabel("t [s]")
+    fig.savefig(out / "violation.png", dpi=110)
+    fig, axes = plt.subplots(1, n, figsize=(3.2 * n, 3), squeeze=False, layout="constrained")
+    for (example, by_group), ax in zip(histories.items(), axes[0], strict=True):
+        for key, style in ((("SE3", "none"), "-"), (("SO3xR3", "none"), "--"), (("SO3xR3", "generalized_alpha"), ":")):
+            if key not in by_group:
+                continue
+            t, _, drift = by_group[key]
+            ax.semilogy(t[1:], np.maximum(drift[1:], 1e-17), style, label=", ".join(key))
+        ax.set(title=example, xlabel="t [s]")
+        ax.grid(alpha=0.3)
+    axes[0, 0].set_ylabel("energy deviation / largest kinetic energy")
+    axes[0, 0].legend(fontsize=7)
+    fig.savefig(out / "energy.png", dpi=110)
+
+
+def plot_precision(found, out):
+    """Error against time for three mechanisms."""
+    fig, axes = plt.subplots(1, len(found), figsize=(4 * len(found), 3.6), layout="constrained")
+    for (model, rows), ax in zip(found.items(), axes, strict=True):
+        for name, points in rows.items():
+            ax.loglog([p[0] * 1e3 for p in points], [p[1] for p in points], "o-", label=name, markersize=4)
+        ax.set(title=model, xlabel="time [ms]")
+        ax.grid(alpha=0.3, which="both")
+    axes[0].set_ylabel("error in position [m]")
+    axes[-1].legend(fontsize=7)
+    fig.savefig(out / "precision.png", dpi=110)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent)
+    parser.add_argument("--quick", action="store_true", help="the heavy top for a tenth of a second")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    examples = {"heavy_top": EXAMPLES["heavy_top"]} if args.quick else EXAMPLES
+    methods = {k: METHODS[k] for k in ("none", "projection")} if args.quick else METHODS
+    models = {} if args.quick else PRECISION
+    seconds = 0.1 if args.quick else 5.0
+    results, histories = {}, {}
+    runs = sum(len(GROUPS[m]) for m in methods) * len(examples)
+    with tqdm(total=runs + 20 * len(models), desc="groups", leave=False) as bar:
+        for example, make in examples.items():
+            system, state = make().build()
+            truth = reference(system, state, 0.1)
+            results[example], histories[example], rotations = {}, {}, {}
+            for method, integrator in methods.items():
+                for group in GROUPS[method]:
+                    sol = long_run(system, state, integrator(group), seconds)
+                    row, histories[example][group, method] = measures(system, sol)
+                    if method in ("none", "generalized_alpha"):
+                        row |= orders(system, state, integrator(group), 0.1, truth)
+                    if method == "none":
+                        rotations[group] = np.asarray(sol.A[10])
+                    results[example].setdefault(group, {})[method] = row
+                    bar.update()
+            results[example]["rotations_difference"] = float(np.max(np.abs(rotations["SE3"] - rotations["SO3xR3"])))
+        if models:
+            results["precision"] = {name: precision(make, args.quick, bar.update) for name, make in models.items()}
+            plot_precision(results["precision"], args.out)
+    plot_histories(histories, args.out)
+    (args.out / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    for example in examples:
+        for group in ("SE3", "SO3xR3", "mixed"):
+            for method, row in results[example][group].items():
+                last = {name: f"{list(v.values())[-1]:.1e}" for name, v in row["violation"].items()}
+                o = [f"{row[k]:.2f}" for k in row if k.startswith("order")]
+                print(f"{example:26s} {group:7s} {method:18s} energy {row['energy_drift_max']:.1e}", last, *o)
+        print(f"{example}: rotations differ by {results[example]['rotations_difference']:.1e} after 0.1 s")
+
+
+if __name__ == "__main__":
+    main()

@@ -15,7 +15,7 @@ from ..formulations import AbstractFormulation
 from ..formulations.base import apply_tangent, pairs
 from ..formulations.index1 import dense_rows, minimum_norm
 from ..model.system import System
-from ..solvers import DenseFactors, SaddleMatrix, factorise, linear_solve
+from ..solvers import DenseFactors, SaddleMatrix, by_size, factorise, linear_solve
 from ..solvers.saddle import apply_rows, scatter_rows
 
 # Pivots this much smaller than the largest mean a Jacobian that has lost rank, not a badly scaled one.
@@ -27,8 +27,10 @@ def determined(formulation: AbstractFormulation, system: System, q: Any, increme
 
     With `increment`, the argument of the `retract` that led to q, rows are those by the increment.
     """
-    kind = DenseRows if system.linear_solver == "dense" else SparseRows
-    return kind.of(formulation, system, q, increment)
+    i, _ = formulation.row_bodies(system)
+    small = by_size(system.nb * formulation.size + len(i)) == "dense"
+    dense = system.linear_solver == "dense" or (system.linear_solver == "range_space" and small)
+    return (DenseRows if dense else SparseRows).of(formulation, system, q, increment)
 
 
 class DenseRows(eqx.Module):
@@ -123,7 +125,7 @@ class SparseRows(eqx.Module):
         m = len(self.matrix.i)
         x = linear_solve(self.matrix.matvec, self.checked, jnp.concatenate([c, jnp.zeros(m, c.dtype)]))
         if self.matrix.regularisation is not None:
-            x = minimum_norm(x, self.checked, self.matrix.regularisation)
+            x = minimum_norm(x, self.checked)
         return x[self.n :]
 
     def singular(self, x: Float[Array, " n"], b: Float[Array, " m"]) -> Bool[Array, ""]:

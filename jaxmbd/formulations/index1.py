@@ -57,24 +57,23 @@ def dynamic_accelerations(
     factors = factorise(matrix, system.linear_solver)
     x = linear_solve(matrix.matvec, factors, jnp.concatenate([-bias.reshape(-1), gamma]))
     if regularisation is not None:
-        x = minimum_norm(x, factors, regularisation)
+        x = minimum_norm(x, factors)
     return x[: u.size].reshape(u.shape), x[u.size :]
 
 
-def minimum_norm(x: Float[Array, " n"], factors, regularisation: Float[Array, " m"]) -> Float[Array, " n"]:
+def minimum_norm(x: Float[Array, " n"], factors, times: int = 2) -> Float[Array, " n"]:
     """Remove from the multipliers, the last m unknowns, the part that redundant rows leave undetermined.
 
     With K = [[H, Rᵀ], [R, -E]] the solution of K (·, y) = (0, -E λ) is y = (S + E)⁻¹ E λ, where S = R H⁻¹ Rᵀ: as E
     goes to zero, the projection of λ on the null space of Rᵀ. With E finite it also holds a fraction E/(σ + E) of λ
-    along every other eigenvector of S; projecting twice squares that fraction.
+    along every other eigenvector of S; projecting several times raises that fraction to the power of `times`.
     """
-    factors, regularisation = jax.lax.stop_gradient((factors, regularisation))
-    n = x.size - regularisation.size
-
-    def null_part(lam):
-        return factors.solve(jnp.concatenate([jnp.zeros(n, x.dtype), -regularisation * lam]))[n:]
-
-    return x.at[n:].add(-null_part(null_part(x[n:])))
+    factors = jax.lax.stop_gradient(factors)
+    n = x.size - factors.regularisation.size
+    part = x[n:]
+    for _ in range(times):
+        part = factors.solve(jnp.concatenate([jnp.zeros(n, x.dtype), -factors.regularisation * part]))[n:]
+    return x.at[n:].add(-part)
 
 
 def dense_rows(formulation: AbstractFormulation, system: System, q) -> Float[Array, "m n"]:

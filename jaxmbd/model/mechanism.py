@@ -148,8 +148,8 @@ class Mechanism:
         """Stack the mechanism into arrays.
 
         Args:
-            linear_solver: "dense" for small mechanisms; "block_sparse", whose time grows linearly with the number of
-                bodies; "auto" takes the faster one.
+            linear_solver: "range_space", "block_sparse" or "dense", see `docs/scale.md`; "auto" takes the fastest that
+                suits the mechanism.
 
         Returns:
             The system, and the state as described (not yet assembled: `simulate`, `kinematics` and `assemble` do that).
@@ -164,6 +164,8 @@ class Mechanism:
             raise ValueError(f"linear_solver must be one of {('auto', *STRATEGIES)}, not {linear_solver!r}")
         bodies = list(self.bodies.values())
         stacks, order, connections = self._stack_constraints()
+        if linear_solver == "auto":
+            linear_solver = choose_strategy(_suits_range_space(bodies, connections), 6 * len(bodies) + len(order))
         system = System(
             mass=jnp.stack([_or_nan(b.mass, ()) for b in bodies]),
             inertia=jnp.stack([_or_nan(b.inertia, (3, 3)) for b in bodies]),
@@ -178,7 +180,7 @@ class Mechanism:
             order=order,
             has_loops=_has_loops(len(bodies), connections),
             massless=tuple(b.name for b in bodies if b.mass is None),
-            linear_solver=choose_strategy(6 * len(bodies) + len(order)) if linear_solver == "auto" else linear_solver,
+            linear_solver=linear_solver,
         )
         state = State(*(jnp.stack([getattr(b, k) for b in bodies]) for k in ("r", "A", "v", "omega")))
         return system, state
@@ -276,6 +278,16 @@ def _hoist_motions(primitive):
 
 def _or_nan(value: Array | None, shape: tuple[int, ...]) -> Array:
     return jnp.full(shape, jnp.nan, default_dtype()) if value is None else value
+
+
+def _suits_range_space(bodies: list[Body], connections: tuple[Connection, ...]) -> bool:
+    """Whether every body has mass and inertia in all directions, as far as is known, and joints to few others."""
+    known = [b for b in bodies if b.mass is not None and is_concrete((b.mass, b.inertia))]
+    moments = [np.linalg.eigvalsh(np.asarray(b.inertia)) for b in known]
+    regular = all(float(b.mass or 0.0) > 0.0 and x[0] > 1e-6 * x[-1] for b, x in zip(known, moments, strict=True))
+    # A body leaves a block between every two of its joints.
+    pairs = {frozenset((c.i, c.j)) for c in connections}
+    return regular and all(sum(k in pair for pair in pairs) <= 6 for k in range(len(bodies)))
 
 
 def _length(bodies: list[Body], connections: tuple[Connection, ...]) -> Array:

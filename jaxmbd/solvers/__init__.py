@@ -1,11 +1,12 @@
 """Solvers: numbers only, no mechanics.
 
 This layer knows vectors, block matrices and roots. A new strategy for linear systems is a new file with `of`, `solve`
-and `solve_transpose`, and a line in `checked.STRATEGIES`.
+and `solve_transpose`, a name in `checked.STRATEGIES` and a line in `checked.factorise`.
 """
 
 from .block_sparse import BlockFactors as BlockFactors
 from .checked import STRATEGIES as STRATEGIES
+from .checked import by_size as by_size
 from .checked import choose_strategy as choose_strategy
 from .checked import factorise as factorise
 from .dense import DenseFactors as DenseFactors

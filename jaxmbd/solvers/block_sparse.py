@@ -24,21 +24,22 @@ class BlockFactors(eqx.Module):
 
     Attributes:
         levels: In order of elimination.
-        final: Dense factors of what remains.
+        final: Dense factors of what remains, or None.
         regularisation: E of the matrix, or None.
         schedule: The tables.
     """
 
     levels: tuple[_Eliminated, ...]
-    final: DenseFactors
+    final: DenseFactors | None
     regularisation: Float[Array, " m"] | None
     schedule: Schedule = eqx.field(static=True)
 
     @staticmethod
-    def of(matrix: SaddleMatrix) -> "BlockFactors":
+    def of(matrix: SaddleMatrix, *, bodies_first: bool = False) -> "BlockFactors":
+        """Eliminate; `bodies_first` is for regular bodies that nothing couples but rows."""
         nb, d, _ = matrix.diagonal.shape
         coupled = tuple(sorted({pair for c in matrix.couplings for pair in c.bodies}))
-        plan = schedule(nb, d, matrix.i, matrix.j, matrix.inner, coupled)
+        plan = schedule(nb, d, matrix.i, matrix.j, matrix.inner, coupled, bodies_first)
         # The last block is zero: the slot of a pair of nodes without one.
         blocks = jnp.concatenate([_blocks(matrix, plan), jnp.zeros((1, plan.size, plan.size), matrix.diagonal.dtype)])
         weights = _weights(matrix, plan)
@@ -53,7 +54,8 @@ class BlockFactors(eqx.Module):
             update = product(left[:, :, None], right[:, None, :]).reshape(-1, plan.size, plan.size)
             blocks = blocks[level.kept] - _sum_of(update, level.block_updates)
         r = plan.final.shape[0]
-        final = DenseFactors.of(blocks[plan.final].transpose(0, 2, 1, 3).reshape(r * plan.size, r * plan.size))
+        rest = blocks[plan.final].transpose(0, 2, 1, 3).reshape(r * plan.size, r * plan.size)
+        final = DenseFactors.of(rest) if r else None
         return BlockFactors(tuple(levels), final, matrix.regularisation, plan)
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -89,9 +91,10 @@ class BlockFactors(eqx.Module):
                 update = times(done.left, half[:, None])
             y = rest - _sum_of(update.reshape(-1, plan.size), level.vector_updates)
             halves.append(half)
-        shape = y.shape
-        solve = self.final.solve_transpose if transpose else self.final.solve
-        x = solve(y.reshape(-1)).reshape(shape)
+        x = y
+        if self.final is not None:
+            solve = self.final.solve_transpose if transpose else self.final.solve
+            x = solve(y.reshape(-1)).reshape(y.shape)
         for level, done, half in zip(plan.levels[::-1], self.levels[::-1], halves[::-1], strict=True):
             near = jnp.concatenate([x, jnp.zeros((1, plan.size), x.dtype)])[level.neighbours]
             if transpose:

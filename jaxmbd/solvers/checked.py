@@ -9,24 +9,45 @@ from .block_sparse import BlockFactors
 from .dense import DenseFactors
 from .saddle import SaddleMatrix
 
-STRATEGIES = {"dense": DenseFactors, "block_sparse": BlockFactors}
+STRATEGIES = ("dense", "block_sparse", "range_space")
 
+# Unknowns up to which one dense LU takes less time than block elimination of supernodes (measured).
+_SMALL = 60
+_SOFTER = 30.0
 # Unknowns up to which a failed block elimination is repeated by a dense one; its memory is reserved in every program.
 _DENSE_LIMIT = 600
 
 
-def choose_strategy(unknowns: int) -> str:
-    """The faster strategy for so many unknowns: a dense one below about 60 (measured on chains and ladders)."""
-    return "dense" if unknowns <= 60 else "block_sparse"
+def choose_strategy(suits_range_space: bool, unknowns: int) -> str:
+    """The fastest strategy; bodies suit range space that have inertia in all directions and joints to few others."""
+    return "range_space" if suits_range_space else by_size(unknowns)
+
+
+def by_size(unknowns: int) -> str:
+    """The faster of the strategies that take any matrix."""
+    return "dense" if unknowns <= _SMALL else "block_sparse"
 
 
 def factorise(matrix: SaddleMatrix, strategy: str, *, checked: bool = True):
     """Factors of a saddle matrix, an object with `solve`, `solve_transpose` and `solve_unregularised`.
 
     `checked` verifies every solution of a strategy that does not choose its pivots by size, see `CheckedFactors`.
+    What does not suit range-space elimination goes by size: bodies that more than rows couple; small matrices that are
+    factored once, for which LU compiles faster; redundant rows, unless unchecked and in double precision.
     """
-    factors = STRATEGIES[strategy].of(matrix)
-    return CheckedFactors(matrix, factors) if checked and strategy != "dense" else factors
+    double = jnp.finfo(matrix.diagonal.dtype).bits == 64
+    redundant = matrix.regularisation is not None
+    if strategy == "range_space":
+        once = checked and (matrix.size <= _SMALL or redundant)
+        if matrix.couplings or once or (redundant and not double):
+            strategy = by_size(matrix.size)
+        elif redundant:
+            # J H⁻¹ Jᵀ has an error of about 1e-12 of its scale, and E must be large beside it.
+            matrix = eqx.tree_at(lambda m: m.regularisation, matrix, _SOFTER * matrix.regularisation)
+    if strategy == "dense":
+        return DenseFactors.of(matrix)
+    factors = BlockFactors.of(matrix, bodies_first=strategy == "range_space")
+    return CheckedFactors(matrix, factors) if checked else factors
 
 
 class CheckedFactors(eqx.Module):
@@ -44,35 +65,42 @@ class CheckedFactors(eqx.Module):
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """X with K x = b, good enough to be refined."""
-        return self._solve(self.matrix, self.factors.solve, b)
+        return self._solve(b, transpose=False, refined=False)
 
     def solve_transpose(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """X with Kᵀ x = b, good enough to be refined."""
-        return self._solve(self.matrix.transposed(), self.factors.solve_transpose, b)
+        return self._solve(b, transpose=True, refined=False)
 
     def solve_unregularised(self, b: Float[Array, " n"], *, transpose: bool = False) -> Float[Array, " n"]:
         """The solution without -E, refined once: right to rounding, and to second order in E."""
+        return self._solve(b, transpose=transpose, refined=True)
+
+    def _solve(self, b, *, transpose: bool, refined: bool):
         matrix = self.matrix.transposed() if transpose else self.matrix
-        solve = self.solve_transpose if transpose else self.solve
-        x = solve(b)
-        return x + solve(b - matrix.matvec(x))
-
-    def _solve(self, matrix: SaddleMatrix, by_blocks, b):
-        n = b.size - len(matrix.i)
-
-        def failed(x):
-            # Forces and constraint values differ in unit and size: each part has its own scale.
-            excess = jnp.abs(b - matrix.matvec(x, regularised=True))
-            scale = matrix.magnitudes().matvec(jnp.abs(x)) + jnp.abs(b)
-            tolerance = jnp.sqrt(jnp.finfo(b.dtype).eps)
-            good = jnp.max(excess[:n]) <= tolerance * jnp.max(scale[:n])
-            return ~(good & (jnp.max(excess[n:], initial=0.0) <= tolerance * jnp.max(scale[n:], initial=0.0)))
+        by_blocks = self.factors.solve_transpose if transpose else self.factors.solve
+        x = by_blocks(b)
+        rest = b - matrix.matvec(x)
+        bad = ~self._good(matrix, b, x, rest)
+        if refined:
+            x = x + by_blocks(rest)
+        if b.size > _DENSE_LIMIT:
+            return jnp.where(bad, jnp.nan, x)
 
         def again(state):
-            return DenseFactors.of(matrix).solve(b), jnp.zeros((), bool)
+            dense = DenseFactors.of(matrix)
+            return dense.solve_unregularised(b) if refined else dense.solve(b), jnp.zeros((), bool)
 
-        x = by_blocks(b)
-        if b.size > _DENSE_LIMIT:
-            return jnp.where(failed(x), jnp.nan, x)
         # A loop of at most one turn: under vmap it runs only while some member needs it.
-        return jax.lax.while_loop(lambda state: state[1], again, (x, failed(x)))[0]
+        return jax.lax.while_loop(lambda state: state[1], again, (x, bad))[0]
+
+    def _good(self, matrix: SaddleMatrix, b, x, rest):
+        """Whether x solves the regularised equations; `rest` is the residual of those without E."""
+        n = b.size - len(matrix.i)
+        # Forces and constraint values differ in unit and size: each part has its own scale.
+        scale = matrix.magnitudes().matvec(jnp.abs(x)) + jnp.abs(b)
+        if matrix.regularisation is not None:
+            rest = rest.at[n:].add(matrix.regularisation * x[n:])
+        tolerance = jnp.sqrt(jnp.finfo(b.dtype).eps)
+        good = jnp.max(jnp.abs(rest[:n])) <= tolerance * jnp.max(scale[:n])
+        lower = jnp.max(jnp.abs(rest[n:]), initial=0.0) <= tolerance * jnp.max(scale[n:], initial=0.0)
+        return good & lower

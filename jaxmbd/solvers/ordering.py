@@ -5,6 +5,10 @@ groups of cut joints. A supernode's own matrix is regular whenever the mechanism
 joint leaves free. The same holds after any of its neighbours have gone. A cut joint's is regular once the bodies of
 its loop have gone, so it waits for them. Within these bounds, levels of independent nodes of least degree are
 eliminated together; a chain takes about log2 of its length in levels.
+
+Where bodies are not coupled and every one has inertia in all directions, bodies can go first and alone, all in one
+level; the rows of joints are then nodes of a definite matrix, J H⁻¹ Jᵀ, and may go in any order. These blocks are half
+the size of supernodes.
 """
 
 import functools
@@ -12,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_DENSE_NODES = 4  # so few nodes left are factored as one dense matrix
+_DENSE_NODES = 4  # so few nodes left are factored as one dense matrix, which saves the compilation of small levels
 _LEVEL_TIME, _NODE_TIME = 50.0, 10.0  # of a level and of a node's inverse, in products of two blocks (measured)
 
 
@@ -61,14 +65,20 @@ class Schedule:
 
 @functools.lru_cache(maxsize=256)
 def schedule(
-    nb: int, d: int, i: tuple[int, ...], j: tuple[int, ...], inner: int, coupled: tuple[tuple[int, ...], ...]
+    nb: int,
+    d: int,
+    i: tuple[int, ...],
+    j: tuple[int, ...],
+    inner: int,
+    coupled: tuple[tuple[int, ...], ...],
+    bodies_first: bool = False,
 ) -> Schedule:
     """The elimination of a saddle matrix with nb bodies of d unknowns and rows between bodies i and j.
 
     Index nb is the ground; the last `inner` rows bind the coordinates of body i alone; `coupled` are sets of bodies
-    that further blocks couple.
+    that further blocks couple. `bodies_first` eliminates bodies before all rows that bind two of them.
     """
-    own, cut, waits = _nodes(nb, d, i, j, inner)
+    own, cut, waits = (_bodies_and_rows if bodies_first else _supernodes)(nb, d, i, j, inner)
     size = max([d + len(rows) for rows in own] + [d] + [len(rows) for rows, _ in cut])
     members = [(b, own[b]) for b in range(nb)] + [(None, rows) for rows, _ in cut]
     node_of_row = {row: k for k, (_, rows) in enumerate(members) for row in rows}
@@ -89,7 +99,7 @@ def schedule(
 
     pattern = {(a, b) for a, near in enumerate(adjacent) for b in near} | {(a, a) for a in range(len(members))}
     waiting = {nb + k: set(w) for k, w in enumerate(waits)}
-    picks, remains = _levels(adjacent, waiting)
+    picks, remains = _levels(adjacent, waiting, _dense_nodes(len(members), bodies_first))
     order = [k for level in picks for k in level[0]] + remains
     rank = {node: r for r, node in enumerate(order)}
 
@@ -116,16 +126,37 @@ def schedule(
     return Schedule(size, len(current), position, slot_of, tuple(levels), final.reshape(len(remains), len(remains)))
 
 
-def _nodes(
-    nb: int, d: int, i, j, inner: int
-) -> tuple[list[list[int]], list[tuple[list[int], tuple[int, int]]], list[set[int]]]:
-    """Rows of every supernode, row groups that are cut, and the bodies each of these waits for."""
+def _dense_nodes(members: int, bodies_first: bool) -> int:
+    """How many nodes to leave to a dense factorisation; none of a small definite matrix, where LU calls would rule."""
+    if bodies_first:
+        return 0 if members <= 4 * _DENSE_NODES else 2 * _DENSE_NODES
+    return _DENSE_NODES
+
+
+_Nodes = tuple[list[list[int]], list[tuple[list[int], tuple[int, int]]], list[set[int]]]
+
+
+def _rows(nb: int, i, j, inner: int) -> tuple[list[list[int]], dict[tuple[int, int], list[int]]]:
+    """Rows that bind one body alone, by body, and those between two, by pair."""
     own: list[list[int]] = [[] for _ in range(nb)]
     for row in range(len(i) - inner, len(i)):
         own[i[row]].append(row)
     groups: dict[tuple[int, int], list[int]] = {}
     for row in range(len(i) - inner):
         groups.setdefault((min(i[row], j[row]), max(i[row], j[row])), []).append(row)
+    return own, groups
+
+
+def _bodies_and_rows(nb: int, d: int, i, j, inner: int) -> _Nodes:
+    """As `_supernodes`, with the rows of all joints apart from the bodies and after them."""
+    own, groups = _rows(nb, i, j, inner)
+    cut = [(rows[k : k + d], pair) for pair, rows in groups.items() for k in range(0, len(rows), d)]
+    return own, cut, [set(range(nb)) for _ in cut]
+
+
+def _supernodes(nb: int, d: int, i, j, inner: int) -> _Nodes:
+    """Rows of every supernode, row groups that are cut, and the bodies each of these waits for."""
+    own, groups = _rows(nb, i, j, inner)
     neighbours: list[list[tuple[int, int]]] = [[] for _ in range(nb + 1)]
     for (a, b), rows in groups.items():
         neighbours[a].append((b, len(rows)))
@@ -170,15 +201,15 @@ def _nodes(
     return own, cut, waits
 
 
-def _levels(adjacent: list[set[int]], waiting: dict[int, set[int]]):
-    """Nodes of every level with their neighbours at that time, and the nodes that remain."""
+def _levels(adjacent: list[set[int]], waiting: dict[int, set[int]], rest: int):
+    """Nodes of every level with their neighbours at that time, and the nodes that remain, `rest` or a dense graph."""
     adjacent = [set(a) for a in adjacent]
     left = set(range(len(adjacent)))
     picks = []
-    while len(left) > _DENSE_NODES:
+    while len(left) > rest:
         ready = [k for k in left if not waiting.get(k, set()) & left]
         degrees = {k: len(adjacent[k]) for k in ready}
-        if min(degrees.values()) >= 0.6 * (len(left) - 1):
+        if len(left) > _DENSE_NODES and min(degrees.values()) >= 0.6 * (len(left) - 1):
             break
         chosen = _choose(ready, degrees, adjacent)
         picks.append((chosen, [sorted(adjacent[k]) for k in chosen]))

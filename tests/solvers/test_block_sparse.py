@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxmbd as mbd
 from jaxmbd.solvers import BlockFactors, Coupling, DenseFactors, SaddleMatrix, factorise
+from jaxmbd.solvers.checked import CheckedFactors
 from jaxmbd.solvers.ordering import schedule
 
 GROUND = None
@@ -82,15 +84,22 @@ def test_any_topology_is_solved_like_a_dense_matrix(name):
     nb, pairs = TOPOLOGIES[name]
     rng = np.random.default_rng(3)
     thin = name != "floating"  # nothing would hold such a body
-    for options in ({"thin": thin}, {"asymmetric": True, "thin": False}, {"d": 7, "inner": 1, "thin": thin}):
+    regular = {"thin": False, "spring": False, "asymmetric": True}
+    for strategy, options in (
+        ("block_sparse", {"thin": thin}),
+        ("block_sparse", {"asymmetric": True, "thin": False}),
+        ("block_sparse", {"d": 7, "inner": 1, "thin": thin}),
+        ("range_space", regular),
+        ("range_space", {**regular, "d": 7, "inner": 1}),
+    ):
         m = saddle(nb, pairs, rng, **options)
         K = np.asarray(m.dense())
         b = np.asarray(m.matvec(jnp.array(rng.normal(size=m.size))))  # rows that repeat do not contradict each other
 
         @jax.jit
-        def solutions(m, b):
-            factors = BlockFactors.of(m)
-            return factors.solve(b), factors.solve_transpose(b), factorise(m, "block_sparse").solve_unregularised(b)
+        def solutions(m, b, strategy=strategy):
+            factors = BlockFactors.of(m, bodies_first=strategy == "range_space")
+            return factors.solve(b), factors.solve_transpose(b), CheckedFactors(m, factors).solve_unregularised(b)
 
         x, x_transposed, unregularised = solutions(m, b)
         # The backward error, which says how well the elimination did whatever the condition of the matrix.
@@ -130,6 +139,23 @@ def test_cut_joints_wait_for_the_bodies_of_their_loop():
         assert turn[node[6 * nb + r]] > max(bodies[b] for b in (i[r], j[r]) if b < nb) or turn[node[6 * nb + r]] == len(
             plan.levels
         )
+
+
+def test_range_space_suits_bodies_that_nothing_couples_and_few_joints_bind():
+    assert mbd.load("four_bar")[0].linear_solver == "range_space"
+    rod = mbd.Mechanism()
+    rod.add_body("rod", mass=1.0, inertia=(1.0, 1.0, 0.0))
+    rod.add(mbd.Spherical("pivot", "ground", "rod", point=(0, 0, 1)))
+    assert rod.build()[0].linear_solver == "dense"
+    star = mbd.Mechanism()
+    star.add_body("hub", mass=1.0, inertia=(1.0, 1.0, 1.0))
+    for k in range(12):
+        star.add_body(f"arm{k}", mass=1.0, inertia=(1.0, 1.0, 1.0), r=(np.cos(k), np.sin(k), 0.0))
+        star.add(mbd.Spherical(f"joint{k}", "hub", f"arm{k}", point=(0.5 * np.cos(k), 0.5 * np.sin(k), 0.0)))
+    assert star.build()[0].linear_solver == "block_sparse"
+    # A spring couples two bodies in the matrix, and the general strategies take over.
+    m = saddle(3, chain(3), np.random.default_rng(0), thin=False)
+    assert isinstance(factorise(m, "range_space", checked=False), DenseFactors)
 
 
 def test_where_blocks_fail_dense_factors_step_in_and_large_ones_say_nan():

@@ -30,6 +30,7 @@ from .identification import Measurements as Measurements
 from .identification import PhysicalInertia as PhysicalInertia
 from .identification import Positive as Positive
 from .identification import fit as fit
+from .integrators import BDF2 as BDF2
 from .integrators import INTEGRATORS as INTEGRATORS
 from .integrators import GeneralizedAlpha as GeneralizedAlpha
 from .integrators import ImplicitEuler as ImplicitEuler

@@ -8,5 +8,6 @@ from .base import AbstractFormulation as AbstractFormulation
 from .ra import RA as RA
 from .reps import REps as REps
 from .rp import RP as RP
+from .screw import Screw as Screw
 
 FORMULATIONS = {"rA": RA, "rp": RP, "reps": REps}

@@ -61,6 +61,20 @@ def dynamic_accelerations(
     return x[: u.size].reshape(u.shape), x[u.size :]
 
 
+def acceleration_rate(
+    formulation: AbstractFormulation, system: System, q: Coordinates, u, a, t: Scalar
+) -> Float[Array, "nb d"]:
+    """The time derivative of the accelerations along the motion, (nb, d)."""
+
+    def accelerations(s: Scalar) -> Float[Array, "nb d"]:
+        delta = s * u + 0.5 * s**2 * a
+        moved = jax.vmap(formulation.retract)(q, delta)
+        return dynamic_accelerations(formulation, system, moved, u + s * a, t + s)[0]
+
+    zero = jnp.zeros((), u.dtype)
+    return jax.jvp(accelerations, (zero,), (jnp.ones_like(zero),))[1]
+
+
 def minimum_norm(x: Float[Array, " n"], factors, times: int = 2) -> Float[Array, " n"]:
     """Remove from the multipliers, the last m unknowns, the part that redundant rows leave undetermined.
 

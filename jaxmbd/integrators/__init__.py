@@ -6,8 +6,14 @@ is a new file with `step` (and `start`), and its entry in `INTEGRATORS`.
 
 from .base import AbstractIntegrator as AbstractIntegrator
 from .base import Motion as Motion
+from .bdf2 import BDF2 as BDF2
 from .generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from .implicit_euler import ImplicitEuler as ImplicitEuler
 from .munthe_kaas import MuntheKaas as MuntheKaas
 
-INTEGRATORS = {"implicit_euler": ImplicitEuler, "generalized_alpha": GeneralizedAlpha, "munthe_kaas": MuntheKaas}
+INTEGRATORS = {
+    "implicit_euler": ImplicitEuler,
+    "bdf2": BDF2,
+    "generalized_alpha": GeneralizedAlpha,
+    "munthe_kaas": MuntheKaas,
+}

@@ -1,37 +1,43 @@
 """Generalized-alpha for the index-3 equations, in any formulation: second order with adjustable dissipation."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..formulations.base import AbstractFormulation, StepScales
-from ..formulations.index1 import dynamic_accelerations
+from ..formulations.index1 import acceleration_rate
 from ..model.system import System
 from ..rotations.types import Scalar
-from ..solvers import implicit_root
 from .base import AbstractIntegrator, Motion
-from .index3 import Index3Step, StepData, check_newton
+from .index3 import StepData, check_settings, converted, inner_formulation, take_step
+
+
+class Memory(eqx.Module):
+    """The algorithmic accelerations b, and the step that they belong to."""
+
+    b: Float[Array, "nb d"]
+    h: Scalar
 
 
 class GeneralizedAlpha(AbstractIntegrator):
-    """Second order on the index-3 equations; on the group SO(3) for rA, in their coordinates for rp and r-epsilon.
+    """Second order on the index-3 equations; on a group for rA, in their coordinates for rp and r-epsilon.
 
         q = retract(q_n, h u_n + h² ((1/2 - β) b_n + β b)),   u = u_n + h ((1 - γ) b_n + γ b)
         (1 - α_m) b + α_m b_n = (1 - α_f) a + α_f a_n
 
     with the algorithmic acceleration b beside the true one, a. Positions satisfy the constraints at every step to
     rounding; velocities do so to second order. Multipliers are of second order after a transient that decays like
-    ρ_∞^n.
+    ρ_∞^n. Steps may change in size.
 
     Attributes:
         rho_inf: Spectral radius at infinite frequency, from 0 (kills high frequencies at once) to below 1 (hardly
             damps).
+        group: For rA, "SO3xR3" or "SE3", on which bodies move along screws.
         tolerance: As in `ImplicitEuler`.
         newton: As in `ImplicitEuler`.
         max_steps: As in `ImplicitEuler`.
+        project_velocities: As in `ImplicitEuler`.
 
     Reference:
         Bruels, Cardona, Arnold, "Lie group generalized-alpha time integration of constrained flexible multibody
@@ -41,12 +47,14 @@ class GeneralizedAlpha(AbstractIntegrator):
     name: ClassVar[str] = "generalized_alpha"
 
     rho_inf: float = eqx.field(static=True, default=0.8)
+    group: str = eqx.field(static=True, default="SO3xR3")
     tolerance: float | Scalar | None = None
     newton: str = eqx.field(static=True, default="auto")
     max_steps: int = eqx.field(static=True, default=10)
+    project_velocities: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
-        check_newton("GeneralizedAlpha", self.newton, "position")
+        check_settings("GeneralizedAlpha", self.newton, group=self.group)
         if not 0.0 <= self.rho_inf < 1.0:
             raise ValueError(f"GeneralizedAlpha: rho_inf must lie in [0, 1), not {self.rho_inf}")
 
@@ -59,15 +67,20 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
         # b approximates the acceleration at t + (α_m - α_f) h; without that its error would show at first order.
+        inner = inner_formulation("GeneralizedAlpha", self.group, formulation)
+        u, a = converted(formulation, inner, motion.q, motion.u, motion.a)
         alpha_m, alpha_f, _, _ = self._coefficients
-        jerk = _acceleration_rate(formulation, system, motion, t)
-        memory = motion.a + (alpha_m - alpha_f) * h * jerk
+        memory = Memory(a + (alpha_m - alpha_f) * h * acceleration_rate(inner, system, motion.q, u, a, t), h)
         return Motion(motion.q, motion.u, motion.a, motion.lam, memory)
 
     def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
         alpha_m, alpha_f, beta, gamma = self._coefficients
+        inner = inner_formulation("GeneralizedAlpha", self.group, formulation)
         q, u, a = formulation.rechart(motion.q, motion.u, motion.a)
-        _, _, b = formulation.rechart(motion.q, motion.u, motion.memory)
+        _, _, b = formulation.rechart(motion.q, motion.u, motion.memory.b)
+        u, a = converted(formulation, inner, q, u, a)
+        # b belongs to an instant whose distance is a part of the step: after another step, to another instant.
+        b = a + h / motion.memory.h * (b - a)
         share = (1.0 - alpha_f) / (1.0 - alpha_m)
         known = (alpha_f * a - alpha_m * b) / (1.0 - alpha_m)  # b at the end is known + share a
         args = StepData(
@@ -78,20 +91,10 @@ class GeneralizedAlpha(AbstractIntegrator):
             t,
             StepScales(gamma * share * h, beta * share * h**2),
         )
-        problem = Index3Step(formulation, self.newton, "position", self.max_steps)
-        x, info = implicit_root(problem, (a, motion.lam, active, self.tolerance), args)
-        a, lam = problem.split(x, u)
-        q = jax.vmap(formulation.retract)(q, args.displacement(a))
-        return Motion(q, args.velocity(a), a, lam, known + share * a), info
+        q, u, a, lam, info = take_step(self, inner, args, a, motion.lam, active)
+        memory = Memory(known + share * a, h)
+        return Motion(q, *converted(inner, formulation, q, u, a), lam, memory), info
 
-
-def _acceleration_rate(formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar) -> Any:
-    """The time derivative of the accelerations along the motion, (nb, d)."""
-
-    def accelerations(s: Scalar) -> Float[Array, "nb d"]:
-        delta = s * motion.u + 0.5 * s**2 * motion.a
-        q = jax.vmap(formulation.retract)(motion.q, delta)
-        return dynamic_accelerations(formulation, system, q, motion.u + s * motion.a, t + s)[0]
-
-    zero = jnp.zeros((), motion.u.dtype)
-    return jax.jvp(accelerations, (zero,), (jnp.ones_like(zero),))[1]
+    def error(self, before: Motion, after: Motion, h: Scalar) -> Float[Array, "nb d"]:
+        alpha_m, alpha_f, beta, _ = self._coefficients
+        return (beta + 0.5 * (alpha_m - alpha_f) - 1.0 / 6.0) * h**2 * (after.a - before.a)

@@ -3,14 +3,12 @@
 from typing import ClassVar
 
 import equinox as eqx
-import jax
 
 from ..formulations.base import AbstractFormulation, StepScales
 from ..model.system import System
 from ..rotations.types import Scalar
-from ..solvers import implicit_root
 from .base import AbstractIntegrator, Motion
-from .index3 import Index3Step, StepData, check_newton
+from .index3 import StepData, check_settings, take_step
 
 
 class ImplicitEuler(AbstractIntegrator):
@@ -25,6 +23,8 @@ class ImplicitEuler(AbstractIntegrator):
             contracts poorly; "frozen" is the paper's iteration, the quasi matrix alone; "exact" is Newton's method.
         criterion: "position" stops on the estimated remaining error h²|δa|; "correction" as the paper does (Eq. 46).
         max_steps: Limit of iterations with the frozen matrix.
+        project_velocities: Move velocities, after every step, to the nearest by mass that satisfy the constraints; as
+            the method leaves them they do so to its order.
 
     Reference:
         Kissel, Taves, Negrut, Eqs. 32 to 38, 40, 41 and 44 with beta_0 = 1.
@@ -36,15 +36,13 @@ class ImplicitEuler(AbstractIntegrator):
     newton: str = eqx.field(static=True, default="auto")
     criterion: str = eqx.field(static=True, default="position")
     max_steps: int = eqx.field(static=True, default=10)
+    project_velocities: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
-        check_newton("ImplicitEuler", self.newton, self.criterion)
+        check_settings("ImplicitEuler", self.newton, self.criterion)
 
     def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
         q, u, a = formulation.rechart(motion.q, motion.u, motion.a)
         args = StepData(system.at(t), q, u, h * u, t, StepScales(h, h**2))
-        problem = Index3Step(formulation, self.newton, self.criterion, self.max_steps)
-        x, info = implicit_root(problem, (a, motion.lam, active, self.tolerance), args)
-        a, lam = problem.split(x, u)
-        q = jax.vmap(formulation.retract)(q, args.displacement(a))
-        return Motion(q, args.velocity(a), a, lam), info
+        q, u, a, lam, info = take_step(self, formulation, args, a, motion.lam, active)
+        return Motion(q, u, a, lam), info

@@ -14,13 +14,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..formulations.base import AbstractFormulation, StepScales
-from ..formulations.index1 import minimum_norm
+from ..formulations import AbstractFormulation, Screw
+from ..formulations.base import StepScales
+from ..formulations.index1 import closest_velocity, minimum_norm
 from ..model.system import System
 from ..rotations.types import Scalar
-from ..solvers import AbstractRootProblem, NewtonOptions, factorise, newton
+from ..solvers import AbstractRootProblem, NewtonOptions, factorise, implicit_root, newton
 
 NEWTON_MODES = ("auto", "frozen", "exact")
+GROUPS = ("SO3xR3", "SE3")
 CRITERIA = ("position", "correction")
 
 
@@ -131,8 +133,43 @@ class Index3Step(AbstractRootProblem):
         )
 
 
-def check_newton(name: str, mode: str, criterion: str) -> None:
-    """Refuse unknown settings of Newton's method."""
+def inner_formulation(name: str, group: str, formulation: AbstractFormulation) -> AbstractFormulation:
+    """The formulation whose `retract` moves on the group."""
+    if group == "SO3xR3":
+        return formulation
+    if formulation.name != "rA":
+        raise ValueError(f"{name}: SE(3) moves rotation matrices: use the formulation rA, not {formulation.name}")
+    return Screw()
+
+
+def converted(old: AbstractFormulation, new: AbstractFormulation, q: Any, u: Float[Array, "nb d"], a):
+    """Velocities and accelerations of one formulation of poses in another's coordinates."""
+    if old is new:
+        return u, a
+    twist = jax.vmap(old.twist)(q, u)
+    rates = jax.vmap(old.physical_accelerations)(q, u, a)
+    u = jax.vmap(new.rates)(q, twist.v, twist.omega)
+    return u, jax.vmap(new.accelerations)(q, u, *rates)
+
+
+def take_step(method: Any, formulation: AbstractFormulation, args: StepData, a, lam, active):
+    """Solve one step from the guess (a, λ); (q, u, a, λ) at its end, and what Newton's method says.
+
+    `method` has the settings `tolerance`, `newton`, `max_steps` and `project_velocities`.
+    """
+    problem = Index3Step(formulation, method.newton, getattr(method, "criterion", "position"), method.max_steps)
+    x, info = implicit_root(problem, (a, lam, active, method.tolerance), args)
+    a, lam = problem.split(x, args.u)
+    q, u = jax.vmap(formulation.retract)(args.q, args.displacement(a)), args.velocity(a)
+    if method.project_velocities:
+        u = closest_velocity(formulation, args.system, q, u, args.t)
+    return q, u, a, lam, info
+
+
+def check_settings(name: str, mode: str, criterion: str = "position", group: str = "SO3xR3") -> None:
+    """Refuse unknown settings of Newton's method, and unknown groups."""
+    if group not in GROUPS:
+        raise ValueError(f"{name}: group must be one of {GROUPS}, not {group!r}")
     if mode not in NEWTON_MODES:
         raise ValueError(f"{name}: newton must be one of {NEWTON_MODES}, not {mode!r}")
     if criterion not in CRITERIA:

@@ -3,12 +3,14 @@
 from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
 
+from .analyses import Accelerations as Accelerations
 from .analyses import AssemblyError as AssemblyError
 from .analyses import Linearization as Linearization
 from .analyses import Mobility as Mobility
 from .analyses import Modes as Modes
 from .analyses import SimulationError as SimulationError
 from .analyses import Solution as Solution
+from .analyses import accelerations as accelerations
 from .analyses import assemble as assemble
 from .analyses import breaks_redundancy as breaks_redundancy
 from .analyses import count_steps as count_steps
@@ -18,6 +20,8 @@ from .analyses import mobility as mobility
 from .analyses import run as run
 from .analyses import run_batch as run_batch
 from .analyses import simulate as simulate
+from .analyses import simulate_adaptive as simulate_adaptive
+from .analyses import state_rate as state_rate
 from .formulations import FORMULATIONS as FORMULATIONS
 from .formulations import RA as RA
 from .formulations import RP as RP

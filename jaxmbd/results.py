@@ -20,3 +20,8 @@ class RESULTS(eqx.Enumeration):
         "(use RotationDriver), or the mechanism has reached a locking or branching position"
     )
     non_finite = "a NaN or an infinity appeared; check forces, user functions and motions at this time"
+    step_too_small = (
+        "the step size fell below a billionth of the span; the motion has an impact or a locking position there, or "
+        "the tolerance is below what rounding allows"
+    )
+    too_many_steps = "the run used up its steps; allow more with max_steps=, or a larger tolerance"

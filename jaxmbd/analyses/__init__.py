@@ -4,6 +4,10 @@ This layer knows systems, formulations and integrators and puts them to work; on
 analysis is a new file with one public function that returns a module of arrays.
 """
 
+from .accelerations import Accelerations as Accelerations
+from .accelerations import accelerations as accelerations
+from .accelerations import state_rate as state_rate
+from .adaptive import simulate_adaptive as simulate_adaptive
 from .assembly import AssemblyReport as AssemblyReport
 from .assembly import assemble as assemble
 from .batches import run_batch as run_batch

@@ -152,15 +152,20 @@ def run_stats(report: AssemblyReport, progress: Progress) -> dict[str, Any]:
 @eqx.filter_jit
 def start(system, state, report, t0, h, formulation, integrator) -> tuple[Progress, Row]:
     """Consistent accelerations and multipliers at the first instant, and the first row."""
+    motion, row, result = first_row(system, state, report, t0, formulation)
+    motion = integrator.start(formulation, system, motion, t0, h)
+    return Progress(motion, jnp.zeros((), int), result), row
+
+
+def first_row(system, state, report, t0, formulation) -> tuple[Motion, Row, RESULTS]:
+    """The motion at the first instant, before any method, and whether it could be found."""
     q, u = formulation.from_state(state)
     a, lam = dynamic_accelerations(formulation, system, q, u, t0)
-    motion = integrator.start(formulation, system, Motion(q, u, a, lam), t0, h)
     finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(lam))
     result = RESULTS.where(finite, RESULTS.successful, RESULTS.singular)
     result = RESULTS.where(report.closed, result, RESULTS.assembly_failed)
     ok = result == RESULTS.successful
-    row = make_row(formulation, system, q, u, a, lam, jnp.zeros((), int), ok)
-    return Progress(motion, jnp.zeros((), int), result), row
+    return Motion(q, u, a, lam), make_row(formulation, system, q, u, a, lam, jnp.zeros((), int), ok), result
 
 
 def _chunks(saves: int, save_every: int, checkpoints: int) -> tuple[int, int]:

@@ -31,9 +31,15 @@ class Motion(eqx.Module):
 
 
 class AbstractIntegrator(eqx.Module):
-    """One step method; it knows neither joints nor Euler angles."""
+    """One step method; it knows neither joints nor Euler angles.
+
+    Class attributes:
+        name: Its name in files and on the command line.
+        error_order: The power of the step that `error` grows with, less one; None where a method has no estimate.
+    """
 
     name: ClassVar[str]
+    error_order: ClassVar[int | None] = None
 
     def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
         """Prepare the memory from a consistent motion at the first instant, t."""
@@ -50,3 +56,7 @@ class AbstractIntegrator(eqx.Module):
         active: Bool[Array, ""] | bool,
     ) -> tuple[Motion, NewtonInfo]:
         """The motion at the end of the step, at time t, from that at t - h."""
+
+    def error(self, before: Motion, after: Motion, h: Scalar) -> tuple[Float[Array, "nb d"], Float[Array, "nb d"]]:
+        """An estimate of what one step of size h adds to the error of coordinates and of velocities."""
+        raise ValueError(f"{self.name} has no error estimate, so its steps cannot be chosen for a tolerance")

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 import equinox as eqx
+import jax.numpy as jnp
 
 from ..formulations.base import AbstractFormulation, StepScales
 from ..model.system import System
@@ -31,6 +32,7 @@ class ImplicitEuler(AbstractIntegrator):
     """
 
     name: ClassVar[str] = "implicit_euler"
+    error_order: ClassVar[int | None] = 1
 
     tolerance: float | Scalar | None = None
     newton: str = eqx.field(static=True, default="auto")
@@ -46,3 +48,7 @@ class ImplicitEuler(AbstractIntegrator):
         args = StepData(system.at(t), q, u, h * u, t, StepScales(h, h**2))
         q, u, a, lam, info = take_step(self, formulation, args, a, motion.lam, active)
         return Motion(q, u, a, lam), info
+
+    def error(self, before: Motion, after: Motion, h: Scalar):
+        gap = 0.5 * h * (after.u - before.u)
+        return gap, jnp.zeros_like(gap)

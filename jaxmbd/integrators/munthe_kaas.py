@@ -35,7 +35,8 @@ class MuntheKaas(AbstractIntegrator):
     Attributes:
         group: "SE3", "SO3xR3", or "mixed": SE(3) for bodies joined to the ground and SO(3)xR3 for the others, as the
             paper's outlook suggests.
-        tableau: "euler", "heun", "rk3", "rk4" or "rk5" (order 1 to 5).
+        tableau: "euler", "heun", "rk3", "rk4" or "rk5" (order 1 to 5); "rk5" is the pair 5(4) of Dormand and Prince,
+            whose estimate chooses steps in `simulate_adaptive`.
         stabilisation: "none"; "baumgarte", which feeds violations back with the rate `rate`; or "projection" of
             position and velocity onto the constraints after every step, nearest by mass.
         rate: α = β of Baumgarte's feedback [1/s].
@@ -65,7 +66,7 @@ class MuntheKaas(AbstractIntegrator):
         if formulation.name != "rA":
             raise ValueError(f"MuntheKaas moves rotation matrices: use the formulation rA, not {formulation.name}")
         plan = TABLEAUS[self.tableau]
-        a, b, c = (jnp.asarray(x, system.dtype) for x in plan[1:])
+        a, b, c = (jnp.asarray(x, system.dtype) for x in plan[1:4])
         screws = self._screws(system)
         feedback = (self.rate, self.rate) if self.stabilisation == "baumgarte" else None
         q0 = motion.q
@@ -85,15 +86,38 @@ class MuntheKaas(AbstractIntegrator):
 
         zero = jnp.zeros((len(b), *V0.shape), V0.dtype)
         (X, Y), _ = jax.lax.scan(stage, (zero, zero), jnp.arange(len(b)))
-        q = _moved(screws, q0, h * jnp.tensordot(b, X, 1))
-        u = _from_group(screws, q, V0 + h * jnp.tensordot(b, Y, 1))
+        xi, V = h * jnp.tensordot(b, X, 1), V0 + h * jnp.tensordot(b, Y, 1)
+        q = _moved(screws, q0, xi)
+        u = _from_group(screws, q, V)
         if self.stabilisation == "projection":
             q = closest_position(formulation, system, q, t)
             u = closest_velocity(formulation, system, q, u, t)
         acc, lam = dynamic_accelerations(formulation, system, q, u, t, feedback=feedback)
         finite = jnp.all(jnp.isfinite(acc)) & jnp.all(jnp.isfinite(q.r)) & jnp.all(jnp.isfinite(q.A))
         info = NewtonInfo(jnp.zeros((), int), finite, jnp.where(finite, 0.0, jnp.nan).astype(u.dtype))
-        return Motion(q, u, acc, lam), info
+        if plan.error is None:
+            return Motion(q, u, acc, lam), info
+        last = _dexp_inverse(screws, xi, V), _rate_in_group(screws, q, u, acc)
+        weights = jnp.asarray(plan.error, system.dtype)
+        gaps = [
+            h * (jnp.tensordot(weights[:-1], stages, 1) + weights[-1] * end)
+            for stages, end in zip((X, Y), last, strict=True)
+        ]
+        return Motion(q, u, acc, lam, tuple(gaps)), info
+
+    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
+        if TABLEAUS[self.tableau].error is None:
+            return motion
+        return Motion(motion.q, motion.u, motion.a, motion.lam, (jnp.zeros_like(motion.u), jnp.zeros_like(motion.u)))
+
+    @property
+    def error_order(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return None if TABLEAUS[self.tableau].error is None else TABLEAUS[self.tableau].order - 1
+
+    def error(self, before: Motion, after: Motion, h: Scalar):
+        if after.memory is None:
+            return super().error(before, after, h)
+        return after.memory
 
     def _screws(self, system: System) -> np.ndarray:
         """Which bodies move on SE(3), (nb,)."""

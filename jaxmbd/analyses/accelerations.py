@@ -1,0 +1,63 @@
+"""The equations of motion as an ordinary differential equation, for integrators of other libraries."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..formulations import RA
+from ..formulations.index1 import dynamic_accelerations
+from ..model.state import State
+from ..model.system import System
+from ..rotations import so3
+
+
+class Accelerations(eqx.Module):
+    """Accelerations of all bodies at a state, with the multipliers.
+
+    Attributes:
+        a: r̈ of the mass centres, (nb, 3) [m/s²], global.
+        alpha: Rates of omega, (nb, 3) [rad/s²], body frame.
+        lam: Multipliers, (nc,), in the order of `System.row_names`; of minimum norm where rows repeat.
+    """
+
+    a: Float[Array, "nb 3"]
+    alpha: Float[Array, "nb 3"]
+    lam: Float[Array, " nc"]
+
+
+@eqx.filter_jit
+def accelerations(system: System, state: State, t: Any = 0.0, *, rate: Any = None) -> Accelerations:
+    """Solve the index-1 equations of motion at a state; a pure function.
+
+    Args:
+        system: The mechanism.
+        state: Poses and twists that satisfy the constraints; it is not assembled.
+        t: Time [s].
+        rate: α = β of Baumgarte's feedback [1/s], Φ̈ = -2α Φ̇ - β² Φ; without it Φ̈ = 0.
+
+    Returns:
+        Accelerations and multipliers; NaN where the constraints leave them undetermined.
+    """
+    q, u = RA().from_state(state)
+    feedback = None if rate is None else (rate, rate)
+    a, lam = dynamic_accelerations(RA(), system, q, u, jnp.asarray(t, system.dtype), feedback=feedback)
+    return Accelerations(a[:, :3], a[:, 3:], system.to_natural(lam))
+
+
+def state_rate(t: Any, state: State, system: System, *, rate: Any = None) -> State:
+    """The time derivative of a state, f(t, y, args) as diffrax and others take it.
+
+    Its numbers are (ṙ, Ȧ = A skew(ω̄), r̈, ω̄̇). A rotation matrix that a foreign integrator adds up leaves SO(3) by the
+    integrator's error, and constraints drift unless `rate` feeds them back.
+
+    Args:
+        t: Time [s].
+        state: As in `accelerations`.
+        system: The mechanism.
+        rate: As in `accelerations` [1/s].
+    """
+    acc = accelerations(system, state, t, rate=rate)
+    return State(state.v, state.A @ jax.vmap(so3.skew)(state.omega), acc.a, acc.alpha)

@@ -1,0 +1,186 @@
+"""Dynamics with steps chosen for a tolerance, and the motion at any requested times."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from ..formulations import RA, AbstractFormulation
+from ..integrators import AbstractIntegrator, GeneralizedAlpha, Motion
+from ..model.state import State
+from ..model.system import System
+from ..model.validation import is_concrete
+from ..results import RESULTS
+from ..rotations.types import Scalar
+from ..solvers.implicit import save_roots
+from .assembly import AssemblyReport
+from .dynamics import assembled, check_request, first_row
+from .failure import raise_failure
+from .interpolation import between
+from .solution import Row, Solution, make_row, make_solution
+
+_SAFETY, _SHRINK, _GROW = 0.9, 0.2, 2.0  # BDF2 is stable for ratios of steps below 1 + √2
+
+
+class _Progress(eqx.Module):
+    """Where a run is: its last good motion and row, the next step, how many were taken and refused."""
+
+    motion: Motion
+    row: Row
+    t: Scalar
+    h: Scalar
+    accepted: Int[Array, ""]
+    rejected: Int[Array, ""]
+    result: RESULTS
+
+
+def simulate_adaptive(
+    system: System,
+    state: State,
+    ts: Any,
+    *,
+    tolerance: Any = 1e-6,
+    formulation: AbstractFormulation | None = None,
+    integrator: AbstractIntegrator | None = None,
+    h0: Any = None,
+    max_steps: int = 4096,
+    throw: bool = True,
+) -> Solution:
+    """Integrate with steps chosen for a tolerance; a pure function that can be jitted, batched and differentiated.
+
+    Steps are free of the requested times: rows between two steps are interpolated to sixth order. Derivatives hold the
+    chosen steps fixed. A compiled run reserves memory for `max_steps` rows, and in a batch every member takes that
+    many turns, most of them idle: choose it near what is needed there.
+
+    Args:
+        system: The mechanism; see `Mechanism.build`.
+        state: Poses and twists at ts[0].
+        ts: Increasing times of the rows, (T,) [s].
+        tolerance: On the estimated error that one step adds: of positions relative to the system's length, of
+            rotations [rad], and of velocities relative to those lengths over the motion's own time.
+        formulation: `RA()` by default, or `RP()`, `REps()`.
+        integrator: `GeneralizedAlpha()` by default; `BDF2()`, `ImplicitEuler()` and `MuntheKaas(tableau="rk5")` also
+            estimate their error.
+        h0: First step [s]; by default from the accelerations at the start.
+        max_steps: Largest number of steps, refused ones included.
+        throw: Raise when the run fails; without effect inside `jit` or `vmap`, where `result` tells.
+
+    Returns:
+        The motion at `ts`. Rows after a failure are NaN. `stats` counts accepted and rejected steps.
+
+    Raises:
+        ValueError: The integrator has no error estimate, or the request makes no sense.
+        RuntimeError: The run failed and `throw=True`.
+    """
+    formulation, integrator = formulation or RA(), integrator or GeneralizedAlpha()
+    if integrator.error_order is None:
+        raise ValueError(f"{integrator.name} has no error estimate, so its steps cannot be chosen for a tolerance")
+    ts = jnp.atleast_1d(jnp.asarray(ts, system.dtype))
+    if is_concrete(ts) and (ts.ndim != 1 or len(ts) < 2 or not bool(jnp.all(ts[1:] > ts[:-1]))):
+        raise ValueError("ts needs two or more increasing times")
+    if is_concrete(tolerance) and not float(tolerance) > 0.0:
+        raise ValueError(f"the tolerance must be positive, not {tolerance}")
+    check_request(system, state, max_steps, 1)
+    state, report = assembled(system, state, ts[0])
+    solution = _integrate(
+        system, state, report, ts, jnp.asarray(tolerance, system.dtype), h0, formulation, integrator, max_steps
+    )
+    if throw and is_concrete(solution):
+        raise_failure(system, solution)
+    return solution
+
+
+@eqx.filter_jit
+def _integrate(
+    system: System,
+    state: State,
+    report: AssemblyReport,
+    ts: Float[Array, " T"],
+    tolerance: Scalar,
+    h0: Any,
+    formulation: AbstractFormulation,
+    integrator: AbstractIntegrator,
+    max_steps: int,
+) -> Solution:
+    order = integrator.error_order or 1
+    t0, t_end = ts[0], ts[-1]
+    span = t_end - t0
+    motion, first, result = first_row(system, state, report, t0, formulation)
+    started = result == RESULTS.successful
+    rate = _rate(system, first)
+    if h0 is None:
+        h0 = jnp.minimum(0.1 * span, tolerance ** (1.0 / (order + 1)) / rate)
+    h0 = jax.lax.stop_gradient(jnp.asarray(h0, system.dtype))
+    motion = integrator.start(formulation, system, motion, t0, h0)
+    zero = jnp.zeros((), int)
+
+    def attempt(p: _Progress) -> _Progress:
+        # The rest of the span in one step, or in two of a size.
+        left = t_end - p.t
+        h = jnp.where(left <= 1.01 * p.h, left, jnp.where(left < 2.0 * p.h, 0.5 * left, p.h))
+        h = jax.lax.stop_gradient(h)
+        new, info = integrator.step(formulation, system, p.motion, p.t + h, h, p.result == RESULTS.successful)
+        position, velocity = integrator.error(p.motion, new, h)
+        row = make_row(formulation, system, new.q, new.u, new.a, new.lam, info.iterations, info.converged)
+        error = jnp.maximum(_size(system, position), _size(system, velocity) / _rate(system, row)) / tolerance
+        good = info.converged & (error <= 1.0)
+        # NaN counts as a large error.
+        factor = jnp.where(error > 0.0, _SAFETY * error ** (-1.0 / (order + 1)), _GROW)
+        factor = jnp.where(info.converged & jnp.isfinite(error), jnp.clip(factor, _SHRINK, _GROW), _SHRINK)
+        motion, row = jax.tree.map(lambda a, b: jnp.where(good, a, b), (new, row), (p.motion, p.row))
+        next_h = jax.lax.stop_gradient(h * factor)
+        tiny = ~good & (next_h < 1e-9 * span)
+        result = RESULTS.where(tiny, RESULTS.step_too_small, p.result)
+        # The last instant is met exactly.
+        t = jnp.where(good, jnp.where(h == left, t_end, p.t + h), p.t)
+        return _Progress(
+            motion, row, t, next_h, p.accepted + good.astype(int), p.rejected + (~good).astype(int), result
+        )
+
+    attempt = jax.checkpoint(attempt, policy=save_roots, prevent_cse=False)
+
+    def turn(p: _Progress, _):
+        goes_on = (p.t < t_end) & (p.result == RESULTS.successful)
+        p = jax.lax.cond(goes_on, attempt, lambda p: p, p)
+        return p, (p.t, p.row)
+
+    progress = _Progress(motion, first, t0, h0, zero, zero, result)
+    end, (knots, rows) = jax.lax.scan(turn, progress, None, length=max_steps)
+    knots = jnp.concatenate([t0[None], knots])
+    rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
+    short = (end.t < t_end) & (end.result == RESULTS.successful)
+    result = RESULTS.where(short, RESULTS.too_many_steps, end.result)
+
+    # Refused steps repeat a knot; the interval of a time is the one that grows past it.
+    k = jnp.clip(jnp.searchsorted(knots, ts, side="left") - 1, 0, max_steps - 1)
+
+    def at(t, k):
+        h = knots[k + 1] - knots[k]
+        inside = h > 0.0
+        s = jnp.where(inside, (t - knots[k]) / jnp.where(inside, h, 1.0), 0.0)
+        ends = [jax.tree.map(lambda x, i=i: x[i], rows) for i in (k, k + 1)]
+        row = between(*ends, jnp.where(inside, h, 1.0), s)
+        known = (t <= end.t) & started
+        return jax.tree.map(lambda x: jnp.where(known, x, jnp.nan) if eqx.is_inexact_array(x) else x, row)
+
+    stats = {
+        "assembly_displacement": report.displacement,
+        "assembly_rotation": report.rotation,
+        "accepted_steps": end.accepted,
+        "rejected_steps": end.rejected,
+    }
+    return make_solution(ts, jax.vmap(at)(ts, k), result, stats)
+
+
+def _size(system: System, gap: Float[Array, "nb d"]) -> Scalar:
+    """The largest number, lengths relative to the system's."""
+    return jnp.maximum(jnp.max(jnp.abs(gap[:, :3])) / system.length, jnp.max(jnp.abs(gap[:, 3:])))
+
+
+def _rate(system: System, row: Row) -> Scalar:
+    """How fast the motion changes [1/s]: velocities, and roots of accelerations, by the system's length."""
+    v = jnp.maximum(jnp.max(jnp.abs(row.twist.v)) / system.length, jnp.max(jnp.abs(row.twist.omega)))
+    a = jnp.maximum(jnp.max(jnp.abs(row.a)) / system.length, jnp.max(jnp.abs(row.alpha)))
+    return jax.lax.stop_gradient(v + jnp.sqrt(a) + jnp.finfo(v.dtype).tiny ** 0.25)

@@ -1,0 +1,106 @@
+"""Steps chosen for a tolerance: accuracy at requested times, derivatives, batches, refusals; dense output."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import jaxmbd as mbd
+import reference_solutions
+from jaxmbd.analyses.interpolation import between
+from jaxmbd.analyses.solution import Row
+
+TS = np.linspace(0.0, 1.0, 21)
+RK5 = mbd.MuntheKaas(tableau="rk5")
+
+
+@pytest.fixture(scope="module")
+def pendulum():
+    return *mbd.load("double_pendulum"), reference_solutions.double_pendulum(TS)
+
+
+# Errors of single steps add up over a second of a motion that magnifies them by about ten.
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        pytest.param(mbd.GeneralizedAlpha(), 2e-4, id="generalized_alpha"),
+        pytest.param(mbd.BDF2(), 1e-3, id="bdf2"),
+        pytest.param(RK5, 5e-5, id="rk5"),
+    ],
+)
+def test_the_tolerance_rules_the_error_at_every_requested_time(pendulum, method, expected):
+    system, state, z = pendulum
+    errors, steps = [], []
+    for tolerance in (1e-4, 1e-6):
+        sol = mbd.simulate_adaptive(system, state, TS, tolerance=tolerance, integrator=method, max_steps=1024)
+        errors.append(np.max(np.abs(np.asarray(sol.r[:, 1, 2]) - z)))
+        steps.append(int(sol.stats["accepted_steps"]))
+        np.testing.assert_array_equal(sol.t, TS)
+    assert errors[1] < expected and errors[1] < errors[0] / 10
+    # The number of steps grows with the power of the local error: 1/3 of second order, 1/5 of the pair 5(4).
+    power = 1 / (method.error_order + 1)
+    assert abs(np.log(steps[1] / steps[0]) / np.log(100) - power) < 0.1
+
+
+def test_derivatives_and_batches(pendulum):
+    system, state, _ = pendulum
+
+    def height(factor):
+        heavier = eqx.tree_at(lambda s: s.mass, system, system.mass * jnp.stack([1.0, factor]))
+        sol = mbd.simulate_adaptive(heavier, state, TS[::10], tolerance=1e-8, integrator=RK5, max_steps=96)
+        return sol.r[-1, 1, 2]
+
+    value, slope = jax.jit(jax.value_and_grad(height))(1.3)
+    several = jax.jit(jax.vmap(height))(jnp.array([1.3, 1.3 + 1e-3, 1.3 - 1e-3]))
+    np.testing.assert_allclose(several[0], value, atol=1e-12)
+    # Other steps are chosen beside it: 1e-7 of each over 2e-3.
+    np.testing.assert_allclose(slope, (several[1] - several[2]) / 2e-3, atol=2e-4)
+
+
+def test_runs_that_cannot_be_are_refused_or_say_so(pendulum):
+    system, state, _ = pendulum
+    with pytest.raises(ValueError, match="no error estimate"):
+        mbd.simulate_adaptive(system, state, TS, integrator=mbd.MuntheKaas(tableau="rk4"))
+    with pytest.raises(ValueError, match="increasing"):
+        mbd.simulate_adaptive(system, state, TS[::-1])
+    with pytest.raises(ValueError, match="positive"):
+        mbd.simulate_adaptive(system, state, TS, tolerance=0.0)
+    with pytest.raises(mbd.SimulationError, match="max_steps") as caught:
+        mbd.simulate_adaptive(system, state, TS, tolerance=1e-6, integrator=RK5, max_steps=8)
+    reached = np.isfinite(np.asarray(caught.value.solution.r[:, 0, 0]))
+    assert reached[0] and not reached[-1] and np.all(np.diff(reached.astype(int)) <= 0)
+
+
+def test_between_two_instants_positions_are_of_sixth_order():
+    """Along r = sin and cos of time, and a rotation whose rate changes direction."""
+
+    def rotation(t):
+        return (
+            Rotation.from_rotvec([0.4 * t, 0.3 * t**2, 0.0]) * Rotation.from_rotvec([0.0, np.sin(t), t])
+        ).as_matrix()
+
+    def row(t):
+        d = 1e-4
+        A = rotation(t)
+
+        def omega(s):
+            rate = (rotation(s + d) - rotation(s - d)) / (2 * d)
+            W = rotation(s).T @ (rate - (rotation(s + 2 * d) - rotation(s - 2 * d) - 2 * d * 2 * rate) / (12 * d))
+            return np.array([W[2, 1], W[0, 2], W[1, 0]])
+
+        alpha = (8 * (omega(t + d) - omega(t - d)) - (omega(t + 2 * d) - omega(t - 2 * d))) / (12 * d)
+        curve = [np.array([np.sin(t), np.cos(t), t]), np.array([np.cos(t), -np.sin(t), 1.0])]
+        curve = [jnp.asarray(x)[None] for x in (*curve, A, omega(t), [-np.sin(t), -np.cos(t), 0.0], alpha)]
+        r, v, A, omega_t, a, alpha = curve
+        return Row(mbd.Pose(r, A), mbd.Twist(v, omega_t), a, alpha, jnp.zeros(0), jnp.zeros((), int))
+
+    gaps = {"r": [], "A": [], "omega": []}
+    for h in (0.4, 0.2):
+        found, true = between(row(0.3), row(0.3 + h), jnp.asarray(h), jnp.asarray(0.4)), row(0.3 + 0.4 * h)
+        gaps["r"].append(np.linalg.norm(found.pose.r - true.pose.r))
+        gaps["A"].append(np.linalg.norm(found.pose.A - true.pose.A))
+        gaps["omega"].append(np.linalg.norm(found.twist.omega - true.twist.omega))
+    orders = {name: np.log2(gap[0] / gap[1]) for name, gap in gaps.items()}
+    assert abs(orders["r"] - 6) < 0.5 and abs(orders["A"] - 6) < 0.7 and orders["omega"] > 4.3, orders

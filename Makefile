@@ -38,6 +38,7 @@ experiments: benchmark
 	$(BIN)/python experiments/gradients/run.py --out experiments/gradients
 	$(BIN)/python experiments/identification/run.py --out experiments/identification
 	$(BIN)/python experiments/control/run.py --out experiments/control
+	$(BIN)/python experiments/munthe_kaas_groups/run.py --out experiments/munthe_kaas_groups
 
 clean:
 	rm -rf $(VENV) demo build dist

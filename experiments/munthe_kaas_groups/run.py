@@ -28,9 +28,11 @@ METHODS = {
     "none": lambda group: mbd.MuntheKaas(group=group),
     "baumgarte": lambda group: mbd.MuntheKaas(group=group, stabilisation="baumgarte", rate=20.0),
     "projection": lambda group: mbd.MuntheKaas(group=group, stabilisation="projection"),
-    "generalized_alpha": lambda group: mbd.GeneralizedAlpha(),
+    "generalized_alpha": lambda group: mbd.GeneralizedAlpha(group=group),
+    "bdf2": lambda group: mbd.BDF2(group=group),
 }
-GROUPS = {name: ("SE3", "SO3xR3", "mixed") for name in METHODS} | {"generalized_alpha": ("SO3xR3",)}
+IMPLICIT = ("generalized_alpha", "bdf2")
+GROUPS = {name: ("SE3", "SO3xR3") if name in IMPLICIT else ("SE3", "SO3xR3", "mixed") for name in METHODS}
 STEPS = (1e-3, 5e-4, 2.5e-4)
 H = 1e-3
 
@@ -78,21 +80,36 @@ def reference(system, state, seconds):
 
 
 def precision(make, quick, tick):
-    """Seconds and error in position at 0.2 s of every integrator at several steps."""
+    """Seconds, error in position at 0.2 s, and step or tolerance, of every integrator."""
     system, state = make().build()
     state, _ = mbd.assemble(system, state)
     seconds = 0.05 if quick else 0.2
     truth = np.asarray(reference(system, state, seconds).r[-1])
-    methods = {
-        "implicit Euler": (mbd.ImplicitEuler(), (1e-3, 1e-4)),
-        "generalized-α": (mbd.GeneralizedAlpha(), (1e-3, 1e-4)),
+    fixed = {
+        "implicit Euler": (mbd.ImplicitEuler(), (1e-3, 2e-6)),
+        "BDF2": (mbd.BDF2(), (1e-3, 3e-5)),
+        "generalized-α": (mbd.GeneralizedAlpha(), (1e-3, 3e-5)),
         "Munthe-Kaas rk2": (mbd.MuntheKaas(tableau="heun", stabilisation="projection"), (1e-3, 1e-4)),
         "Munthe-Kaas rk4": (mbd.MuntheKaas(tableau="rk4", stabilisation="projection"), (2.5e-3, 2.5e-4)),
         "Munthe-Kaas rk5": (mbd.MuntheKaas(tableau="rk5", stabilisation="projection"), (2.5e-3, 2.5e-4)),
     }
-    found = {}
-    for name, (integrator, (coarse, fine)) in methods.items():
-        found[name] = []
+    adaptive = {
+        "generalized-α, adaptive": (mbd.GeneralizedAlpha(), (1e-5, 1e-8)),
+        "Munthe-Kaas 5(4), adaptive": (mbd.MuntheKaas(tableau="rk5", stabilisation="projection"), (1e-5, 1e-10)),
+    }
+    found = {name: [] for name in (*fixed, *adaptive)}
+
+    def measure(name, end, setting):
+        error = float(np.max(np.abs(np.asarray(end(setting)) - truth)))
+        best = np.inf
+        for _ in range(3):
+            begin = time.perf_counter()
+            jax.block_until_ready(end(setting))
+            best = min(best, time.perf_counter() - begin)
+        found[name].append([best, error, float(setting)])
+        tick()
+
+    for name, (integrator, (coarse, fine)) in fixed.items():
         for h in np.geomspace(coarse, fine, 2 if quick else 4):
             n = max(1, round(seconds / h))
 
@@ -100,16 +117,28 @@ def precision(make, quick, tick):
             def end(h, n=n, integrator=integrator):
                 return mbd.simulate(system, state, h=h, steps=n, save_every=n, integrator=integrator).r[-1]
 
-            step = jnp.asarray(seconds / n)
-            error = float(np.max(np.abs(np.asarray(end(step)) - truth)))
-            best = np.inf
-            for _ in range(3):
-                begin = time.perf_counter()
-                jax.block_until_ready(end(step))
-                best = min(best, time.perf_counter() - begin)
-            found[name].append([best, error, seconds / n])
-            tick()
+            measure(name, end, jnp.asarray(seconds / n))
+    for name, (integrator, (coarse, fine)) in adaptive.items():
+
+        @jax.jit
+        def end(tolerance, integrator=integrator):
+            ts = jnp.array([0.0, seconds])
+            run = mbd.simulate_adaptive(system, state, ts, tolerance=tolerance, integrator=integrator, max_steps=2048)
+            return run.r[-1]
+
+        for tolerance in np.geomspace(coarse, fine, 2 if quick else 4):
+            measure(name, end, jnp.asarray(tolerance))
     return found
+
+
+def seconds_for(points, error):
+    """Time at which a method reaches an error, on the line through its measured points in logarithms."""
+    t, e = np.log([p[0] for p in points]), np.log([p[1] for p in points])
+    order = np.argsort(e)
+    if e.min() <= np.log(error) <= e.max():
+        return float(np.exp(np.interp(np.log(error), e[order], t[order])))
+    slope, offset = np.polyfit(e, t, 1)
+    return float(np.exp(slope * np.log(error) + offset))
 
 
 def plot_histories(histories, out):
@@ -168,7 +197,7 @@ def main():
     seconds = 0.1 if args.quick else 5.0
     results, histories = {}, {}
     runs = sum(len(GROUPS[m]) for m in methods) * len(examples)
-    with tqdm(total=runs + 20 * len(models), desc="groups", leave=False) as bar:
+    with tqdm(total=runs + 32 * len(models), desc="groups", leave=False) as bar:
         for example, make in examples.items():
             system, state = make().build()
             truth = reference(system, state, 0.1)
@@ -177,7 +206,7 @@ def main():
                 for group in GROUPS[method]:
                     sol = long_run(system, state, integrator(group), seconds)
                     row, histories[example][group, method] = measures(system, sol)
-                    if method in ("none", "generalized_alpha"):
+                    if method in ("none", *IMPLICIT):
                         row |= orders(system, state, integrator(group), 0.1, truth)
                     if method == "none":
                         rotations[group] = np.asarray(sol.A[10])
@@ -186,12 +215,16 @@ def main():
             results[example]["rotations_difference"] = float(np.max(np.abs(rotations["SE3"] - rotations["SO3xR3"])))
         if models:
             results["precision"] = {name: precision(make, args.quick, bar.update) for name, make in models.items()}
+            results["seconds_for_1e-5"] = {
+                name: {method: seconds_for(points, 1e-5) for method, points in rows.items()}
+                for name, rows in results["precision"].items()
+            }
             plot_precision(results["precision"], args.out)
     plot_histories(histories, args.out)
     (args.out / "results.json").write_text(json.dumps(results, indent=2) + "\n")
     for example in examples:
         for group in ("SE3", "SO3xR3", "mixed"):
-            for method, row in results[example][group].items():
+            for method, row in results[example].get(group, {}).items():
                 last = {name: f"{list(v.values())[-1]:.1e}" for name, v in row["violation"].items()}
                 o = [f"{row[k]:.2f}" for k in row if k.startswith("order")]
                 print(f"{example:26s} {group:7s} {method:18s} energy {row['energy_drift_max']:.1e}", last, *o)

@@ -12,7 +12,7 @@ from helpers import name_of
 
 # A loop with rows of all kinds and a driver, and free rotation in other coordinates; `experiments/gradients` runs all
 # mechanisms and formulations.
-PAIRS = [("slider_crank", mbd.RA()), ("double_pendulum", mbd.RP())]
+PAIRS = [("slider_crank", mbd.RA()), pytest.param("double_pendulum", mbd.RP(), marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize(("model", "formulation"), PAIRS, ids=lambda x: x if isinstance(x, str) else name_of(x))

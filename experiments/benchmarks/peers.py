@@ -15,7 +15,7 @@ def versions():
     from importlib import metadata
 
     found = {}
-    for name in ("exudyn", "mujoco"):
+    for name in ("exudyn", "mujoco", "mujoco-mjx"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -93,8 +93,8 @@ def mujoco_chain_us(n, steps):
     return _mujoco_us(model, steps)
 
 
-def mujoco_four_bar(steps):
-    """Microseconds per step of MuJoCo on the four-bar, its loop closed softly, and the largest gap of the loop [m]."""
+def _four_bar_in_mujoco():
+    """The four-bar with three hinges and a soft connection in place of the fourth, and where its tip should stay."""
     import mujoco
 
     system, state = mbd.load("four_bar")
@@ -116,12 +116,47 @@ def mujoco_four_bar(steps):
         f'<mujoco><option timestep="{H}"/><worldbody>{text}<site name="tip" pos="{tip}"/>{"</body>" * 3}</worldbody>'
         f'<equality><connect body1="b2" anchor="{tip}"/></equality></mujoco>'
     )
+    return model, hinges[3]
+
+
+def mujoco_four_bar(steps):
+    """Microseconds per step of MuJoCo on the four-bar, its loop closed softly, and the largest gap of the loop [m]."""
+    import mujoco
+
+    model, place = _four_bar_in_mujoco()
     data = mujoco.MjData(model)
     gap = 0.0
     for _ in range(steps):
         mujoco.mj_step(model, data)
-        gap = max(gap, float(np.linalg.norm(data.site_xpos[0] - hinges[3])))
+        gap = max(gap, float(np.linalg.norm(data.site_xpos[0] - place)))
     return _mujoco_us(model, steps), gap
+
+
+def mjx_four_bar(size, steps):
+    """State-steps per second of MJX on a batch of four-bars of different speeds, and the largest gap at the end [m]."""
+    import jax
+    import jax.numpy as jnp
+    from mujoco import mjx
+
+    model, place = _four_bar_in_mujoco()
+    model = mjx.put_model(model)
+    start = mjx.make_data(model)
+
+    @jax.jit
+    @jax.vmap
+    def run(speed):
+        data = start.replace(qvel=start.qvel.at[0].set(speed))
+        data = jax.lax.fori_loop(0, steps, lambda _, d: mjx.step(model, d), data)
+        return jnp.linalg.norm(data.site_xpos[0] - place)
+
+    speeds = jnp.linspace(0.0, 0.1, size)
+    gap = float(jnp.max(run(speeds)))
+    best = math.inf
+    for _ in range(3):
+        begin = time.perf_counter()
+        jax.block_until_ready(run(speeds))
+        best = min(best, time.perf_counter() - begin)
+    return size * steps / best, gap
 
 
 def _text(x):

@@ -164,6 +164,9 @@ def main():
             for model in ("double_pendulum", "four_bar"):
                 for name in ("rA",) if args.quick else ("rA", "rp", "reps"):
                     results["batch"][f"{model} {name}"] = batch(model, mbd.FORMULATIONS[name](), BATCH)
+            if "mujoco-mjx" in found:
+                rate, gap = peers.mjx_four_bar(BATCH, STEPS // 2)
+                results["batch"]["four_bar MJX"] = {"state_steps_per_s": rate, "violation": gap}
         else:
             results["gradient"] = gradient(8 if args.quick else 32)
     args.out.mkdir(parents=True, exist_ok=True)

@@ -185,6 +185,12 @@ def plot_precision(found, out):
     fig.savefig(out / "precision.png", dpi=110)
 
 
+def save(results, out):
+    """Write what there is, and let go of compiled programs: a process may map only so many."""
+    (out / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    jax.clear_caches()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
@@ -213,15 +219,19 @@ def main():
                     results[example].setdefault(group, {})[method] = row
                     bar.update()
             results[example]["rotations_difference"] = float(np.max(np.abs(rotations["SE3"] - rotations["SO3xR3"])))
+            save(results, args.out)
         if models:
-            results["precision"] = {name: precision(make, args.quick, bar.update) for name, make in models.items()}
+            results["precision"] = {}
+            for name, make in models.items():
+                results["precision"][name] = precision(make, args.quick, bar.update)
+                save(results, args.out)
             results["seconds_for_1e-5"] = {
                 name: {method: seconds_for(points, 1e-5) for method, points in rows.items()}
                 for name, rows in results["precision"].items()
             }
             plot_precision(results["precision"], args.out)
     plot_histories(histories, args.out)
-    (args.out / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    save(results, args.out)
     for example in examples:
         for group in ("SE3", "SO3xR3", "mixed"):
             for method, row in results[example].get(group, {}).items():

@@ -22,6 +22,16 @@ GROUPS = ("SE3", "SO3xR3", "mixed")
 STABILISATIONS = ("none", "baumgarte", "projection")
 
 
+class Memory(eqx.Module):
+    """Velocities on the group, and the estimated errors of the last step in the algebra and in them.
+
+    On SE(3) the way to u and back, Aᵀ A V, would add the small defect of A's columns at every step.
+    """
+
+    V: Float[Array, "nb 6"]
+    gaps: tuple[Float[Array, "nb 6"], Float[Array, "nb 6"]]
+
+
 class MuntheKaas(AbstractIntegrator):
     """Explicit Runge-Kutta in the algebra of each body's configuration group; for the formulation rA.
 
@@ -63,14 +73,12 @@ class MuntheKaas(AbstractIntegrator):
                 raise ValueError(f"MuntheKaas: {what} must be one of {known}, not {value!r}")
 
     def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
-        if formulation.name != "rA":
-            raise ValueError(f"MuntheKaas moves rotation matrices: use the formulation rA, not {formulation.name}")
         plan = TABLEAUS[self.tableau]
         a, b, c = (jnp.asarray(x, system.dtype) for x in plan[1:4])
         screws = self._screws(system)
         feedback = (self.rate, self.rate) if self.stabilisation == "baumgarte" else None
         q0 = motion.q
-        V0 = _to_group(screws, q0, motion.u)
+        V0 = motion.memory.V
 
         def rates(xi, V, s):
             q = _moved(screws, q0, xi)
@@ -92,32 +100,36 @@ class MuntheKaas(AbstractIntegrator):
         if self.stabilisation == "projection":
             q = closest_position(formulation, system, q, t)
             u = closest_velocity(formulation, system, q, u, t)
+            V = _to_group(screws, q, u)
         acc, lam = dynamic_accelerations(formulation, system, q, u, t, feedback=feedback)
         finite = jnp.all(jnp.isfinite(acc)) & jnp.all(jnp.isfinite(q.r)) & jnp.all(jnp.isfinite(q.A))
         info = NewtonInfo(jnp.zeros((), int), finite, jnp.where(finite, 0.0, jnp.nan).astype(u.dtype))
-        if plan.error is None:
-            return Motion(q, u, acc, lam), info
-        last = _dexp_inverse(screws, xi, V), _rate_in_group(screws, q, u, acc)
-        weights = jnp.asarray(plan.error, system.dtype)
-        gaps = [
-            h * (jnp.tensordot(weights[:-1], stages, 1) + weights[-1] * end)
-            for stages, end in zip((X, Y), last, strict=True)
-        ]
-        return Motion(q, u, acc, lam, tuple(gaps)), info
+        gaps = motion.memory.gaps
+        if plan.error is not None:
+            last = _dexp_inverse(screws, xi, V), _rate_in_group(screws, q, u, acc)
+            weights = jnp.asarray(plan.error, system.dtype)
+            x, y = (
+                h * (jnp.tensordot(weights[:-1], stages, 1) + weights[-1] * end)
+                for stages, end in zip((X, Y), last, strict=True)
+            )
+            gaps = (x, y)
+        return Motion(q, u, acc, lam, Memory(V, gaps)), info
 
     def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
-        if TABLEAUS[self.tableau].error is None:
-            return motion
-        return Motion(motion.q, motion.u, motion.a, motion.lam, (jnp.zeros_like(motion.u), jnp.zeros_like(motion.u)))
+        if formulation.name != "rA":
+            raise ValueError(f"MuntheKaas moves rotation matrices: use the formulation rA, not {formulation.name}")
+        zero = jnp.zeros_like(motion.u)
+        memory = Memory(_to_group(self._screws(system), motion.q, motion.u), (zero, zero))
+        return Motion(motion.q, motion.u, motion.a, motion.lam, memory)
 
     @property
     def error_order(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         return None if TABLEAUS[self.tableau].error is None else TABLEAUS[self.tableau].order - 1
 
     def error(self, before: Motion, after: Motion, h: Scalar):
-        if after.memory is None:
+        if self.error_order is None:
             return super().error(before, after, h)
-        return after.memory
+        return after.memory.gaps
 
     def _screws(self, system: System) -> np.ndarray:
         """Which bodies move on SE(3), (nb,)."""

@@ -1,5 +1,8 @@
 """BDF2, the groups of the implicit methods and their velocity projection: second order in spatial rotation."""
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -68,3 +71,17 @@ def test_unknown_groups_and_formulations_are_refused():
     system, state = mbd.load("four_bar")
     with pytest.raises(ValueError, match="use the formulation rA, not rp"):
         mbd.simulate(system, state, h=1e-3, steps=1, formulation=mbd.RP(), integrator=mbd.BDF2(group="SE3"))
+
+
+def test_gradients_and_batches_go_through_steps_on_se3():
+    system, state = mbd.load("double_pendulum")
+    exact = mbd.BDF2(group="SE3", newton="exact", tolerance=1e-14)
+
+    def height(factor):
+        heavier = eqx.tree_at(lambda s: s.mass, system, system.mass * jnp.stack([1.0, factor]))
+        return mbd.simulate(heavier, state, h=5e-3, steps=40, save_every=40, integrator=exact).r[-1, 1, 2]
+
+    gradient = jax.jit(jax.grad(height))(1.3)
+    step = 1e-4
+    f = jax.jit(jax.vmap(height))(1.3 + step * jnp.array([-2.0, -1.0, 1.0, 2.0]))
+    np.testing.assert_allclose(gradient, (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step), rtol=1e-7)

@@ -220,6 +220,7 @@ def main():
                     bar.update()
             results[example]["rotations_difference"] = float(np.max(np.abs(rotations["SE3"] - rotations["SO3xR3"])))
             save(results, args.out)
+        plot_histories(histories, args.out)
         if models:
             results["precision"] = {}
             for name, make in models.items():
@@ -230,7 +231,6 @@ def main():
                 for name, rows in results["precision"].items()
             }
             plot_precision(results["precision"], args.out)
-    plot_histories(histories, args.out)
     save(results, args.out)
     for example in examples:
         for group in ("SE3", "SO3xR3", "mixed"):

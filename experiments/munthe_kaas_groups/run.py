@@ -132,11 +132,13 @@ def precision(make, quick, tick):
 
 
 def seconds_for(points, error):
-    """Time at which a method reaches an error, on the line through its measured points in logarithms."""
+    """Time at which a method reaches an error: between its measured points in logarithms, beyond them extrapolated."""
     t, e = np.log([p[0] for p in points]), np.log([p[1] for p in points])
     order = np.argsort(e)
     if e.min() <= np.log(error) <= e.max():
         return float(np.exp(np.interp(np.log(error), e[order], t[order])))
+    if np.log(error) > e.max():  # coarser steps than any that was run: an upper bound
+        return float(np.exp(t.min()))
     slope, offset = np.polyfit(e, t, 1)
     return float(np.exp(slope * np.log(error) + offset))
 

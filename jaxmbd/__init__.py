@@ -25,6 +25,7 @@ from .analyses import state_rate as state_rate
 from .formulations import FORMULATIONS as FORMULATIONS
 from .formulations import RA as RA
 from .formulations import RP as RP
+from .formulations import Directors as Directors
 from .formulations import REps as REps
 from .identification import Bounded as Bounded
 from .identification import FitError as FitError
@@ -36,6 +37,7 @@ from .identification import Positive as Positive
 from .identification import fit as fit
 from .integrators import BDF2 as BDF2
 from .integrators import INTEGRATORS as INTEGRATORS
+from .integrators import EnergyMomentum as EnergyMomentum
 from .integrators import GeneralizedAlpha as GeneralizedAlpha
 from .integrators import ImplicitEuler as ImplicitEuler
 from .integrators import MuntheKaas as MuntheKaas

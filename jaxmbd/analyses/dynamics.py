@@ -154,6 +154,7 @@ def start(system, state, report, t0, h, formulation, integrator) -> tuple[Progre
     """Consistent accelerations and multipliers at the first instant, and the first row."""
     motion, row, result = first_row(system, state, report, t0, formulation)
     motion = integrator.start(formulation, system, motion, t0, h)
+    row = eqx.tree_at(lambda r: r.extra, row, integrator.observed(formulation, system, motion, t0)[1])
     return Progress(motion, jnp.zeros((), int), result), row
 
 
@@ -225,9 +226,10 @@ def advance(
         else:
             progress, each = _scan(step, progress, first + jnp.arange(save_every), chunks[1])
             iterations = jnp.sum(each)
-        motion = progress.motion
+        t = t0 + (first + save_every - 1).astype(h.dtype) * h
+        motion, extra = integrator.observed(formulation, system, progress.motion, t)
         ok = progress.result == RESULTS.successful
-        row = make_row(formulation, system, motion.q, motion.u, motion.a, motion.lam, iterations, ok)
+        row = make_row(formulation, system, motion.q, motion.u, motion.a, motion.lam, iterations, ok, extra)
         return progress, row
 
     return _scan(save, progress, jnp.arange(saves), chunks[0])

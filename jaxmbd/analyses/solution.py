@@ -95,14 +95,15 @@ class Solution(eqx.Module):
         return jax.tree.map(lambda x: x[k], self.state)
 
     def energy(self, system: System) -> Energy:
-        """Kinetic and potential energy."""
+        """Kinetic and potential energy; of the method's own velocities where `EnergyMomentum` kept them."""
 
         def one(state: State):
             kinetic = 0.5 * jnp.sum(system.mass * jnp.sum(state.v**2, 1))
             kinetic += 0.5 * jnp.einsum("bi,bij,bj->", state.omega, system.inertia, state.omega)
             return kinetic, system.potential(RA().with_ground(state.pose))
 
-        return Energy(*jax.vmap(one)(self.state))
+        kinetic, potential = jax.vmap(one)(self.state)
+        return Energy(self.stats.get("discrete_kinetic", kinetic), potential)
 
     def momentum(self, system: System) -> Momentum:
         """Linear and angular momentum of all bodies."""
@@ -176,14 +177,15 @@ class Row(eqx.Module):
     alpha: Float[Array, "nb 3"]
     lam: Float[Array, " nc"]
     iterations: Int[Array, ""]
+    extra: dict[str, Any]
 
 
-def make_row(formulation, system: System, q, u, a, lam, iterations, ok) -> Row:
-    """Coordinates to physical quantities; NaN where the run has failed."""
+def make_row(formulation, system: System, q, u, a, lam, iterations, ok, extra: dict[str, Any] | None = None) -> Row:
+    """Coordinates to physical quantities; NaN where the run has failed. `extra` goes to the solution's `stats`."""
     state = formulation.to_state(q, u)
     r_ddot, omega_dot = jax.vmap(formulation.physical_accelerations)(q, u, a)
     lam = system.to_natural(lam[: system.nc])
-    row = Row(state.pose, state.twist, r_ddot, omega_dot, lam, iterations)
+    row = Row(state.pose, state.twist, r_ddot, omega_dot, lam, iterations, extra or {})
     return jax.tree.map(lambda x: jnp.where(ok, x, jnp.nan) if eqx.is_inexact_array(x) else x, row)
 
 
@@ -200,5 +202,5 @@ def make_solution(t, rows: Row, result: RESULTS, stats: dict[str, Any]) -> Solut
         lam=rows.lam,
         iterations=rows.iterations,
         result=result,
-        stats=stats,
+        stats=stats | rows.extra,
     )

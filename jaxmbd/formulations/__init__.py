@@ -5,9 +5,10 @@ nor files. A new formulation is a new file with the seven maps of one body, and 
 """
 
 from .base import AbstractFormulation as AbstractFormulation
+from .directors import Directors as Directors
 from .ra import RA as RA
 from .reps import REps as REps
 from .rp import RP as RP
 from .screw import Screw as Screw
 
-FORMULATIONS = {"rA": RA, "rp": RP, "reps": REps}
+FORMULATIONS = {"rA": RA, "rp": RP, "reps": REps, "directors": Directors}

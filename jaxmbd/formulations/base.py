@@ -333,7 +333,7 @@ class AbstractFormulation(eqx.Module):
                     blocks = apply_tangent(blocks, tangent, c.bodies)
                 couplings.append(Coupling(blocks, c.bodies))
             if self.normalizations:
-                diagonal = diagonal + scales.position * self._normalization_variations(system, q, lam)
+                diagonal = diagonal + scales.position * self.normalization_variations(system, q, lam)
             if tangent is not None:
                 left = apply_tangent(rows, tangent, pairs(i, j))
         regularisation = self.regularisation(system, diagonal, rows)
@@ -343,7 +343,8 @@ class AbstractFormulation(eqx.Module):
     def moves_on_manifold(self) -> bool:
         return type(self).tangent is not AbstractFormulation.tangent
 
-    def _normalization_variations(self, system: System, q: Coordinates, lam) -> Float[Array, "nb d d"]:
+    def normalization_variations(self, system: System, q: Coordinates, lam) -> Float[Array, "nb d d"]:
+        """Derivatives of the normalisations' part of Rᵀ λ, body by body."""
         weights = lam[system.nc :].reshape(system.nb, self.normalizations)
 
         def one(q, w):

@@ -7,6 +7,7 @@ is a new file with `step` (and `start`), and its entry in `INTEGRATORS`.
 from .base import AbstractIntegrator as AbstractIntegrator
 from .base import Motion as Motion
 from .bdf2 import BDF2 as BDF2
+from .energy_momentum import EnergyMomentum as EnergyMomentum
 from .generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from .implicit_euler import ImplicitEuler as ImplicitEuler
 from .munthe_kaas import MuntheKaas as MuntheKaas
@@ -16,4 +17,5 @@ INTEGRATORS = {
     "bdf2": BDF2,
     "generalized_alpha": GeneralizedAlpha,
     "munthe_kaas": MuntheKaas,
+    "energy_momentum": EnergyMomentum,
 }

@@ -57,6 +57,12 @@ class AbstractIntegrator(eqx.Module):
     ) -> tuple[Motion, NewtonInfo]:
         """The motion at the end of the step, at time t, from that at t - h."""
 
+    def observed(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar
+    ) -> tuple[Motion, dict[str, Any]]:
+        """What is saved of a motion at time t, and numbers that go to `stats` beside it."""
+        return motion, {}
+
     def error(self, before: Motion, after: Motion, h: Scalar) -> tuple[Float[Array, "nb d"], Float[Array, "nb d"]]:
         """An estimate of what one step of size h adds to the error of coordinates and of velocities."""
         raise ValueError(f"{self.name} has no error estimate, so its steps cannot be chosen for a tolerance")

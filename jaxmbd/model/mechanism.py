@@ -239,6 +239,7 @@ class Mechanism:
                 Connection(
                     s_i_bar=i.point(point),
                     s_j_bar=j.point(point),
+                    axis_i_bar=i.direction(part.reference_axis(i, j)),
                     axis_j_bar=j.direction(part.reference_axis(i, j)),
                     name=part.name,
                     kind=type(part).__name__,

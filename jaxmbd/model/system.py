@@ -17,7 +17,8 @@ class Connection(eqx.Module):
     Attributes:
         s_i_bar: Its reference point in body i [m].
         s_j_bar: Its reference point in body j [m]; reactions are given there.
-        axis_j_bar: Its axis in body j [-] (zero where it has none).
+        axis_i_bar: Its axis in body i [-] (zero where it has none).
+        axis_j_bar: Its axis in body j [-].
         name: As given by the user.
         kind: "Revolute", "RotationDriver", ...
         i: Index of body i (nb for the ground).
@@ -28,6 +29,7 @@ class Connection(eqx.Module):
 
     s_i_bar: Float[Array, "3"]
     s_j_bar: Float[Array, "3"]
+    axis_i_bar: Float[Array, "3"]
     axis_j_bar: Float[Array, "3"]
     name: str = eqx.field(static=True)
     kind: str = eqx.field(static=True)

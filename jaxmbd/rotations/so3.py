@@ -84,6 +84,12 @@ def log(A: Mat3) -> Vec3:
     return jnp.where(small, series, 2.0 * jnp.arctan2(n, e0) / n) * e
 
 
+def cayley(w: Vec3) -> Mat3:
+    """The rotation by 2 atan(|w|/2) about w: R - I = skew(w) (R + I) / 2, so w is its twist about the midpoint."""
+    K = skew(w)
+    return jnp.eye(3, dtype=w.dtype) + (K + 0.5 * K @ K) / (1.0 + 0.25 * (w @ w))
+
+
 def right_jacobian(theta: Vec3) -> Mat3:
     """J_r with `exp(theta + d) = exp(theta) exp(J_r d) + O(d²)` (the dexp of right trivialisation)."""
     _, b, c = exp_coefficients(theta @ theta)

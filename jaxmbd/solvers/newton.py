@@ -29,12 +29,16 @@ class NewtonOptions(eqx.Module):
         max_exact_steps: Limit of the exact stage; 0 switches it off.
         estimate_error: Stop on the estimated remaining error θ/(1-θ) |δ| with θ the observed contraction; otherwise, as
             the paper does, on the correction |δ| itself.
+        contraction: The frozen stage ends where a correction is not smaller than the last one by this factor.
+        halvings: How often the exact stage may halve a correction that does not make the residual smaller.
     """
 
     tolerance: float | Scalar
     max_steps: int = eqx.field(static=True, default=8)
     max_exact_steps: int = eqx.field(static=True, default=20)
     estimate_error: bool = eqx.field(static=True, default=True)
+    contraction: float = eqx.field(static=True, default=0.5)
+    halvings: int = eqx.field(static=True, default=0)
 
 
 class _Loop(eqx.Module):
@@ -79,16 +83,20 @@ def newton(
         # A correction far below the tolerance ends the iteration even where rounding hides the contraction.
         return (remaining <= options.tolerance) | (step_norm <= 0.1 * options.tolerance)
 
-    def correct(loop: _Loop, factors) -> _Loop:
-        delta = factors.solve(-residual(loop.x))
+    def correct(loop: _Loop, factors, halvings: int = 0) -> _Loop:
+        value = residual(loop.x)
+        delta = factors.solve(-value)
         step_norm = norm(delta)
-        return _Loop(loop.x + delta, loop.k + 1, step_norm, loop.norm, converged(step_norm, loop.norm))
+        done = converged(step_norm, loop.norm)
+        if halvings:
+            delta = _shortened(residual, loop.x, value, delta, jnp.where(done, 0, halvings))
+        return _Loop(loop.x + delta, loop.k + 1, step_norm, loop.norm, done)
 
     frozen = quasi_factors(x0)
 
     def frozen_continues(loop: _Loop):
         # Leave early where the frozen matrix hardly contracts; NaN compares false and leaves too.
-        contracting = (loop.k < 2) | (loop.norm < 0.5 * loop.previous)
+        contracting = (loop.k < 2) | (loop.norm < options.contraction * loop.previous)
         if not options.max_exact_steps:
             contracting = jnp.isfinite(loop.norm) | (loop.k == 0)
         return active & ~loop.done & (loop.k < options.max_steps) & contracting
@@ -106,5 +114,19 @@ def newton(
         restart = jnp.where(loop.norm < loop.previous, loop.x, x0)
         first = loop.k
         second = _Loop(jnp.where(loop.done, loop.x, restart), loop.k, infinity, infinity, loop.done)
-        loop = jax.lax.while_loop(exact_continues, lambda s: correct(s, exact_factors(s.x)), second)
+        loop = jax.lax.while_loop(exact_continues, lambda s: correct(s, exact_factors(s.x), options.halvings), second)
     return loop.x, NewtonInfo(loop.k, loop.done & jnp.all(jnp.isfinite(loop.x)), loop.norm)
+
+
+def _shortened(residual, x: Vector, value: Vector, delta: Vector, halvings) -> Vector:
+    """The correction, halved until the residual falls; as it is where that does not help."""
+    size = jnp.linalg.norm(value)
+
+    def too_long(trial):
+        scale, k = trial
+        return (k < halvings) & ~(jnp.linalg.norm(residual(x + scale * delta)) < size)
+
+    scale, k = jax.lax.while_loop(
+        too_long, lambda trial: (0.5 * trial[0], trial[1] + 1), (jnp.ones((), x.dtype), jnp.zeros((), int))
+    )
+    return jnp.where(k < halvings, scale, 1.0) * delta

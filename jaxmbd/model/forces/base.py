@@ -26,7 +26,23 @@ class AbstractForce(eqx.Module):
 
     def potential(self, pose: Pose) -> Scalar:
         """Potential energy [J]; zero for elements that have none."""
-        return jnp.zeros((), pose.r.dtype)
+        return self.stored(self.invariants(pose))
+
+    # An energy-momentum method needs the potential apart from the rest of the wrench, in a form that it can
+    # difference: a function of numbers that are quadratic in positions and columns of A, and do not change when all
+    # bodies move as one.
+
+    def invariants(self, pose: Pose) -> Float[Array, " p"]:
+        """The numbers on which the potential depends; none by default."""
+        return jnp.zeros(0, pose.r.dtype)
+
+    def stored(self, invariants: Float[Array, " p"]) -> Scalar:
+        """The potential energy [J] at these numbers."""
+        return jnp.zeros((), invariants.dtype)
+
+    def dissipative(self) -> "AbstractForce":
+        """The element without its potential."""
+        return self
 
 
 class ForceStack(eqx.Module):

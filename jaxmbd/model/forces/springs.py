@@ -1,5 +1,7 @@
 """Translational and torsional spring-damper-actuators between two bodies."""
 
+import dataclasses
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -49,18 +51,26 @@ class LineForce(AbstractForce):
         f_j, n_j = point_wrench(A_j, -pull * direction, arm_j)
         return jnp.stack([f_i, f_j]), jnp.stack([n_i, n_j])
 
-    def potential(self, pose: Pose) -> Scalar:
+    def invariants(self, pose: Pose) -> Float[Array, "1"]:
         d = pose.r[1] + pose.A[1] @ self.s_j_bar - pose.r[0] - pose.A[0] @ self.s_i_bar
-        length, _ = _length(d)
-        return 0.5 * self.stiffness * (length - self.free_length) ** 2
+        return (d @ d)[None]
+
+    def stored(self, invariants: Float[Array, "1"]) -> Scalar:
+        return 0.5 * self.stiffness * (_root(invariants[0]) - self.free_length) ** 2
+
+    def dissipative(self) -> "LineForce":
+        return dataclasses.replace(self, stiffness=jnp.zeros_like(self.stiffness))
+
+
+def _root(squared: Scalar) -> Scalar:
+    """The square root, with derivative zero at zero."""
+    return jnp.where(squared > 0.0, jnp.sqrt(jnp.where(squared > 0.0, squared, 1.0)), 0.0)
 
 
 def _length(d: Vec3) -> tuple[Scalar, Vec3]:
     """Length and direction; at zero length the direction is zero, and so is its derivative."""
-    squared = d @ d
-    safe = jnp.where(squared > 0.0, squared, 1.0)
-    length = jnp.where(squared > 0.0, jnp.sqrt(safe), 0.0)
-    return length, d / jnp.sqrt(safe)
+    length = _root(d @ d)
+    return length, d / jnp.where(length > 0.0, length, 1.0)
 
 
 class AngleTorque(AbstractForce):
@@ -89,19 +99,24 @@ class AngleTorque(AbstractForce):
     free_angle: Scalar
     actuator: Motion | None = None
 
-    def _angle(self, pose: Pose) -> Scalar:
+    def invariants(self, pose: Pose) -> Float[Array, "2"]:
+        # Cosine and sine of the angle.
         e_j = pose.A[0].T @ (pose.A[1] @ self.e_j_bar)
-        sin = self.axis_i_bar @ cross(self.e_i_bar, e_j)
-        return jnp.arctan2(sin, self.e_i_bar @ e_j)
+        return jnp.stack([self.e_i_bar @ e_j, cross(self.axis_i_bar, self.e_i_bar) @ e_j])
+
+    def stored(self, invariants: Float[Array, "2"]) -> Scalar:
+        angle = jnp.arctan2(invariants[1], invariants[0])
+        return 0.5 * self.stiffness * (angle - self.free_angle) ** 2
+
+    def dissipative(self) -> "AngleTorque":
+        return dataclasses.replace(self, stiffness=jnp.zeros_like(self.stiffness))
 
     def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         axis = pose.A[0] @ self.axis_i_bar
         rate = axis @ (pose.A[1] @ twist.omega[1] - pose.A[0] @ twist.omega[0])
-        torque = self.stiffness * (self._angle(pose) - self.free_angle) + self.damping * rate
+        cos, sin = self.invariants(pose)
+        torque = self.stiffness * (jnp.arctan2(sin, cos) - self.free_angle) + self.damping * rate
         if self.actuator is not None:
             torque = torque - self.actuator(t)
         n = torque * axis
         return jnp.zeros((2, 3), n.dtype), jnp.stack([pose.A[0].T @ n, -(pose.A[1].T @ n)])
-
-    def potential(self, pose: Pose) -> Scalar:
-        return 0.5 * self.stiffness * (self._angle(pose) - self.free_angle) ** 2

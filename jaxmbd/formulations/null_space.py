@@ -1,0 +1,290 @@
+"""Discrete null space matrices of joints and trees, and poses from joint coordinates.
+
+A twist here is (r increment or rate, rotation), both global, (6,). Between two instants the directors of a body change
+by Δd_I = w × d_I at the midpoint, so twists of a step obey the midpoint's rows, P_int(q_mid) t = Δq; at one instant
+the same formulas give velocities. Along a tree t_child = A t_parent + B τ with the freedoms τ of its joint, and G P = 0
+for the matrix P of all bodies' coordinates by all freedoms.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..model.system import System
+from ..rotations import so3
+from .directors import Directors
+from .spanning_tree import Tree
+
+Coordinates = Float[Array, "nb 12"]
+
+
+class TreeMaps(NamedTuple):
+    """How twists pass through the joints of a tree.
+
+    Attributes:
+        A: From the parent's twist to the body's, (nb, 6, 6).
+        B: From the body's six slots of freedoms, unused ones being zero, (nb, 6, 6).
+    """
+
+    A: Float[Array, "nb 6 6"]
+    B: Float[Array, "nb 6 6"]
+
+
+class JointData(NamedTuple):
+    """Where the joint to the parent sits, body by body, (nb, 3) each; see `joint_data`."""
+
+    s_parent: Float[Array, "nb 3"]
+    s_child: Float[Array, "nb 3"]
+    axis_i: Float[Array, "nb 3"]
+    axis_j: Float[Array, "nb 3"]
+
+
+def joint_data(system: System, tree: Tree) -> JointData:
+    """Points in parent and child, and the axis in bodies i and j, of every body's joint; zeros for free bodies."""
+    zero = jnp.zeros(3, system.dtype)
+    rows = []
+    for b, k in enumerate(tree.connection):
+        if k < 0:
+            rows.append((zero, zero, zero, zero))
+            continue
+        c = system.connections[k]
+        points = (c.s_i_bar, c.s_j_bar) if tree.is_j[b] else (c.s_j_bar, c.s_i_bar)
+        rows.append((*points, c.axis_i_bar, c.axis_j_bar))
+    return JointData(*(jnp.stack(x) for x in zip(*rows, strict=True)))
+
+
+# --- one body: rigidity ------------------------------------------------------------------------------
+
+
+def rigid_product(q: Coordinates, t: Float[Array, "nb 6"]) -> Coordinates:
+    """P_int t, Eq. 29: Δr = t_r and Δd_I = t_w × d_I."""
+    turned = jnp.cross(t[:, None, 3:], q[:, 3:].reshape(-1, 3, 3))
+    return jnp.concatenate([t[:, :3], turned.reshape(-1, 9)], axis=1)
+
+
+def rigid_transpose(q: Coordinates, f: Coordinates) -> Float[Array, "nb 6"]:
+    """P_intᵀ f: force, and moment Σ d_I × f_I."""
+    moment = jnp.cross(q[:, 3:].reshape(-1, 3, 3), f[:, 3:].reshape(-1, 3, 3)).sum(axis=1)
+    return jnp.concatenate([f[:, :3], moment], axis=1)
+
+
+def rigid_rows(q: Float[Array, "m 2 12"], rows: Float[Array, "m 2 12"]) -> Float[Array, "m 2 6"]:
+    """Rows times P_int of their two bodies, whose coordinates are q."""
+    flat = rigid_transpose(q.reshape(-1, 12), rows.reshape(-1, 12))
+    return flat.reshape(*rows.shape[:2], 6)
+
+
+# --- joints ------------------------------------------------------------------------------------------
+
+
+def hand_written(system: System, tree: Tree, q: Coordinates) -> TreeMaps:
+    """The matrices of the paper for S, C, R, P and E pairs, and for a weld, at the midpoint q (or at an instant).
+
+    The axis that turns is the one fixed in body j, whose rows hold it against two directions of body i; translations
+    are along cross products of midpoint directions of body i, which makes G P = 0 exact where the midpoint evaluation
+    of the continuous matrix is not (Eqs. 90, 113, 125, 133, 149).
+    """
+    data = joint_data(system, tree)
+    padded = Directors().with_ground(q)
+    parent = padded[tree.parent]
+    r_p, D_p, r_c, D_c = _parts(parent) + _parts(q)
+    eye = jnp.broadcast_to(jnp.eye(3, dtype=q.dtype), (system.nb, 3, 3))
+    zero = jnp.zeros_like(eye)
+    skew = jax.vmap(so3.skew)
+    rho_p, rho_c = _turn(D_p, data.s_parent), _turn(D_c, data.s_child)
+
+    def pick(mask: np.ndarray, x: Any, y: Any):
+        return jnp.where(mask.reshape(-1, *(1,) * (x.ndim - 1)), x, y)
+
+    # Free bodies and balls: rotation against the ground, the centre by the common point.
+    ball_A = _blocks(eye, -skew(rho_p), zero, zero)
+    ball_B = _blocks(eye, skew(rho_c), zero, eye)
+    # The others: the parent's motion carried over, turns about the axis and translations of body i.
+    carried = _blocks(eye, -skew(r_c - r_p), zero, eye)
+    D_i, D_j = pick(tree.is_j, D_p, D_c), pick(tree.is_j, D_c, D_p)
+    basis = jax.vmap(_basis)(data.axis_i)
+    e1, e2, n = (_turn(D_i, basis[:, k]) for k in range(3))
+    slides = jnp.stack([jnp.cross(e2, n), jnp.cross(n, e1), jnp.cross(e1, e2)], axis=2)
+    axis = _turn(D_j, data.axis_j)
+    # From the joint's point on body j to the centre that moves: body j turns about it, or body i does.
+    arm = pick(tree.is_j, rho_c, r_p + rho_p - r_c)
+    about = jnp.stack([jnp.zeros_like(axis)] * 2 + [jnp.cross(arm, axis)], axis=2)
+    turns = jnp.stack([jnp.zeros_like(axis)] * 2 + [axis], axis=2)
+    sign = np.where(tree.is_j, 1.0, -1.0).reshape(-1, 1, 1)
+    pair_B = sign * _blocks(slides, about, zero, turns)
+    B = pick(tree.absolute, ball_B, pair_B) * tree.mask()[:, None, :]
+    return TreeMaps(pick(tree.absolute, ball_A, carried), B)
+
+
+def automatic(system: System, tree: Tree, q: Coordinates) -> TreeMaps:
+    """The matrices of any joint from its rows alone: t_child = -pinv(Gc) Gp t_parent + null(Gc) τ.
+
+    [Gp | Gc] are the joint's midpoint rows times P_int. Spans the same space as `hand_written`, in another basis.
+    """
+    padded = Directors().with_ground(q)
+    rows = Directors().rows(system, q)[: system.nc]
+    i, j = system.rows_i, system.rows_j
+    local = rigid_rows(jnp.stack([padded[i], padded[j]], axis=1), rows)
+    stacked = np.array(system.order, int)
+    parts, count = [], np.zeros(system.nb, int)
+    for b, k in enumerate(tree.connection):
+        mine = [] if k < 0 else [r for r in stacked[list(system.connections[k].rows)] if r not in set(tree.closures)]
+        count[b] = len(mine)
+        own = local[np.array(mine, int)]
+        own = own if tree.is_j[b] else own[:, ::-1]
+        parts.append(jnp.concatenate([own, jnp.zeros((6 - len(mine), 2, 6), q.dtype)]))
+    G = jnp.stack(parts)  # (nb, 6, 2, 6)
+    U, s, Vt = jnp.linalg.svd(G[:, :, 1], full_matrices=True)
+    kept = np.arange(6)[None, :] < count[:, None]
+    inverse = jnp.where(kept, 1.0 / jnp.where(kept, s, 1.0), 0.0)
+    pinv = jnp.einsum("bki,bk,bjk->bij", Vt, inverse, U)
+    A = -jnp.einsum("bij,bjk->bik", pinv, G[:, :, 0])
+    # The last rows of Vt span the null space; they go to the slots of the joint's freedoms.
+    where = np.zeros((system.nb, 6, 6))
+    for b in range(system.nb):
+        for k, slot in enumerate(tree.slot[tree.body == b]):
+            where[b, count[b] + k, slot] = 1.0
+    return TreeMaps(A, jnp.einsum("bki,bks->bis", Vt, where))
+
+
+def _parts(q: Float[Array, "nb 12"]) -> tuple[Array, Array]:
+    """Mass centres and the matrices with directors as columns."""
+    return q[:, :3], jnp.swapaxes(q[:, 3:].reshape(-1, 3, 3), 1, 2)
+
+
+def _turn(D: Float[Array, "nb 3 3"], s: Float[Array, "nb 3"]) -> Float[Array, "nb 3"]:
+    return jnp.sum(D * s[:, None, :], axis=-1)
+
+
+def _blocks(a, b, c, d) -> Float[Array, "nb 6 6"]:
+    return jnp.concatenate([jnp.concatenate([a, b], axis=2), jnp.concatenate([c, d], axis=2)], axis=1)
+
+
+def _basis(axis: Float[Array, "3"]) -> Float[Array, "3 3"]:
+    """A right-handed basis with the axis last; any where there is none."""
+    missing = axis @ axis == 0.0
+    return so3.basis_from_axis(jnp.where(missing, jnp.array([0.0, 0.0, 1.0], axis.dtype), axis))
+
+
+# --- the tree ----------------------------------------------------------------------------------------
+
+
+def twists(tree: Tree, maps: TreeMaps, tau: Float[Array, " n"]) -> Float[Array, "nb 6"]:
+    """P_ext τ: twists of all bodies from the freedoms of all joints, by one pass outwards (Eq. 179)."""
+    own = jnp.einsum("bij,bj->bi", maps.B, slots(tree, tau))
+
+    def visit(t, body):
+        b, parent = body
+        return t.at[b].set(maps.A[b] @ t[parent] + own[b]), None
+
+    start = jnp.zeros((own.shape[0] + 1, 6), own.dtype)
+    return jax.lax.scan(visit, start, (tree.order, tree.parent[tree.order]))[0][:-1]
+
+
+def gather(tree: Tree, maps: TreeMaps, f: Float[Array, "nb 6"]) -> Float[Array, " n"]:
+    """P_extᵀ f: what wrenches on all bodies do at the freedoms, by one pass inwards."""
+
+    def visit(total, body):
+        b, parent = body
+        return total.at[parent].add(maps.A[b].T @ total[b]), None
+
+    start = jnp.concatenate([f, jnp.zeros((1, 6), f.dtype)])
+    total, _ = jax.lax.scan(visit, start, (tree.order[::-1], tree.parent[tree.order[::-1]]))
+    return jnp.einsum("bij,bi->bj", maps.B, total[:-1])[tree.body, tree.slot]
+
+
+def slots(tree: Tree, tau: Float[Array, " n"]) -> Float[Array, "nb 6"]:
+    """Freedoms in the six slots of their bodies, zeros elsewhere."""
+    return jnp.zeros((len(tree.parent), 6), tau.dtype).at[tree.body, tree.slot].set(tau)
+
+
+def null_space_matrix(tree: Tree, maps: TreeMaps, q: Coordinates) -> Float[Array, "n12 n"]:
+    """P = P_int P_ext as one array, (12 nb, n) (Eq. 185)."""
+    columns = jax.vmap(lambda tau: rigid_product(q, twists(tree, maps, tau)).reshape(-1))(
+        jnp.eye(tree.freedoms, dtype=q.dtype)
+    )
+    return columns.T
+
+
+def closure_rows(system: System, tree: Tree, maps: TreeMaps, q: Coordinates) -> Float[Array, "k n"]:
+    """Rows of the closures by the freedoms of the tree, G P."""
+    at = tree.closures
+    i, j = system.rows_i[at], system.rows_j[at]
+    padded = Directors().with_ground(q)
+    local = rigid_rows(jnp.stack([padded[i], padded[j]], axis=1), Directors().rows(system, q)[at])
+    each = jnp.arange(len(at))
+    wrench = jnp.zeros((len(at), system.nb + 1, 6), q.dtype).at[each, i].add(local[:, 0]).at[each, j].add(local[:, 1])
+    return jax.vmap(lambda f: gather(tree, maps, f))(wrench[:, : system.nb])
+
+
+def moved(system: System, tree: Tree, q: Coordinates, u: Float[Array, " n"]) -> Coordinates:
+    """The coordinates after the joints moved by u from those at q, F of the paper (Eqs. 95, 118, 126, 136, 154, 189).
+
+    Rotations are Cayley's, about axes at q: u is then the twist about the midpoint, and a joint turns by less than half
+    a turn whatever u is, as a step of the midpoint rule does. The tree's joints stay closed to rounding.
+    """
+    data = joint_data(system, tree)
+    padded = Directors().with_ground(q)
+    r_p, D_p, r_c, D_c = _parts(padded[tree.parent]) + _parts(q)
+    own = slots(tree, u)
+    shift, turn = own[:, :3], own[:, 3:]
+    column = (slice(None), None)
+    is_j, absolute, loose = tree.is_j[column], tree.absolute[column], (tree.connection < 0)[column]
+    D_j = jnp.where(is_j[..., None], D_c, D_p)
+    sign = np.where(tree.is_j, 1.0, -1.0)
+    about = (sign * turn[:, 2])[:, None] * _turn(D_j, data.axis_j)
+    R = jax.vmap(so3.cayley)(jnp.where(absolute, turn, about))
+    # Orientation of a body in the one that carries it: its parent, or the ground.
+    carried = jnp.where(absolute[..., None], R @ D_c, jnp.swapaxes(D_p, 1, 2) @ R @ D_c)
+    carrier = np.where(tree.absolute, len(tree.parent), tree.parent)
+    # The joint's point on body j, in body i, moved along the axis or in the plane.
+    basis = jax.vmap(_basis)(data.axis_i)
+    s_i = jnp.where(is_j, data.s_parent, data.s_child)
+    s_j = jnp.where(is_j, data.s_child, data.s_parent)
+    r_i, D_i = jnp.where(is_j, r_p, r_c), jnp.where(is_j[..., None], D_p, D_c)
+    r_j = jnp.where(is_j, r_c, r_p)
+    now = _turn(jnp.swapaxes(D_i, 1, 2), r_j + _turn(D_j, s_j) - r_i)
+    slides = (tree.mask()[:, :3].any(axis=1))[column]
+    contact = jnp.where(slides, now, s_i) + jnp.einsum("bk,bkc->bc", shift, basis)
+    x_parent = jnp.where(is_j, contact, data.s_parent)
+    x_child = jnp.where(is_j, data.s_child, contact)
+    x_parent = jnp.where(loose, r_c + shift, jnp.where(absolute, data.s_parent, x_parent))
+    x_child = jnp.where(loose, 0.0, jnp.where(absolute, data.s_child, x_child))
+
+    def visit(poses, body):
+        r, D = poses
+        b, parent, carrier = body
+        new = D[carrier] @ carried[b]
+        new = new @ (1.5 * jnp.eye(3, dtype=new.dtype) - 0.5 * new.T @ new)  # rounding would add up over steps
+        centre = r[parent] + D[parent] @ x_parent[b] - new @ x_child[b]
+        return (r.at[b].set(centre), D.at[b].set(new)), None
+
+    start = _parts(padded)
+    steps = (tree.order, tree.parent[tree.order], carrier[tree.order])
+    (r, D), _ = jax.lax.scan(visit, start, steps)
+    return jnp.concatenate([r, jnp.swapaxes(D, 1, 2).reshape(-1, 9)], axis=1)[:-1]
+
+
+def independent_rows(W: Float[Array, "k n"], rank: Any = None) -> tuple[Float[Array, " k"], Any]:
+    """Ones at a set of independent rows that spans as well as any, zeros elsewhere; and the number of ones.
+
+    Gram-Schmidt with the longest remaining row first. `rank` fixes the number; None counts what is not a
+    combination of the others to 1e-6.
+    """
+    lengths = jnp.linalg.norm(W, axis=1, keepdims=True)
+    W = W / jnp.where(lengths > 0.0, lengths, 1.0)
+
+    def pick(k, state):
+        rest, chosen = state
+        left = jnp.sum(rest**2, axis=1)
+        best = jnp.argmax(left)
+        taken = k < rank if rank is not None else left[best] > 1e-12
+        row = rest[best] / jnp.sqrt(jnp.where(left[best] > 0.0, left[best], 1.0))
+        rest = rest - jnp.outer(rest @ row, row)
+        return rest.at[best].set(0.0), chosen.at[best].max(taken.astype(W.dtype))
+
+    _, chosen = jax.lax.fori_loop(0, W.shape[0], pick, (W, jnp.zeros(W.shape[0], W.dtype)))
+    return chosen, jnp.sum(chosen).astype(int)

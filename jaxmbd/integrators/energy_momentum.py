@@ -1,0 +1,247 @@
+"""Energy-momentum integration in directors: the constrained scheme, and the discrete null space method."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from ..formulations import RA, AbstractFormulation, Directors
+from ..formulations import null_space as ns
+from ..formulations.directors import mass_block
+from ..formulations.index1 import closest_velocity, dynamic_accelerations
+from ..formulations.spanning_tree import Tree, spanning_tree
+from ..model.system import System
+from ..rotations.types import Scalar
+from ..solvers import AbstractRootProblem, DenseFactors, NewtonOptions, factorise, implicit_root, newton
+from . import midpoint
+from .base import AbstractIntegrator, Motion
+from .index3 import check_settings
+
+NULL_SPACES = ("hand", "automatic")
+_HALVINGS = 12
+# Solutions have to be right to rounding, or energy drifts: the exact matrix takes over early.
+_CONTRACTION = 0.05
+
+
+class Memory(eqx.Module):
+    """The multipliers μ of the last step (None where they are eliminated), and the rank of the closures of loops."""
+
+    mu: Float[Array, " m"] | None
+    rank: Int[Array, ""] | None
+
+
+class EnergyMomentum(AbstractIntegrator):
+    """The midpoint-based method that keeps energy and momenta to rounding, of second order; for `Directors`.
+
+        q - q_n = h (v_n + v) / 2,   M (v - v_n) = h Q(q_n, q) - h G(q_n, q)ᵀ λ,   Φ(q) = 0
+
+    Energy is conserved for conservative loads and fixed constraints, momenta as far as loads are symmetric, positions
+    satisfy the constraints to rounding. Dampers dissipate. Potentials of springs enter through discrete gradients,
+    everything else (user forces, actuators) at the midpoint, at the method's order.
+
+    The method's own v satisfies the velocity constraints only to second order. Its kinetic energy is what is conserved,
+    and what `Solution.energy` returns; `v` and `omega` of a solution are its projection onto the constraints, nearest
+    by mass, which has the same momenta. Accelerations and multipliers of a solution belong to its states.
+
+    Attributes:
+        reduced: False solves for coordinates and multipliers, n + m unknowns. True premultiplies by a discrete null
+            space matrix and solves for the freedoms of a spanning tree of joints; loops are closed on the way. Both
+            give the same motion.
+        null_space: For the reduced scheme: the paper's matrices ("hand"), or those computed from the joints' rows
+            ("automatic").
+        tolerance: As in `ImplicitEuler`.
+        newton: As in `ImplicitEuler`.
+        max_steps: As in `ImplicitEuler`.
+
+    Reference:
+        Betsch, Leyendecker, "The discrete null space method for the energy consistent integration of constrained
+        mechanical systems. Part II: Multibody dynamics", Eqs. 10 to 15, as corrected in the project's notes; Gonzalez,
+        "Time integration and discrete Hamiltonian systems" (1996).
+    """
+
+    name: ClassVar[str] = "energy_momentum"
+
+    reduced: bool = eqx.field(static=True, default=False)
+    null_space: str = eqx.field(static=True, default="hand")
+    tolerance: float | Scalar | None = None
+    newton: str = eqx.field(static=True, default="auto")
+    max_steps: int = eqx.field(static=True, default=10)
+
+    def __check_init__(self):
+        check_settings("EnergyMomentum", self.newton)
+        if self.null_space not in NULL_SPACES:
+            raise ValueError(f"EnergyMomentum: null_space must be one of {NULL_SPACES}, not {self.null_space!r}")
+
+    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
+        if formulation.name != "directors":
+            raise ValueError(
+                f"EnergyMomentum integrates directors: use formulation=Directors(), not {formulation.name}"
+            )
+        tree, rank = spanning_tree(system), None
+        if len(tree.closures):
+            _, rank = ns.independent_rows(closures_now(system, tree, motion.q, t))
+        mu = None if self.reduced else h**2 * motion.lam
+        return Motion(motion.q, motion.u, motion.a, motion.lam, Memory(mu, rank))
+
+    def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
+        q, u, memory = motion.q, motion.u, motion.memory
+        chosen = None
+        if memory.rank is not None:
+            chosen = enforced_rows(system, spanning_tree(system), q, t - h, memory.rank)
+        middle = t - 0.5 * h
+        args = midpoint.StepData(system.at(t), system.at(middle), q, u, middle, h, chosen)
+        problem = MidpointStep(self.reduced, self.null_space, self.newton, self.max_steps)
+        x, info = implicit_root(problem, (memory.mu, active, self.tolerance), args)
+        new, mu = problem.split(x, args)
+        v = 2.0 * (new - q) / h - u
+        memory = Memory(None if self.reduced else mu, memory.rank)
+        return Motion(new, v, (v - u) / h, motion.lam, memory), info
+
+    def observed(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar):
+        pose = jax.vmap(formulation.pose)(motion.q)
+        twist = midpoint.rigid_twist(system, motion.q, motion.u)
+        u = jnp.concatenate([twist.v, twist.omega], axis=1)
+        u = closest_velocity(RA(), system, pose, u, t)
+        a, lam = dynamic_accelerations(RA(), system, pose, u, t)
+        rates = jax.vmap(formulation.rates)(motion.q, u[:, :3], u[:, 3:])
+        a = jax.vmap(formulation.accelerations)(motion.q, rates, a[:, :3], a[:, 3:])
+        lam = jnp.concatenate([lam, jnp.zeros(formulation.inner_rows(system), lam.dtype)])
+        extra = {"discrete_kinetic": midpoint.kinetic_energy(system, motion.u)}
+        return Motion(motion.q, rates, a, lam), extra
+
+
+class MidpointStep(AbstractRootProblem):
+    """The equations of one step in the unknowns (q, μ); the reduced scheme finds the same root with fewer."""
+
+    exact_factors: ClassVar[bool] = True
+
+    reduced: bool = eqx.field(static=True)
+    null_space: str = eqx.field(static=True)
+    mode: str = eqx.field(static=True)
+    max_steps: int = eqx.field(static=True)
+
+    def split(self, x: Float[Array, " n"], args: midpoint.StepData):
+        """Coordinates and multipliers."""
+        return x[: args.q.size].reshape(args.q.shape), x[args.q.size :]
+
+    def residual(self, x: Float[Array, " n"], args: midpoint.StepData) -> Float[Array, " n"]:
+        return midpoint.residual(args, *self.split(x, args))
+
+    def factors(self, x: Float[Array, " n"], args: midpoint.StepData) -> Any:
+        return factorise(midpoint.matrix(args, *self.split(x, args), exact=True), args.end.linear_solver)
+
+    def solve(self, guess, args: midpoint.StepData):
+        mu, active, tolerance = guess
+        if self.reduced:
+            return self._solve_reduced(active, tolerance, args)
+        x0 = jnp.concatenate([midpoint.predicted(args).reshape(-1), mu])
+
+        def factors(x, exact):
+            return factorise(
+                midpoint.matrix(args, *self.split(x, args), exact=exact), args.end.linear_solver, checked=False
+            )
+
+        scale = midpoint.weights(args.end, 12)
+
+        def norm(delta):
+            return jnp.max(jnp.abs(delta[: args.q.size].reshape(args.q.shape)) * scale)
+
+        return self._newton(lambda x: self.residual(x, args), factors, norm, x0, tolerance, active)
+
+    def _newton(self, residual, factors, norm, x0, tolerance, active):
+        if tolerance is None:
+            tolerance = float(jnp.finfo(x0.dtype).eps) ** 0.75
+        options = NewtonOptions(
+            tolerance,
+            max_steps=0 if self.mode == "exact" else self.max_steps,
+            max_exact_steps=0 if self.mode == "frozen" else 30,
+            contraction=_CONTRACTION,
+            halvings=_HALVINGS,
+        )
+        frozen = factors(x0, self.mode == "exact")
+        x, info = newton(residual, lambda x: frozen, lambda x: factors(x, True), norm, x0, options, active)
+        # One correction more: the energy drifts with what is left, and at the root it costs nothing to be right.
+        x = x + frozen.solve(-residual(x))
+        return jnp.where(info.converged, x, x0), info
+
+    def _solve_reduced(self, active, tolerance, args: midpoint.StepData):
+        tree = spanning_tree(args.end)
+        equations = Reduced(tree, args, self.null_space)
+
+        def factors(u, exact):
+            return DenseFactors.of(jax.jacfwd(equations.residual)(u))
+
+        scale = jnp.where(tree.slot < 3, 1.0 / args.end.length, 1.0)
+        u, info = self._newton(
+            equations.residual, factors, lambda d: jnp.max(jnp.abs(d) * scale), equations.guess(), tolerance, active
+        )
+        q = ns.moved(args.end, tree, args.q, u)
+        q = jnp.where(info.converged, q, args.q)
+        # Reactions only where somebody asks for them (derivatives do): the compiler drops this otherwise.
+        none = jnp.zeros(len(Directors().row_bodies(args.end)[0]), q.dtype)
+        at = factorise(midpoint.matrix(args, q, none, exact=False), args.end.linear_solver, checked=False)
+        mu = at.solve(-midpoint.residual(args, q, none))[q.size :]
+        return jnp.concatenate([q.reshape(-1), mu]), info
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """The reduced scheme's equations in the joint increments u, one for each freedom of the tree.
+
+    Pᵀ (2 M (Δq - h v_n) - h² Q) = 0 on a tree. With loops, P and the closures' rows W = G P split this: what lies in
+    the null space of W stays, and the rest of the equations are the closures, W⁺ Φ = 0.
+    """
+
+    tree: Tree
+    args: midpoint.StepData
+    null_space: str = eqx.field(static=True)
+
+    def maps(self, system: System, q: Float[Array, "nb 12"]) -> ns.TreeMaps:
+        return (ns.hand_written if self.null_space == "hand" else ns.automatic)(system, self.tree, q)
+
+    def residual(self, u: Float[Array, " n"]) -> Float[Array, " n"]:
+        args, tree = self.args, self.tree
+        q = ns.moved(args.end, tree, args.q, u)
+        middle = 0.5 * (args.q + q)
+        maps = self.maps(args.middle, middle)
+        balance = ns.gather(tree, maps, ns.rigid_transpose(middle, midpoint.unbalanced(args, q)))
+        # Towards half a turn of a joint its moments vanish like 1 / (1 + u²/4), a root that is none of the step's.
+        turns = jnp.sum(ns.slots(tree, u)[:, 3:] ** 2, axis=1)[tree.body]
+        stretch = jnp.where(tree.slot >= 3, 1.0 + 0.25 * turns, 1.0)
+        if args.chosen is None:
+            return stretch * balance
+        chosen = args.chosen[tree.closures]
+        W = chosen[:, None] * ns.closure_rows(args.middle, tree, maps, middle)
+        phi = chosen * Directors().phi(args.end, q)[tree.closures]
+        # Scaled like a mass, so that the matrix is as well conditioned as the mass matrix of the freedoms.
+        scale = 2.0 * jnp.mean(args.end.mass)
+        gap = jnp.linalg.solve(W @ W.T + jnp.diag(1.0 - chosen), scale * phi - W @ balance)
+        return stretch * (balance + W.T @ gap)
+
+    def guess(self) -> Float[Array, " n"]:
+        """Increments of joints that move on with the velocities they have."""
+        args, tree = self.args, self.tree
+        maps = self.maps(args.middle, args.q)
+        # Nearest by mass, which keeps the momentum, and a little in coordinates: some freedom may have no inertia.
+        P = ns.null_space_matrix(tree, maps, args.q)
+        mass = jax.vmap(mass_block)(args.end.mass, args.end.inertia)
+        scale = 1e-6 * jnp.mean(args.end.mass) * (args.end.length * midpoint.weights(args.end, 12)) ** 2
+        PtW = jnp.einsum("bin,bij->nbj", P.reshape(-1, 12, tree.freedoms), mass + jnp.diag(scale)).reshape(P.T.shape)
+        return jnp.linalg.solve(PtW @ P, PtW @ (args.h * args.u).reshape(-1))
+
+
+def closures_now(system: System, tree: Tree, q: Float[Array, "nb 12"], t: Scalar) -> Float[Array, "k n"]:
+    """Rows of the closures by the freedoms of the tree at one instant."""
+    now = system.at(t)
+    return ns.closure_rows(now, tree, ns.hand_written(now, tree, q), q)
+
+
+def enforced_rows(system: System, tree: Tree, q: Float[Array, "nb 12"], t: Scalar, rank) -> Float[Array, " m"]:
+    """One for the tree's rows, rigidity and as many independent closures as the rank says; zero for the others."""
+    q = jax.lax.stop_gradient(q)
+    chosen, _ = ns.independent_rows(closures_now(system, tree, q, t), rank)
+    i, _ = Directors().row_bodies(system)
+    return jnp.ones(len(i), q.dtype).at[tree.closures].set(jax.lax.stop_gradient(chosen))

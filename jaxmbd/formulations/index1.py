@@ -84,9 +84,19 @@ def minimum_norm(x: Float[Array, " n"], factors, times: int = 2) -> Float[Array,
     """
     factors = jax.lax.stop_gradient(factors)
     n = x.size - factors.regularisation.size
+
+    def solve(b: Float[Array, " n"]) -> Float[Array, " n"]:
+        # Checked factors may loop; told what the transpose is, reverse mode need not go through them.
+        return jax.lax.custom_linear_solve(
+            lambda v: v,  # stands in for K, which has no derivative here
+            b,
+            solve=lambda _, b: factors.solve(b),
+            transpose_solve=lambda _, b: factors.solve_transpose(b),
+        )
+
     part = x[n:]
     for _ in range(times):
-        part = factors.solve(jnp.concatenate([jnp.zeros(n, x.dtype), -factors.regularisation * part]))[n:]
+        part = solve(jnp.concatenate([jnp.zeros(n, x.dtype), -factors.regularisation * part]))[n:]
     return x.at[n:].add(-part)
 
 

@@ -1,8 +1,11 @@
 """The examples of Betsch and Leyendecker, section 5, as mechanisms; lengths in m, masses in kg."""
 
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 import jaxmbd as mbd
+from jaxmbd.model.shapes import AbstractShape
 
 G = 9.81
 
@@ -80,17 +83,33 @@ HINGES = (
 )
 
 
+class Tetrahedron(AbstractShape):
+    """A solid tetrahedron of density 1000 by its corners from the mass centre, (4, 3) [m]."""
+
+    corners: Float[Array, "4 3"]
+    mass: Float[Array, ""]
+
+    def __init__(self, corners):
+        self.corners = jnp.asarray(corners)
+        self.mass = 1000 * jnp.abs(jnp.linalg.det(self.corners[1:] - self.corners[0])) / 6
+
+    @property
+    def inertia(self) -> Float[Array, "3 3"]:
+        spread = self.mass / 20 * self.corners.T @ self.corners  # the second moment of a solid tetrahedron
+        return jnp.trace(spread) * jnp.eye(3) - spread
+
+    def outline(self) -> list[np.ndarray]:
+        return [np.asarray(self.corners)[[0, 1, 2, 3, 0, 2]], np.asarray(self.corners)[[1, 3]]]
+
+
 def tetrahedron(k):
-    """Mass, centre and inertia of body k of the linkage: a solid between two edges of length a L, along its hinges."""
+    """Centre and shape of body k of the linkage: a solid between two edges of length a L, along its hinges."""
     a, corners = np.tan(0.16 * np.pi), []
     for point, axis in (HINGES[k - 1], HINGES[k]):
         p = LENGTH * np.array(point, float)
         corners += [p, p + a * LENGTH * np.array(axis, float)]
-    corners = np.array(corners)
-    mass, centre = 1000 * a**2 * LENGTH**3 / 6, corners.mean(axis=0)
-    arms = corners - centre
-    spread = mass / 20 * arms.T @ arms  # the second moment of a solid tetrahedron
-    return mass, centre, np.trace(spread) * np.eye(3) - spread
+    centre = np.mean(corners, axis=0)
+    return centre, Tetrahedron(np.array(corners) - centre)
 
 
 def six_body_chain(*, closed=False, rate=30.0):
@@ -104,10 +123,8 @@ def six_body_chain(*, closed=False, rate=30.0):
         point, axis = LENGTH * np.array(HINGES[k - 1][0], float), np.array(HINGES[k - 1][1], float)
         v_point = v_point + np.cross(omega, point - at)
         at, omega = point, omega + rate * axis
-        mass, centre, inertia = tetrahedron(k)
-        m.add_body(
-            f"body_{k}", mass=mass, inertia=inertia, r=centre, omega=omega, v=v_point + np.cross(omega, centre - at)
-        )
+        centre, shape = tetrahedron(k)
+        m.add_body(f"body_{k}", r=centre, omega=omega, v=v_point + np.cross(omega, centre - at), shape=shape)
         m.add(mbd.Revolute(f"hinge_{k}", m.ground if k == 1 else f"body_{k - 1}", f"body_{k}", point=point, axis=axis))
     if closed:
         point, axis = LENGTH * np.array(HINGES[5][0], float), HINGES[5][1]

@@ -1,11 +1,13 @@
 """Directors: the mass centre and the columns of the rotation matrix; constant mass, quadratic constraints."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..model.primitives import PrimitiveStack
 from ..model.state import Pose, Twist
 from ..model.system import System
 from ..rotations import so3
@@ -69,13 +71,25 @@ class Directors(AbstractFormulation):
     # rows by automatic differentiation of primitives, for which these coordinates are nothing but a pose
 
     def rows(self, system: System, q: Float[Array, "nb 12"]) -> Float[Array, "m 2 12"]:
-        padded = self.with_ground(q)
-        rows = [jnp.zeros((0, 2, 12), system.dtype)]
-        for stack in system.constraints:
+        rows = self.joint_rows(system.constraints, self.with_ground(q))
+        own = jax.vmap(self.normalization_rows)(q).reshape(-1, 12)
+        return jnp.concatenate([rows, jnp.stack([own, jnp.zeros_like(own)], axis=1)])
+
+    def joint_rows(self, stacks: Sequence[PrimitiveStack], padded: Float[Array, "b 12"]) -> Float[Array, "m 2 12"]:
+        """Rows of some primitives; `padded` are the coordinates of all bodies and the ground."""
+        rows = [jnp.zeros((0, 2, 12), padded.dtype)]
+        for stack in stacks:
             each = jax.vmap(lambda p, x, y: jnp.stack(jax.grad(self._geometry(p), (0, 1))(x, y)))
             rows.append(each(stack.primitive, *self.local(padded, stack.i, stack.j)))
-        own = jax.vmap(self.normalization_rows)(q).reshape(-1, 12)
-        return jnp.concatenate([*rows, jnp.stack([own, jnp.zeros_like(own)], axis=1)])
+        return jnp.concatenate(rows)
+
+    def joint_phi(self, stacks: Sequence[PrimitiveStack], padded: Float[Array, "b 12"]) -> Float[Array, " m"]:
+        """Values of some primitives."""
+        values = [jnp.zeros(0, padded.dtype)]
+        for stack in stacks:
+            local = self.local(padded, stack.i, stack.j)
+            values.append(jax.vmap(lambda p, x, y: self._geometry(p)(x, y) - p.f)(stack.primitive, *local))
+        return jnp.concatenate(values)
 
     def row_variations(self, system: System, q: Float[Array, "nb 12"], lam: Float[Array, " m"]) -> list[Coupling]:
         padded = self.with_ground(q)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..model.primitives import PrimitiveStack
 from ..model.system import System
 from ..rotations import so3
 from .directors import Directors
@@ -209,15 +210,31 @@ def null_space_matrix(tree: Tree, maps: TreeMaps, q: Coordinates) -> Float[Array
     return columns.T
 
 
+def closure_stacks(system: System, tree: Tree) -> list[PrimitiveStack]:
+    """The closures' primitives, in the order of `tree.closures`; `system` is at the instant."""
+    stacks, start = [], 0
+    for stack in system.constraints:
+        rows = tree.closures[(tree.closures >= start) & (tree.closures < start + len(stack))] - start
+        if len(rows):
+            stacks.append(stack.pick(rows.tolist()))
+        start += len(stack)
+    return stacks
+
+
 def closure_rows(system: System, tree: Tree, maps: TreeMaps, q: Coordinates) -> Float[Array, "k n"]:
     """Rows of the closures by the freedoms of the tree, G P."""
-    at = tree.closures
-    i, j = system.rows_i[at], system.rows_j[at]
+    i, j = system.rows_i[tree.closures], system.rows_j[tree.closures]
     padded = Directors().with_ground(q)
-    local = rigid_rows(jnp.stack([padded[i], padded[j]], axis=1), Directors().rows(system, q)[at])
-    each = jnp.arange(len(at))
-    wrench = jnp.zeros((len(at), system.nb + 1, 6), q.dtype).at[each, i].add(local[:, 0]).at[each, j].add(local[:, 1])
+    rows = Directors().joint_rows(closure_stacks(system, tree), padded)
+    local = rigid_rows(jnp.stack([padded[i], padded[j]], axis=1), rows)
+    each = np.arange(len(i))
+    wrench = jnp.zeros((len(i), system.nb + 1, 6), q.dtype).at[each, i].add(local[:, 0]).at[each, j].add(local[:, 1])
     return jax.vmap(lambda f: gather(tree, maps, f))(wrench[:, : system.nb])
+
+
+def closure_values(system: System, tree: Tree, q: Coordinates) -> Float[Array, " k"]:
+    """Values of the closures."""
+    return Directors().joint_phi(closure_stacks(system, tree), Directors().with_ground(q))
 
 
 def moved(system: System, tree: Tree, q: Coordinates, u: Float[Array, " n"]) -> Coordinates:

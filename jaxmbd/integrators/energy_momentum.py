@@ -15,7 +15,7 @@ from ..formulations.index1 import closest_velocity, dynamic_accelerations
 from ..formulations.spanning_tree import Tree, spanning_tree
 from ..model.system import System
 from ..rotations.types import Scalar
-from ..solvers import AbstractRootProblem, DenseFactors, NewtonOptions, factorise, implicit_root, newton
+from ..solvers import AbstractRootProblem, DenseFactors, NewtonOptions, factorise, implicit_root, linear_solve, newton
 from . import midpoint
 from .base import AbstractIntegrator, Motion
 from .index3 import check_settings
@@ -161,9 +161,12 @@ class MidpointStep(AbstractRootProblem):
             contraction=_CONTRACTION,
             halvings=_HALVINGS,
         )
-        frozen = factors(x0, self.mode == "exact")
+        if not options.max_steps:
+            x, info = newton(residual, None, lambda x: factors(x, True), norm, x0, options, active)
+            return jnp.where(info.converged, x, x0), info
+        frozen = factors(x0, False)
         x, info = newton(residual, lambda x: frozen, lambda x: factors(x, True), norm, x0, options, active)
-        # One correction more: the energy drifts with what is left, and at the root it costs nothing to be right.
+        # One correction more: the energy drifts with what is left.
         x = x + frozen.solve(-residual(x))
         return jnp.where(info.converged, x, x0), info
 
@@ -179,12 +182,18 @@ class MidpointStep(AbstractRootProblem):
             equations.residual, factors, lambda d: jnp.max(jnp.abs(d) * scale), equations.guess(), tolerance, active
         )
         q = ns.moved(args.end, tree, args.q, u)
-        q = jnp.where(info.converged, q, args.q)
-        # Reactions only where somebody asks for them (derivatives do): the compiler drops this otherwise.
-        none = jnp.zeros(len(Directors().row_bodies(args.end)[0]), q.dtype)
-        at = factorise(midpoint.matrix(args, q, none, exact=False), args.end.linear_solver, checked=False)
-        mu = at.solve(-midpoint.residual(args, q, none))[q.size :]
-        return jnp.concatenate([q.reshape(-1), mu]), info
+        return jnp.where(info.converged, q, args.q).reshape(-1), info
+
+    def completed(self, x: Float[Array, " n"], args: midpoint.StepData) -> Float[Array, " N"]:
+        # The reduced scheme has no multipliers; derivatives need them, and get them from the balance of every body.
+        if not self.reduced:
+            return x
+        q = x.reshape(args.q.shape)
+        none = jnp.zeros(len(Directors().row_bodies(args.end)[0]), x.dtype)
+        matrix = midpoint.matrix(args, q, none, exact=False)
+        factors = factorise(matrix, args.end.linear_solver)
+        mu = linear_solve(matrix.matvec, factors, -midpoint.residual(args, q, none))[x.size :]
+        return jnp.concatenate([x, mu])
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +224,7 @@ class Reduced:
             return stretch * balance
         chosen = args.chosen[tree.closures]
         W = chosen[:, None] * ns.closure_rows(args.middle, tree, maps, middle)
-        phi = chosen * Directors().phi(args.end, q)[tree.closures]
+        phi = chosen * ns.closure_values(args.end, tree, q)
         # Scaled like a mass, so that the matrix is as well conditioned as the mass matrix of the freedoms.
         scale = 2.0 * jnp.mean(args.end.mass)
         gap = jnp.linalg.solve(W @ W.T + jnp.diag(1.0 - chosen), scale * phi - W @ balance)

@@ -39,6 +39,10 @@ class AbstractRootProblem(eqx.Module):
     def solve(self, guess: Any, args: Any) -> tuple[Float[Array, " n"], Any]:
         """The root and a pytree of information; never differentiated."""
 
+    def completed(self, x: Float[Array, " n"], args: Any) -> Float[Array, " N"]:
+        """All unknowns of `residual` at a root of which `solve` returns the first n; the same by default."""
+        return x
+
     @abc.abstractmethod
     def factors(self, x: Float[Array, " n"], args: Any) -> Any:
         """Factors of the exact Jacobian at x, with `solve` and `solve_transpose`."""
@@ -66,15 +70,17 @@ def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[
         _, args_dot = dynamic_dot
         _, args_static = static
 
+        args = eqx.combine(args_dynamic, args_static)
+        y = x if type(problem).completed is AbstractRootProblem.completed else problem.completed(x, args)
+
         def by_args(args_dynamic):
-            return problem.residual(x, eqx.combine(args_dynamic, args_static))
+            return problem.residual(y, eqx.combine(args_dynamic, args_static))
 
         _, residual_dot = jax.jvp(by_args, (args_dynamic,), (args_dot,))
-        args = eqx.combine(args_dynamic, args_static)
-        factors = problem.factors(jax.lax.stop_gradient(x), _held(args))
+        factors = problem.factors(jax.lax.stop_gradient(y), _held(args))
 
         def matvec(v):
-            return jax.jvp(lambda y: problem.residual(y, args), (x,), (v,))[1]
+            return jax.jvp(lambda y: problem.residual(y, args), (y,), (v,))[1]
 
         if problem.exact_factors:
             x_dot = jax.lax.custom_linear_solve(
@@ -85,7 +91,7 @@ def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[
             )
         else:
             x_dot = linear_solve(matvec, factors, -residual_dot)
-        return (x, info), (x_dot, jax.tree.map(_zero_tangent, info))
+        return (x, info), (x_dot[: x.size], jax.tree.map(_zero_tangent, info))
 
     return root(dynamic)
 

@@ -25,7 +25,7 @@ class NewtonOptions(eqx.Module):
 
     Attributes:
         tolerance: On the norm of the correction (the error that remains is smaller by the rate of contraction).
-        max_steps: Limit of the frozen stage.
+        max_steps: Limit of the frozen stage; 0 leaves it out.
         max_exact_steps: Limit of the exact stage; 0 switches it off.
         estimate_error: Stop on the estimated remaining error θ/(1-θ) |δ| with θ the observed contraction; otherwise, as
             the paper does, on the correction |δ| itself.
@@ -92,8 +92,6 @@ def newton(
             delta = _shortened(residual, loop.x, value, delta, jnp.where(done, 0, halvings))
         return _Loop(loop.x + delta, loop.k + 1, step_norm, loop.norm, done)
 
-    frozen = quasi_factors(x0)
-
     def frozen_continues(loop: _Loop):
         # Leave early where the frozen matrix hardly contracts; NaN compares false and leaves too.
         contracting = (loop.k < 2) | (loop.norm < options.contraction * loop.previous)
@@ -102,7 +100,11 @@ def newton(
         return active & ~loop.done & (loop.k < options.max_steps) & contracting
 
     start = _Loop(x0, jnp.zeros((), int), infinity, infinity, jnp.zeros((), bool))
-    loop = jax.lax.while_loop(frozen_continues, lambda s: correct(s, frozen), start)
+    if options.max_steps:
+        frozen = quasi_factors(x0)
+        loop = jax.lax.while_loop(frozen_continues, lambda s: correct(s, frozen), start)
+    else:
+        loop = start
 
     if options.max_exact_steps:
         limit = loop.k + options.max_exact_steps

@@ -61,6 +61,12 @@ class PrimitiveStack(eqx.Module):
                 driven.append(Driven(stacked, name, tuple(mine[k][0] for k in members)))
         return PrimitiveStack(stack(plain), tuple(driven), tuple(i), tuple(j))
 
+    def pick(self, rows: Sequence[int]) -> "PrimitiveStack":
+        """Some rows of a stack at one instant, by static index."""
+        index = np.array(rows, int)
+        primitive = jax.tree.map(lambda x: x[index], self.primitive)
+        return PrimitiveStack(primitive, (), tuple(self.i[k] for k in rows), tuple(self.j[k] for k in rows))
+
     def at(self, t: Scalar) -> "PrimitiveStack":
         """The stack with the values of its motions at time t."""
         primitive = self.primitive

@@ -75,12 +75,14 @@ def acceleration_rate(
     return jax.jvp(accelerations, (zero,), (jnp.ones_like(zero),))[1]
 
 
-def minimum_norm(x: Float[Array, " n"], factors, times: int = 2) -> Float[Array, " n"]:
+def minimum_norm(x: Float[Array, " n"], factors, *, rough: bool = False) -> Float[Array, " n"]:
     """Remove from the multipliers, the last m unknowns, the part that redundant rows leave undetermined.
 
-    With K = [[H, Rᵀ], [R, -E]] the solution of K (·, y) = (0, -E λ) is y = (S + E)⁻¹ E λ, where S = R H⁻¹ Rᵀ: as E
-    goes to zero, the projection of λ on the null space of Rᵀ. With E finite it also holds a fraction E/(σ + E) of λ
-    along every other eigenvector of S; projecting several times raises that fraction to the power of `times`.
+    With K = [[H, Rᵀ], [R, -E]] the solution of K (·, y) = (0, -E λ) is y = P λ with P = (S + E)⁻¹ E and S = R H⁻¹ Rᵀ: as E
+    goes to zero, the projection of λ on the null space of Rᵀ. With E finite it also holds a fraction p = E/(σ + E) of λ
+    along every other eigenvector of S, which λ - P² λ reduces to p². `rough` factors may be wrong by some parts of E, so
+    that the null space's p is not one: λ - 4 P³ λ + 3 P⁴ λ forgives that to first order. Powers alone would amplify it,
+    and multipliers would grow from step to step.
     """
     factors = jax.lax.stop_gradient(factors)
     n = x.size - factors.regularisation.size
@@ -94,9 +96,18 @@ def minimum_norm(x: Float[Array, " n"], factors, times: int = 2) -> Float[Array,
             transpose_solve=lambda _, b: factors.solve_transpose(b),
         )
 
-    part = x[n:]
-    for _ in range(times):
-        part = solve(jnp.concatenate([jnp.zeros(n, x.dtype), -factors.regularisation * part]))[n:]
+    def project(part: Float[Array, " m"]) -> Float[Array, " m"]:
+        return solve(jnp.concatenate([jnp.zeros(n, x.dtype), -factors.regularisation * part]))[n:]
+
+    lam = x[n:]
+    part = project(project(lam))
+    if rough:
+        part = project(part)
+        part = 4.0 * part - 3.0 * project(part)
+        # A projection shortens the multipliers of joints; what does not is rounding.
+        joints = factors.regularisation > 0.0
+        shorter = jnp.sum(jnp.where(joints, (lam - part) ** 2, 0.0)) <= jnp.sum(jnp.where(joints, lam**2, 0.0))
+        part = jnp.where(shorter, part, 0.0)
     return x.at[n:].add(-part)
 
 

@@ -120,35 +120,42 @@ def hand_written(system: System, tree: Tree, q: Coordinates) -> TreeMaps:
     return TreeMaps(pick(tree.absolute, ball_A, carried), B)
 
 
-def automatic(system: System, tree: Tree, q: Coordinates) -> TreeMaps:
+def automatic(system: System, tree: Tree, q: Coordinates, reference: Coordinates | None = None) -> TreeMaps:
     """The matrices of any joint from its rows alone: t_child = -pinv(Gc) Gp t_parent + null(Gc) τ.
 
-    [Gp | Gc] are the joint's midpoint rows times P_int. Spans the same space as `hand_written`, in another basis.
+    [Gp | Gc] are the joint's midpoint rows times P_int. Spans the same space as `hand_written`, in another basis: the
+    projection on null(Gc) of a basis at `reference`, so that it depends smoothly on q.
     """
-    padded = Directors().with_ground(q)
-    rows = Directors().rows(system, q)[: system.nc]
-    i, j = system.rows_i, system.rows_j
-    local = rigid_rows(jnp.stack([padded[i], padded[j]], axis=1), rows)
-    stacked = np.array(system.order, int)
-    parts, count = [], np.zeros(system.nb, int)
-    for b, k in enumerate(tree.connection):
-        mine = [] if k < 0 else [r for r in stacked[list(system.connections[k].rows)] if r not in set(tree.closures)]
-        count[b] = len(mine)
-        own = local[np.array(mine, int)]
-        own = own if tree.is_j[b] else own[:, ::-1]
-        parts.append(jnp.concatenate([own, jnp.zeros((6 - len(mine), 2, 6), q.dtype)]))
-    G = jnp.stack(parts)  # (nb, 6, 2, 6)
-    U, s, Vt = jnp.linalg.svd(G[:, :, 1], full_matrices=True)
-    kept = np.arange(6)[None, :] < count[:, None]
-    inverse = jnp.where(kept, 1.0 / jnp.where(kept, s, 1.0), 0.0)
-    pinv = jnp.einsum("bki,bk,bjk->bij", Vt, inverse, U)
-    A = -jnp.einsum("bij,bjk->bik", pinv, G[:, :, 0])
-    # The last rows of Vt span the null space; they go to the slots of the joint's freedoms.
+    G, count = _joint_rows(system, tree, q)
+    G_ref, _ = (G, count) if reference is None else _joint_rows(system, tree, reference)
+    unused = jax.vmap(jnp.diag)(jnp.asarray(np.arange(6)[None, :] >= count[:, None], q.dtype))
+    Gp, Gc = G[:, :, 0], G[:, :, 1]
+    pinv = jnp.swapaxes(jnp.linalg.solve(jnp.einsum("bij,bkj->bik", Gc, Gc) + unused, Gc), 1, 2)
+    # The last right singular vectors span the null space; they go to the slots of the joint's freedoms.
+    _, _, Vt = jnp.linalg.svd(jax.lax.stop_gradient(G_ref[:, :, 1]), full_matrices=True)
     where = np.zeros((system.nb, 6, 6))
     for b in range(system.nb):
         for k, slot in enumerate(tree.slot[tree.body == b]):
             where[b, count[b] + k, slot] = 1.0
-    return TreeMaps(A, jnp.einsum("bki,bks->bis", Vt, where))
+    basis = jnp.einsum("bki,bks->bis", Vt, where)
+    return TreeMaps(-pinv @ Gp, basis - pinv @ (Gc @ basis))
+
+
+def _joint_rows(system: System, tree: Tree, q: Coordinates) -> tuple[Float[Array, "nb 6 2 6"], np.ndarray]:
+    """Rows of every body's joint on the twists of parent and body, filled up with zeros; and their number."""
+    padded = Directors().with_ground(q)
+    rows = Directors().joint_rows(system.constraints, padded)
+    i, j = system.rows_i, system.rows_j
+    local = rigid_rows(jnp.stack([padded[i], padded[j]], axis=1), rows)
+    stacked, closures = np.array(system.order, int), set(tree.closures.tolist())
+    parts, count = [], np.zeros(system.nb, int)
+    for b, k in enumerate(tree.connection):
+        mine = [] if k < 0 else [r for r in stacked[list(system.connections[k].rows)].tolist() if r not in closures]
+        count[b] = len(mine)
+        own = local[np.array(mine, int)]
+        own = own if tree.is_j[b] else own[:, ::-1]
+        parts.append(jnp.concatenate([own, jnp.zeros((6 - len(mine), 2, 6), q.dtype)]))
+    return jnp.stack(parts), count
 
 
 def _parts(q: Float[Array, "nb 12"]) -> tuple[Array, Array]:

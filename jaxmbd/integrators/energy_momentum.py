@@ -147,7 +147,7 @@ class MidpointStep(AbstractRootProblem):
         scale = midpoint.weights(args.end, 12)
 
         def norm(delta):
-            return jnp.max(jnp.abs(delta[: args.q.size].reshape(args.q.shape)) * scale)
+            return jnp.max(jnp.abs(delta[: args.q.size].reshape(args.q.shape)) * scale[None, :])
 
         return self._newton(lambda x: self.residual(x, args), factors, norm, x0, tolerance, active)
 
@@ -166,8 +166,8 @@ class MidpointStep(AbstractRootProblem):
             return jnp.where(info.converged, x, x0), info
         frozen = factors(x0, False)
         x, info = newton(residual, lambda x: frozen, lambda x: factors(x, True), norm, x0, options, active)
-        # One correction more: the energy drifts with what is left.
-        x = x + frozen.solve(-residual(x))
+        # Two corrections more: the energy drifts with what is left.
+        x = jax.lax.fori_loop(0, 2, lambda _, x: x + frozen.solve(-residual(x)), x)
         return jnp.where(info.converged, x, x0), info
 
     def _solve_reduced(self, active, tolerance, args: midpoint.StepData):
@@ -209,7 +209,9 @@ class Reduced:
     null_space: str = eqx.field(static=True)
 
     def maps(self, system: System, q: Float[Array, "nb 12"]) -> ns.TreeMaps:
-        return (ns.hand_written if self.null_space == "hand" else ns.automatic)(system, self.tree, q)
+        if self.null_space == "hand":
+            return ns.hand_written(system, self.tree, q)
+        return ns.automatic(system, self.tree, q, self.args.q)
 
     def residual(self, u: Float[Array, " n"]) -> Float[Array, " n"]:
         args, tree = self.args, self.tree
@@ -238,7 +240,9 @@ class Reduced:
         P = ns.null_space_matrix(tree, maps, args.q)
         mass = jax.vmap(mass_block)(args.end.mass, args.end.inertia)
         scale = 1e-6 * jnp.mean(args.end.mass) * (args.end.length * midpoint.weights(args.end, 12)) ** 2
-        PtW = jnp.einsum("bin,bij->nbj", P.reshape(-1, 12, tree.freedoms), mass + jnp.diag(scale)).reshape(P.T.shape)
+        PtW = jnp.einsum("bin,bij->nbj", P.reshape(-1, 12, tree.freedoms), mass + jnp.diag(scale)[None]).reshape(
+            P.T.shape
+        )
         return jnp.linalg.solve(PtW @ P, PtW @ (args.h * args.u).reshape(-1))
 
 

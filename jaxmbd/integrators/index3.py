@@ -106,7 +106,7 @@ class Index3Step(AbstractRootProblem):
             active,
         )
         if matrix.regularisation is not None:
-            x = minimum_norm(x, factors, times=3)  # E of frozen factors may be large
+            x = minimum_norm(x, factors, rough=True)  # E of frozen factors is large, and of few digits in S
         # A failed solve returns its starting point: finite, so that a masked member of a batch has finite derivatives.
         return jnp.where(info.converged, x, x0), info
 

@@ -56,7 +56,7 @@ def unbalanced(args: StepData, q: Coordinates) -> Coordinates:
     system = args.end
     free = jax.vmap(mass_times)(system.mass, system.inertia, 2.0 * (q - args.q - args.h * args.u))
     load = jnp.zeros((system.nb + 1, 12), q.dtype)
-    load = load.at[: system.nb, :3].add(system.mass[:, None] * system.gravity)
+    load = load.at[: system.nb, :3].add(system.mass[:, None] * system.gravity[None, :])
     before, after = Directors().with_ground(args.q), Directors().with_ground(q)
     for stack in system.forces:
         index = stack.index

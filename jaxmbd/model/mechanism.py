@@ -297,10 +297,9 @@ def _length(bodies: list[Body], connections: tuple[Connection, ...]) -> Array:
     points += [c.s_j_bar for c in connections if c.j < len(bodies)]
     points += [b.r - bodies[0].r for b in bodies]
     if not is_concrete(points):
-        # Only a scale: no derivative should flow through it.
-        norms = jnp.linalg.norm(jax.lax.stop_gradient(jnp.stack(points)), axis=1)
-        length = jnp.max(norms)
-        return jnp.where(length > 0.0, length, 1.0)
+        # Assembly weighs turns by it, so assembled velocities depend on it, and their derivatives too.
+        squared = jnp.max(jnp.sum(jnp.stack(points) ** 2, axis=1))
+        return jnp.sqrt(jnp.where(squared > 0.0, squared, 1.0))
     length = float(np.max(np.linalg.norm(np.array(points), axis=1)))
     return jnp.asarray(length if length > 0.0 else 1.0, default_dtype())
 

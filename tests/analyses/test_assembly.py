@@ -117,3 +117,20 @@ def test_a_redundant_loop_closes_from_far(size):
         pose = jax.vmap(mbd.RA().retract)(state.pose, away)
         _, report = mbd.assemble(system, mbd.State(pose.r, pose.A, state.v, state.omega))
         assert bool(report.closed) and float(jnp.max(jnp.abs(report.violation))) < 1e-12, seed
+
+
+def test_the_derivative_of_assembled_velocities_by_geometry_includes_their_weights():
+    """Turns weigh with the mechanism's length, which moves with its points."""
+
+    @jax.jit
+    def velocities(x):
+        m = mbd.Mechanism("top")
+        m.add_body("top", mass=2.0, inertia=(0.1, 0.12, 0.2), r=(0.1, 0.0, 0.5 + 0.3 * x), omega=(0.3, 0.0, 9.0))
+        m.add(mbd.Spherical("tip", "ground", "top", point=(0.0, 0.2 * x, 0.0)))
+        state, _ = mbd.assemble(*m.build())
+        return jnp.concatenate([state.v[0], state.omega[0]])
+
+    step = 1e-4
+    f = [velocities(k * step) for k in (-2.0, -1.0, 1.0, 2.0)]
+    difference = (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step)
+    np.testing.assert_allclose(jax.jacfwd(velocities)(0.0), difference, atol=1e-9)

@@ -165,3 +165,16 @@ def test_single_precision_keeps_positions_to_its_rounding():
         truth = mbd.simulate(system, double.at(1), h=h, steps=1)
         wanted = np.asarray(truth.a[0])
         np.testing.assert_allclose(np.asarray(again.a[0]), wanted, atol=1e-3 * np.max(np.abs(wanted)))
+
+
+def test_reverse_mode_crosses_the_checked_solves_of_a_large_redundant_mechanism():
+    system, state = mbd.load("four_bar_ladder:4")
+    assert 6 * system.nb + system.nc > 60  # above the size up to which everything is dense
+
+    def outcome(x):
+        heavier = eqx.tree_at(lambda s: s.mass, system, system.mass * (1.0 + x * jnp.arange(float(system.nb))))
+        sol = mbd.simulate(heavier, state, h=2e-3, steps=5)
+        return sol.r[-1, -1, 2] + 1e-3 * jnp.sum(sol.lam[-1] ** 2)
+
+    reverse, forward = jax.jit(jax.grad(outcome))(0.1), jax.jit(jax.jacfwd(outcome))(0.1)
+    np.testing.assert_allclose(reverse, forward, rtol=1e-12)

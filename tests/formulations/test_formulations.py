@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from helpers import FORMULATIONS, ROUNDOFF, name_of, random_state, vec
+from helpers import ALL_FORMULATIONS, FORMULATIONS, ROUNDOFF, name_of, random_state, vec
 from jaxmbd.formulations.base import StepScales
 from jaxmbd.formulations.index1 import dense_rows
 from jaxmbd.integrators.index3 import Index3Step, StepData
@@ -40,7 +40,7 @@ def case(rng):
     return system, random_state(rng, 2)
 
 
-@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+@pytest.mark.parametrize("formulation", ALL_FORMULATIONS, ids=name_of)
 def test_state_round_trip(formulation, rng):
     state = random_state(rng, 4)
     back = formulation.to_state(*formulation.from_state(state))
@@ -48,7 +48,7 @@ def test_state_round_trip(formulation, rng):
         np.testing.assert_allclose(getattr(back, name), getattr(state, name), atol=1e-13)
 
 
-@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+@pytest.mark.parametrize("formulation", ALL_FORMULATIONS, ids=name_of)
 def test_accelerations_round_trip(formulation, rng):
     q, u = formulation.from_state(random_state(rng, 3))
     a, alpha = jnp.array(rng.normal(size=(2, 3, 3)))
@@ -58,7 +58,7 @@ def test_accelerations_round_trip(formulation, rng):
     np.testing.assert_allclose(back[1], alpha, atol=1e-12)
 
 
-@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+@pytest.mark.parametrize("formulation", ALL_FORMULATIONS, ids=name_of)
 def test_generalised_force_is_the_transpose_of_twist(formulation, rng):
     q, u = formulation.from_state(random_state(rng, 1))
     q, u = jax.tree.map(lambda x: x[0], (q, u))
@@ -68,7 +68,7 @@ def test_generalised_force_is_the_transpose_of_twist(formulation, rng):
     np.testing.assert_allclose(formulation.generalized(q, force, torque) @ u, power, atol=1e-13)
 
 
-@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+@pytest.mark.parametrize("formulation", ALL_FORMULATIONS, ids=name_of)
 def test_rows_are_the_derivative_of_all_constraints(formulation, case):
     system, state = case
     q, _ = formulation.from_state(state)
@@ -96,7 +96,7 @@ def test_the_three_jacobians_are_linked(case):
     np.testing.assert_allclose(by_p[moving], pi[moving], atol=ROUNDOFF)
 
 
-@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+@pytest.mark.parametrize("formulation", ALL_FORMULATIONS, ids=name_of)
 def test_gamma_is_minus_the_second_derivative_along_the_coordinates(formulation, case):
     system, state = case
     q, u = formulation.from_state(state)
@@ -106,7 +106,7 @@ def test_gamma_is_minus_the_second_derivative_along_the_coordinates(formulation,
 
 
 @pytest.mark.parametrize("h", [0.1, 1e-2])
-@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+@pytest.mark.parametrize("formulation", ALL_FORMULATIONS, ids=name_of)
 def test_exact_newton_matrix_is_the_derivative_of_the_residual(formulation, case, rng, h):
     system, state = case
     q, u = formulation.from_state(state)
@@ -123,7 +123,7 @@ def test_exact_newton_matrix_is_the_derivative_of_the_residual(formulation, case
     np.testing.assert_allclose(matrix, by_ad, atol=ROUNDOFF * scale)
 
 
-@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+@pytest.mark.parametrize("formulation", ALL_FORMULATIONS, ids=name_of)
 def test_quasi_newton_matrix_approaches_the_exact_one_as_h_squared(formulation, rng):
     m = mbd.Mechanism("free of forces", gravity=(0, 0, 0))
     b1 = m.add_body("b1", mass=1.0, inertia=(2.0, 3.0, 4.0))

@@ -8,7 +8,7 @@ import pytest
 
 import jaxmbd as mbd
 import reference_solutions
-from helpers import FORMULATIONS, name_of, run_at, slope, top_reference
+from helpers import ALL_FORMULATIONS, FORMULATIONS, name_of, run_at, slope, top_reference
 
 METHOD = mbd.GeneralizedAlpha()
 STEPS = np.array([2e-3, 1e-3, 5e-4])
@@ -32,7 +32,7 @@ def test_double_pendulum_approaches_its_minimal_equations_at_second_order(formul
 FULL_INERTIA = np.array([[0.5, 0.08, -0.05], [0.08, 0.7, 0.06], [-0.05, 0.06, 0.4]])
 
 
-@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+@pytest.mark.parametrize("formulation", ALL_FORMULATIONS, ids=name_of)
 def test_a_fast_top_with_full_inertia_turns_as_eulers_equations_say(formulation):
     s, mass, omega = np.array([0.1, 0.05, 0.4]), 2.0, np.array([1.0, -2.0, 25.0])
     m = mbd.Mechanism("top")

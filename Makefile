@@ -39,6 +39,7 @@ experiments: benchmark
 	$(BIN)/python experiments/identification/run.py --out experiments/identification
 	$(BIN)/python experiments/control/run.py --out experiments/control
 	$(BIN)/python experiments/munthe_kaas_groups/run.py --out experiments/munthe_kaas_groups
+	$(BIN)/python experiments/discrete_null_space/run.py --out experiments/discrete_null_space
 
 clean:
 	rm -rf $(VENV) demo build dist

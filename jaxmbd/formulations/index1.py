@@ -78,11 +78,11 @@ def acceleration_rate(
 def minimum_norm(x: Float[Array, " n"], factors, *, rough: bool = False) -> Float[Array, " n"]:
     """Remove from the multipliers, the last m unknowns, the part that redundant rows leave undetermined.
 
-    With K = [[H, Rᵀ], [R, -E]] the solution of K (·, y) = (0, -E λ) is y = P λ with P = (S + E)⁻¹ E and S = R H⁻¹ Rᵀ: as E
-    goes to zero, the projection of λ on the null space of Rᵀ. With E finite it also holds a fraction p = E/(σ + E) of λ
-    along every other eigenvector of S, which λ - P² λ reduces to p². `rough` factors may be wrong by some parts of E, so
-    that the null space's p is not one: λ - 4 P³ λ + 3 P⁴ λ forgives that to first order. Powers alone would amplify it,
-    and multipliers would grow from step to step.
+    With K = [[H, Rᵀ], [R, -E]] the solution of K (·, y) = (0, -E λ) is y = P λ with P = (S + E)⁻¹ E and S = R H⁻¹ Rᵀ:
+    as E goes to zero, the projection of λ on the null space of Rᵀ. With E finite it also holds a fraction
+    p = E/(σ + E) of λ along every other eigenvector of S, which λ - P² λ reduces to p². `rough` factors may be wrong by
+    some parts of E, so that the null space's p is not one: λ - 4 P³ λ + 3 P⁴ λ forgives that to first order. Powers
+    alone would amplify it, and multipliers would grow from step to step.
     """
     factors = jax.lax.stop_gradient(factors)
     n = x.size - factors.regularisation.size

@@ -78,7 +78,8 @@ class EnergyMomentum(AbstractIntegrator):
     def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
         if formulation.name != "directors":
             raise ValueError(
-                f"EnergyMomentum integrates directors: use formulation=Directors(), not {formulation.name}"
+                "EnergyMomentum integrates directors: use formulation=Directors(), on the command line "
+                f"--formulation directors, not {formulation.name}"
             )
         tree, rank = spanning_tree(system), None
         if len(tree.closures):

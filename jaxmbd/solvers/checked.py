@@ -42,8 +42,8 @@ def factorise(matrix: SaddleMatrix, strategy: str, *, checked: bool = True):
         if matrix.couplings or once or (redundant and not double):
             strategy = by_size(matrix.size)
         elif redundant:
-            # Eliminating J H⁻¹ Jᵀ without pivoting leaves errors of up to 1e-9 of its scale where rows repeat, and E must
-            # be large beside them.
+            # Eliminating J H⁻¹ Jᵀ without pivoting leaves errors of up to 1e-9 of its scale where rows repeat, and E
+            # must be large beside them.
             matrix = eqx.tree_at(lambda m: m.regularisation, matrix, _SOFTER * matrix.regularisation)
     if strategy == "dense":
         return DenseFactors.of(matrix)

@@ -84,7 +84,7 @@ def main():
         consistent, _ = mbd.assemble(system, state)
         yard = None if redundant else numpy_yardstick(system, consistent, STEPS // 3)
         rows = results["models"][model] = {}
-        for name in args.formulations or mbd.FORMULATIONS:
+        for name in args.formulations or ("rA", "rp", "reps"):
             seconds, step, iterations = compiled(system, state, mbd.FORMULATIONS[name]())
             ratio = yard[0] / step if yard else None
             rows[name] = {

@@ -88,7 +88,7 @@ def main():
     parser.add_argument("--models", nargs="+", choices=cases.MODELS, default=cases.MODELS, help="of the errors")
     args = parser.parse_args()
     mbd.enable_x64()
-    models, formulations = (cases.MODELS[:1], ["rA"]) if args.quick else (args.models, list(mbd.FORMULATIONS))
+    models, formulations = (cases.MODELS[:1], ["rA"]) if args.quick else (args.models, ["rA", "rp", "reps"])
     repeats = 2 if args.quick else 7
     settings = [(100, 1), (100, 10)] if args.quick else [(1000, 1), (10000, 1), (1000, 25), (10000, 100)]
     device = jax.devices()[0].device_kind

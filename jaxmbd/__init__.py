@@ -27,6 +27,7 @@ from .formulations import RA as RA
 from .formulations import RP as RP
 from .formulations import Directors as Directors
 from .formulations import REps as REps
+from .formulations import RotationElements as RotationElements
 from .identification import Bounded as Bounded
 from .identification import FitError as FitError
 from .identification import FitReport as FitReport
@@ -41,6 +42,7 @@ from .integrators import EnergyMomentum as EnergyMomentum
 from .integrators import GeneralizedAlpha as GeneralizedAlpha
 from .integrators import ImplicitEuler as ImplicitEuler
 from .integrators import MuntheKaas as MuntheKaas
+from .integrators import RungeKutta as RungeKutta
 from .model import CD as CD
 from .model import DP1 as DP1
 from .model import DP2 as DP2

@@ -82,7 +82,7 @@ def simulate_adaptive(
         raise ValueError("ts needs two or more increasing times")
     if is_concrete(tolerance) and not float(tolerance) > 0.0:
         raise ValueError(f"the tolerance must be positive, not {tolerance}")
-    check_request(system, state, max_steps, 1)
+    check_request(system, state, max_steps, 1, formulation)
     state, report = assembled(system, state, ts[0])
     solution = _integrate(
         system, state, report, ts, jnp.asarray(tolerance, system.dtype), h0, formulation, integrator, max_steps

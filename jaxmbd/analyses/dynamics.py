@@ -75,7 +75,7 @@ def simulate(
     """
     formulation, integrator = formulation or RA(), integrator or ImplicitEuler()
     steps = count_steps(h, t_end, steps, t0)
-    check_request(system, state, steps, save_every)
+    check_request(system, state, steps, save_every, formulation)
     saves = steps // save_every
     chunks = _chunks(saves, save_every, checkpoints)
     h, t0 = jnp.asarray(h, system.dtype), jnp.asarray(t0, system.dtype)
@@ -116,7 +116,7 @@ def count_steps(h: Any, t_end: float | None, steps: int | None, t0: Any = 0.0) -
     return int(steps)
 
 
-def check_request(system: System, state: State, steps: int, save_every: int) -> None:
+def check_request(system: System, state: State, steps: int, save_every: int, formulation: AbstractFormulation) -> None:
     """Refuse what cannot be simulated."""
     if state.r.shape[0] != system.nb:
         raise ValueError(f"the state has {state.r.shape[0]} bodies, the system {system.nb}")
@@ -125,6 +125,7 @@ def check_request(system: System, state: State, steps: int, save_every: int) -> 
         raise ValueError(f"dynamics needs mass and inertia of every body; missing for {names}")
     if save_every < 1 or steps % save_every:
         raise ValueError(f"save_every={save_every} must divide the number of steps, {steps}")
+    formulation.check(system)
 
 
 def assembled(system: System, state: State, t: Scalar) -> tuple[State, AssemblyReport]:
@@ -154,7 +155,8 @@ def start(system, state, report, t0, h, formulation, integrator) -> tuple[Progre
     """Consistent accelerations and multipliers at the first instant, and the first row."""
     motion, row, result = first_row(system, state, report, t0, formulation)
     motion = integrator.start(formulation, system, motion, t0, h)
-    row = eqx.tree_at(lambda r: r.extra, row, integrator.observed(formulation, system, motion, t0)[1])
+    _, extra = integrator.observed(formulation, system, motion, t0)
+    row = eqx.tree_at(lambda r: r.extra, row, row.extra | extra, is_leaf=lambda x: isinstance(x, dict))
     return Progress(motion, jnp.zeros((), int), result), row
 
 

@@ -24,14 +24,15 @@ def between(first: Row, last: Row, h: Scalar, s: Scalar) -> Row:
     """The row at the part s of a step of size h.
 
     Positions and rotations are quintics with the right velocities and accelerations at both ends, rotations in the
-    algebra at the first end; velocities and accelerations are their derivatives, multipliers linear. Constraints hold
-    between steps to O(h⁶).
+    algebra at the first end; velocities and accelerations are their derivatives, multipliers and what else was saved
+    linear. Constraints hold between steps to O(h⁶).
     """
     curve = jax.vmap(lambda *ends: _body(*ends, h, s))
     pose, twist, a, alpha = curve(
         (first.pose, first.twist, first.a, first.alpha), (last.pose, last.twist, last.a, last.alpha)
     )
-    return Row(pose, twist, a, alpha, (1.0 - s) * first.lam + s * last.lam, last.iterations)
+    lam, extra = jax.tree.map(lambda x, y: (1.0 - s) * x + s * y, (first.lam, first.extra), (last.lam, last.extra))
+    return Row(pose, twist, a, alpha, lam, last.iterations, extra)
 
 
 def _body(first, last, h, s):

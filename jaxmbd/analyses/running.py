@@ -59,7 +59,7 @@ def run(
     """
     formulation, integrator = formulation or RA(), integrator or ImplicitEuler()
     steps = count_steps(h, t_end, steps, t0)
-    check_request(system, state, steps, save_every)
+    check_request(system, state, steps, save_every, formulation)
     h_, t0_ = jnp.asarray(h, system.dtype), jnp.asarray(t0, system.dtype)
     state, report = assembled(system, state, t0_)
     state_of_run, first = start(system, state, report, t0_, h_, formulation, integrator)

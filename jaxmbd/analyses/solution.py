@@ -184,8 +184,9 @@ def make_row(formulation, system: System, q, u, a, lam, iterations, ok, extra: d
     """Coordinates to physical quantities; NaN where the run has failed. `extra` goes to the solution's `stats`."""
     state = formulation.to_state(q, u)
     r_ddot, omega_dot = jax.vmap(formulation.physical_accelerations)(q, u, a)
+    extra = formulation.observed(system, lam) | (extra or {})
     lam = system.to_natural(lam[: system.nc])
-    row = Row(state.pose, state.twist, r_ddot, omega_dot, lam, iterations, extra or {})
+    row = Row(state.pose, state.twist, r_ddot, omega_dot, lam, iterations, extra)
     return jax.tree.map(lambda x: jnp.where(ok, x, jnp.nan) if eqx.is_inexact_array(x) else x, row)
 
 

@@ -8,7 +8,8 @@ from .base import AbstractFormulation as AbstractFormulation
 from .directors import Directors as Directors
 from .ra import RA as RA
 from .reps import REps as REps
+from .rotation_elements import RotationElements as RotationElements
 from .rp import RP as RP
 from .screw import Screw as Screw
 
-FORMULATIONS = {"rA": RA, "rp": RP, "reps": REps, "directors": Directors}
+FORMULATIONS = {"rA": RA, "rp": RP, "reps": REps, "directors": Directors, "rotation_elements": RotationElements}

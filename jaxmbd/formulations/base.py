@@ -43,11 +43,13 @@ class AbstractFormulation(eqx.Module):
         name: Its name in files and on the command line.
         size: Velocity coordinates per body.
         normalizations: Constraints among the coordinates of one body (1 for Euler parameters).
+        regular_mass: Whether the mass matrix of a body with inertia in all directions can be inverted.
     """
 
     name: ClassVar[str]
     size: ClassVar[int]
     normalizations: ClassVar[int]
+    regular_mass: ClassVar[bool] = True
 
     # --- one body --------------------------------------------------------------------------------
 
@@ -90,6 +92,23 @@ class AbstractFormulation(eqx.Module):
     def normalization(self, q: Coordinates) -> Float[Array, " k"]:
         """Constraints among the coordinates of one body."""
         return jnp.zeros(0, jax.tree.leaves(q)[0].dtype)
+
+    # --- what a formulation may add --------------------------------------------------------------
+
+    def check(self, system: System) -> None:
+        """Refuse a mechanism that these coordinates cannot describe; called with concrete values where there are any.
+
+        Raises:
+            ValueError: The message names the body and the cure.
+        """
+
+    def eliminate(self, system: System, q: Coordinates, rows, bias, gamma):
+        """(a, λ) of M a + bias + Rᵀ λ = 0 and R a = γ by a method of its own; None leaves it to the linear solvers."""
+        return None
+
+    def observed(self, system: System, lam: Float[Array, " m"]) -> dict[str, Any]:
+        """Numbers of its own that `stats` of a solution should hold, from all multipliers."""
+        return {}
 
     # --- gather ----------------------------------------------------------------------------------
 

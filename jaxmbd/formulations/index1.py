@@ -42,9 +42,6 @@ def dynamic_accelerations(
     jet_system, f_dot, f_ddot = system.jet(t)
     rows = formulation.rows(jet_system, q)
     i, j = formulation.row_bodies(system)
-    mass = formulation.mass_matrix(system, q)
-    regularisation = formulation.regularisation(system, mass, rows)
-    matrix = SaddleMatrix(mass, (), rows, rows, regularisation, i, j, formulation.inner_rows(system))
     zero = jnp.zeros_like(u)
     force, torque = formulation.applied(jet_system, q, u, t)
     bias = jax.vmap(formulation.body_balance)(system.mass, system.inertia, q, u, zero, force, torque)
@@ -54,6 +51,12 @@ def dynamic_accelerations(
     if feedback is not None:
         phi_dot = apply_rows(rows, u, i, j) - velocity_right_side(formulation, jet_system, f_dot, q)
         gamma = gamma - 2.0 * feedback[0] * phi_dot - feedback[1] ** 2 * formulation.phi(jet_system, q)
+    found = formulation.eliminate(system, q, rows, bias, gamma)
+    if found is not None:
+        return found
+    mass = formulation.mass_matrix(system, q)
+    regularisation = formulation.regularisation(system, mass, rows)
+    matrix = SaddleMatrix(mass, (), rows, rows, regularisation, i, j, formulation.inner_rows(system))
     factors = factorise(matrix, system.linear_solver)
     x = linear_solve(matrix.matvec, factors, jnp.concatenate([-bias.reshape(-1), gamma]))
     if regularisation is not None:

@@ -26,6 +26,7 @@ class RP(AbstractFormulation):
     name: ClassVar[str] = "rp"
     size: ClassVar[int] = 7
     normalizations: ClassVar[int] = 1
+    regular_mass: ClassVar[bool] = False  # p itself is no rotation
 
     def coordinates(self, pose: Pose) -> Vec7:
         return jnp.concatenate([pose.r, ep.from_matrix(pose.A)])

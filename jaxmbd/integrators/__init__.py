@@ -11,6 +11,7 @@ from .energy_momentum import EnergyMomentum as EnergyMomentum
 from .generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from .implicit_euler import ImplicitEuler as ImplicitEuler
 from .munthe_kaas import MuntheKaas as MuntheKaas
+from .runge_kutta import RungeKutta as RungeKutta
 
 INTEGRATORS = {
     "implicit_euler": ImplicitEuler,
@@ -18,4 +19,5 @@ INTEGRATORS = {
     "generalized_alpha": GeneralizedAlpha,
     "munthe_kaas": MuntheKaas,
     "energy_momentum": EnergyMomentum,
+    "runge_kutta": RungeKutta,
 }

@@ -16,7 +16,7 @@ from ..rotations import se3, so3
 from ..rotations.types import Scalar
 from ..solvers import NewtonInfo
 from .base import AbstractIntegrator, Motion
-from .tableaus import TABLEAUS
+from .tableaus import TABLEAUS, check_choices, embedded_error, stages
 
 GROUPS = ("SE3", "SO3xR3", "mixed")
 STABILISATIONS = ("none", "baumgarte", "projection")
@@ -64,17 +64,10 @@ class MuntheKaas(AbstractIntegrator):
     rate: float | Scalar = 20.0
 
     def __check_init__(self):
-        for value, known, what in (
-            (self.group, GROUPS, "group"),
-            (self.tableau, tuple(TABLEAUS), "tableau"),
-            (self.stabilisation, STABILISATIONS, "stabilisation"),
-        ):
-            if value not in known:
-                raise ValueError(f"MuntheKaas: {what} must be one of {known}, not {value!r}")
+        check_choices(self, group=GROUPS, tableau=tuple(TABLEAUS), stabilisation=STABILISATIONS)
 
     def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
         plan = TABLEAUS[self.tableau]
-        a, b, c = (jnp.asarray(x, system.dtype) for x in plan[1:4])
         screws = self._screws(system)
         feedback = (self.rate, self.rate) if self.stabilisation == "baumgarte" else None
         q0 = motion.q
@@ -86,15 +79,8 @@ class MuntheKaas(AbstractIntegrator):
             acc, _ = dynamic_accelerations(formulation, system, q, u, t - h + s * h, feedback=feedback)
             return _dexp_inverse(screws, xi, V), _rate_in_group(screws, q, u, acc)
 
-        def stage(carry, k):
-            X, Y = carry  # rates of the stages so far
-            xi, V = h * jnp.tensordot(a[k], X, 1), V0 + h * jnp.tensordot(a[k], Y, 1)
-            x, y = rates(xi, V, c[k])
-            return (X.at[k].set(x), Y.at[k].set(y)), None
-
-        zero = jnp.zeros((len(b), *V0.shape), V0.dtype)
-        (X, Y), _ = jax.lax.scan(stage, (zero, zero), jnp.arange(len(b)))
-        xi, V = h * jnp.tensordot(b, X, 1), V0 + h * jnp.tensordot(b, Y, 1)
+        first = V0, _rate_in_group(screws, q0, motion.u, motion.a)
+        xi, V, X, Y = stages(plan, rates, V0, first, h)
         q = _moved(screws, q0, xi)
         u = _from_group(screws, q, V)
         if self.stabilisation == "projection":
@@ -107,12 +93,7 @@ class MuntheKaas(AbstractIntegrator):
         gaps = motion.memory.gaps
         if plan.error is not None:
             last = _dexp_inverse(screws, xi, V), _rate_in_group(screws, q, u, acc)
-            weights = jnp.asarray(plan.error, system.dtype)
-            x, y = (
-                h * (jnp.tensordot(weights[:-1], stages, 1) + weights[-1] * end)
-                for stages, end in zip((X, Y), last, strict=True)
-            )
-            gaps = (x, y)
+            gaps = embedded_error(plan, (X, Y), last, h)
         return Motion(q, u, acc, lam, Memory(V, gaps)), info
 
     def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:

@@ -12,7 +12,9 @@ from ..model.mechanism import Mechanism
 from ..model.state import State
 from ..model.system import System
 from .generators import GENERATORS as GENERATORS
+from .generators import SIZED
 from .generators import n_pendulum as n_pendulum
+from .stewart import stewart_platform as stewart_platform
 
 
 def names() -> list[str]:
@@ -30,6 +32,8 @@ def load_mechanism(model: str | Path) -> Mechanism:
     text = str(model)
     name, _, argument = text.partition(":")
     if name in GENERATORS:
+        if argument and name not in SIZED:
+            raise ModelFileError(f"{text!r}: {name} comes in one size; write {name!r}")
         try:
             return GENERATORS[name](int(argument)) if argument else GENERATORS[name]()
         except ValueError as error:

@@ -5,6 +5,7 @@ import numpy as np
 from ..model.joints import Revolute, Spherical
 from ..model.mechanism import Mechanism
 from ..model.shapes import Box
+from .stewart import stewart_platform, stewart_platform_legs
 
 # Gravity of the published N-pendulum runs: 9.81 m/s² along this unit vector.
 _GRAVITY = 9.81 * np.array([0.07169162, 0.68473815, 0.72525442])
@@ -81,4 +82,12 @@ def four_bar_ladder(n: int = 8) -> Mechanism:
     return m
 
 
-GENERATORS = {"n_pendulum": n_pendulum, "revolute_chain": revolute_chain, "four_bar_ladder": four_bar_ladder}
+# Those of a size take it as their argument.
+SIZED = ("n_pendulum", "revolute_chain", "four_bar_ladder")
+GENERATORS = {
+    "n_pendulum": n_pendulum,
+    "revolute_chain": revolute_chain,
+    "four_bar_ladder": four_bar_ladder,
+    "stewart_platform": stewart_platform,
+    "stewart_platform_legs": stewart_platform_legs,
+}

@@ -26,13 +26,17 @@ def times_transposed(A: Float[Array, "*#n k i"], x: Float[Array, "*#n k"]) -> Fl
 
 def gauss_jordan(A: Float[Array, "n s s"]) -> Float[Array, "n s s"]:
     """Inverses in place without pivoting: for definite matrices, and for [[definite, B], [C, -definite]]."""
+    index = jnp.arange(A.shape[-1])
 
     def column(k, M):
         row = jax.lax.dynamic_index_in_dim(M, k, 1, keepdims=False)
         col = jax.lax.dynamic_index_in_dim(M, k, 2, keepdims=False)
         pivot = jax.lax.dynamic_index_in_dim(row, k, 1)
-        unit = (jnp.arange(A.shape[-1]) == k).astype(A.dtype)[None, :]
-        return M - (col - unit)[:, :, None] * ((row + unit) / pivot)[:, None, :]
+        here = index == k
+        # Row and column of the pivot are set, not reached by differences, which would lose the digits of a large one.
+        rest = jnp.where(here[:, None] | here[None, :], 0.0, M)
+        left, right = jnp.where(here[None, :], -1.0, col), jnp.where(here[None, :], 1.0, row) / pivot
+        return rest - left[:, :, None] * right[:, None, :]
 
     return jax.lax.fori_loop(0, A.shape[-1], column, A)
 

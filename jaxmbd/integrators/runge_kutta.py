@@ -1,0 +1,105 @@
+"""Explicit Runge-Kutta in the coordinates of a formulation, from the index-1 accelerations."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..formulations.base import AbstractFormulation
+from ..formulations.index1 import closest_position, closest_velocity, dynamic_accelerations
+from ..model.system import System
+from ..rotations.types import Scalar
+from ..solvers import NewtonInfo
+from .base import AbstractIntegrator, Motion
+from .tableaus import TABLEAUS, check_choices, embedded_error, stages
+
+MULTIPLIERS = ("every_stage", "frozen")
+
+
+class RungeKutta(AbstractIntegrator):
+    """Explicit Runge-Kutta for formulations whose coordinates are a vector space: all but `RA`.
+
+        q̇ = u,   u̇ = a(q, u, t), where (a, λ) solve M a + h - Q + Rᵀλ = 0 and R a = γ
+
+    Linear constraints among the coordinates hold to rounding at every step size: spherical joints in
+    `RotationElements`, and in `Directors`. All others, Rᵀ R = I and the norm of Euler parameters included, drift at the
+    method's order unless `projection` is on.
+
+    Attributes:
+        tableau: As in `MuntheKaas`: "euler", "heun", "rk3", "rk4" or "rk5".
+        multipliers: "every_stage" solves for them at every stage. "frozen" keeps those of the start of the step, as
+            Dumitriu and Margaritescu do: one solution a step, but of first order whatever the tableau, and R a = γ does
+            not hold. Only for a study, and not for `RP`, whose mass matrix is singular.
+        projection: Project positions and velocities onto all constraints after every step, nearest by mass.
+
+    Reference:
+        Dumitriu, Margaritescu, section 5.
+    """
+
+    name: ClassVar[str] = "runge_kutta"
+
+    tableau: str = eqx.field(static=True, default="rk4")
+    multipliers: str = eqx.field(static=True, default="every_stage")
+    projection: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self):
+        check_choices(self, tableau=tuple(TABLEAUS), multipliers=MULTIPLIERS)
+
+    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
+        if formulation.moves_on_manifold:
+            raise ValueError(
+                f"RungeKutta adds up coordinates, and those of {formulation.name} are no vector space: use MuntheKaas, "
+                "or another formulation such as RotationElements"
+            )
+        if self.multipliers == "frozen" and not formulation.regular_mass:
+            raise ValueError(
+                f"RungeKutta(multipliers='frozen') needs a regular mass matrix, which {formulation.name} does not have"
+            )
+        zero = jnp.zeros_like(motion.u)
+        return Motion(motion.q, motion.u, motion.a, motion.lam, (zero, zero))
+
+    def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
+        plan = TABLEAUS[self.tableau]
+        q0, u0, a0 = formulation.rechart(motion.q, motion.u, motion.a)
+
+        def moved(delta: Float[Array, "nb d"]):
+            return jax.vmap(formulation.retract)(q0, delta)
+
+        def rates(delta, u, s):
+            q, now = moved(delta), t - h + s * h
+            if self.multipliers == "frozen":
+                return u, _held(formulation, system, q, u, motion.lam, now)
+            return u, dynamic_accelerations(formulation, system, q, u, now)[0]
+
+        delta, u, X, Y = stages(plan, rates, u0, (u0, a0), h)
+        q = moved(delta)
+        if self.projection:
+            q = closest_position(formulation, system, q, t)
+            u = closest_velocity(formulation, system, q, u, t)
+        a, lam = dynamic_accelerations(formulation, system, q, u, t)
+        if self.multipliers == "frozen":
+            # The next step starts from these; the solution shows them too.
+            a = _held(formulation, system, q, u, lam, t)
+        gaps = motion.memory
+        if plan.error is not None:
+            gaps = embedded_error(plan, (X, Y), (u, a), h)
+        finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(delta))
+        info = NewtonInfo(jnp.zeros((), int), finite, jnp.where(finite, 0.0, jnp.nan).astype(u.dtype))
+        return Motion(q, u, a, lam, gaps), info
+
+    @property
+    def error_order(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return None if TABLEAUS[self.tableau].error is None else TABLEAUS[self.tableau].order - 1
+
+    def error(self, before: Motion, after: Motion, h: Scalar):
+        if self.error_order is None:
+            return super().error(before, after, h)
+        return after.memory
+
+
+def _held(formulation: AbstractFormulation, system: System, q, u, lam, t: Scalar) -> Float[Array, "nb d"]:
+    """Accelerations under given multipliers."""
+    rest = formulation.balance(system.at(t), q, u, jnp.zeros_like(u), lam, t)
+    return -jnp.linalg.solve(formulation.mass_matrix(system, q), rest[..., None])[..., 0]

@@ -5,6 +5,7 @@ from importlib.metadata import version as _version
 
 from .analyses import Accelerations as Accelerations
 from .analyses import AssemblyError as AssemblyError
+from .analyses import InverseDynamics as InverseDynamics
 from .analyses import Linearization as Linearization
 from .analyses import Mobility as Mobility
 from .analyses import Modes as Modes
@@ -14,6 +15,7 @@ from .analyses import accelerations as accelerations
 from .analyses import assemble as assemble
 from .analyses import breaks_redundancy as breaks_redundancy
 from .analyses import count_steps as count_steps
+from .analyses import inverse_dynamics as inverse_dynamics
 from .analyses import kinematics as kinematics
 from .analyses import linearize as linearize
 from .analyses import mobility as mobility
@@ -63,9 +65,11 @@ from .model import Planar as Planar
 from .model import PointForce as PointForce
 from .model import PointOnLine as PointOnLine
 from .model import Pose as Pose
+from .model import PoseDriver as PoseDriver
 from .model import Revolute as Revolute
 from .model import Rod as Rod
 from .model import RotationDriver as RotationDriver
+from .model import Sampled as Sampled
 from .model import Sphere as Sphere
 from .model import Spherical as Spherical
 from .model import SpringDamper as SpringDamper

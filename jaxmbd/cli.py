@@ -54,14 +54,14 @@ def _plain(error: BaseException) -> str:
 @app.command("list")
 def list_models() -> None:
     """List the packaged mechanisms."""
-    from jaxmbd.library import GENERATORS, names
+    from jaxmbd.library import GENERATORS, SIZED, names
 
     table = Table("name", "bodies", "rows", "what it is", box=None)
     for name in names():
         m = mbd.load_mechanism(name)
         system, _ = m.build()
         what = (GENERATORS[name].__doc__ or "").split("\n")[0] if name in GENERATORS else _description(name)
-        table.add_row(f"{name}\\[:N]" if name in GENERATORS else name, str(system.nb), str(system.nc), what)
+        table.add_row(f"{name}\\[:N]" if name in SIZED else name, str(system.nb), str(system.nc), what)
     out.print(table)
 
 

@@ -15,6 +15,8 @@ from .dynamics import count_steps as count_steps
 from .dynamics import simulate as simulate
 from .failure import AssemblyError as AssemblyError
 from .failure import SimulationError as SimulationError
+from .inverse_dynamics import InverseDynamics as InverseDynamics
+from .inverse_dynamics import inverse_dynamics as inverse_dynamics
 from .kinematics import kinematics as kinematics
 from .linearization import Linearization as Linearization
 from .linearization import Modes as Modes

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..formulations import RA
-from ..model.forces import AxisActuator
+from ..model.forces import AbstractActuator, AxisActuator
 from ..model.state import Pose
 from ..model.system import System
 
@@ -28,9 +28,9 @@ class AbstractInput(eqx.Module):
 
 
 class ActuatorInput(AbstractInput):
-    """The control of an `Actuator`."""
+    """The control of an `Actuator`, or the push of a spring-damper-actuator."""
 
-    element: AxisActuator
+    element: AbstractActuator
     bodies: tuple[int, int] = eqx.field(static=True)
     name: str = eqx.field(static=True)
 
@@ -52,15 +52,15 @@ class LoadInput(AbstractInput):
 
 
 def collect_inputs(system: System, names: Sequence[str] | None) -> tuple[AbstractInput, ...]:
-    """Inputs by name; all actuators where no names are given."""
+    """Inputs by name; every `Actuator` where no names are given."""
     known: dict[str, AbstractInput] = {}
     for stack in system.forces:
-        if isinstance(stack.force, AxisActuator):
+        if isinstance(stack.force, AbstractActuator):
             for k, name in enumerate(stack.names):
                 element = jax.tree.map(lambda x, k=k: x[k] if eqx.is_array(x) else x, stack.force)
                 known[name] = ActuatorInput(element, stack.bodies[k], name)
     if names is None:
-        return tuple(known.values())
+        return tuple(x for x in known.values() if isinstance(x, ActuatorInput) and isinstance(x.element, AxisActuator))
     for b, body in enumerate(system.bodies):
         known |= {f"{body}.{part}": LoadInput(b, k, f"{body}.{part}") for k, part in enumerate(_LOADS)}
     for name in names:

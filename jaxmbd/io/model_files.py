@@ -91,6 +91,9 @@ def _driving_motion(value: Any) -> Expression:
 
 def _constraint(file) -> AbstractConstraint:
     fields = file.model_dump(exclude={"type", "name", "body_i", "body_j", "comment"})
+    if file.type == "PoseDriver":
+        fields |= {key: _Load(tuple(_driving_motion(c) for c in fields[key])) for key in ("displacement", "rotation")}
+        return model.PoseDriver(file.name, file.body_i, file.body_j, **fields)
     for key in ("angle", "displacement", "length"):
         if fields.get(key) is not None:
             fields[key] = _driving_motion(fields[key]) if file.type.endswith("Driver") else _motion(fields[key])

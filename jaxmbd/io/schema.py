@@ -219,6 +219,13 @@ class DistanceDriverFile(PairFile):
     length: TimeFunction
 
 
+class PoseDriverFile(PairFile):
+    type: Literal["PoseDriver"]
+    displacement: Load
+    rotation: Load
+    point: Vec3 | None = None
+
+
 JointFile = Annotated[
     Union[
         PointJoint,
@@ -229,6 +236,7 @@ JointFile = Annotated[
         RotationDriverFile,
         TranslationDriverFile,
         DistanceDriverFile,
+        PoseDriverFile,
     ],
     Field(discriminator="type"),
 ]

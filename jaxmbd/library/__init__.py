@@ -12,7 +12,7 @@ from ..model.mechanism import Mechanism
 from ..model.state import State
 from ..model.system import System
 from .generators import GENERATORS as GENERATORS
-from .generators import SIZED
+from .generators import SIZED as SIZED
 from .generators import n_pendulum as n_pendulum
 from .stewart import stewart_platform as stewart_platform
 

@@ -6,6 +6,7 @@ steps. Describe with `Mechanism`; compute with `System`. A new joint is a table 
 
 from .body import Body as Body
 from .drivers import DistanceDriver as DistanceDriver
+from .drivers import PoseDriver as PoseDriver
 from .drivers import RotationDriver as RotationDriver
 from .drivers import TranslationDriver as TranslationDriver
 from .forces import Actuator as Actuator
@@ -26,6 +27,7 @@ from .joints import Spherical as Spherical
 from .joints import Translational as Translational
 from .joints import Universal as Universal
 from .mechanism import Mechanism as Mechanism
+from .motions import Sampled as Sampled
 from .primitives import CD as CD
 from .primitives import DP1 as DP1
 from .primitives import DP2 as DP2

@@ -9,7 +9,7 @@ from jaxtyping import Array
 from ..rotations.so3 import basis_from_axis
 from .body import Body
 from .joints import AbstractConstraint, Distance, Rows
-from .motions import Turning, is_motion
+from .motions import Component, Turning, TurningFrame, is_motion
 from .primitives import DP1, DP2
 from .validation import default_dtype, vector
 
@@ -69,10 +69,42 @@ class DistanceDriver(AbstractConstraint):
         return vector(self.point_j, 3, f"driver {self.name!r}: point_j")
 
 
-def _motion(value: Any, what: str):
+@dataclass(frozen=True, eq=False)
+class PoseDriver(AbstractConstraint):
+    """Prescribes all of body j's motion relative to body i: `displacement(t)` [m] and `rotation(t)` [rad].
+
+    Both return three numbers, global components, and zero is the initial pose as described. The rotation is a rotation
+    vector, an angle of any size about an axis; the displacement is that of `point` of body j, by default its mass
+    centre. With a moving body i both are meant in axes that move with it.
+    """
+
+    displacement: Any = field(kw_only=True)
+    rotation: Any = field(kw_only=True)
+    point: Any = field(kw_only=True, default=None)
+    is_driver: ClassVar[bool] = True
+
+    def rows(self, i: Body, j: Body) -> Rows:
+        what = f"driver {self.name!r}"
+        displacement = _motion(self.displacement, f"{what}: displacement", (3,))
+        rotation = _motion(self.rotation, f"{what}: rotation", (3,))
+        point = self.reference_point(i, j)
+        e = jnp.eye(3, dtype=default_dtype())
+        s_i, s_j = i.point(point), j.point(point)
+        table: Rows = [
+            (f"position {n}", DP2(i.direction(e[k]), s_i, s_j, Component(e[k], displacement)))
+            for k, n in enumerate("xyz")
+        ]
+        for k, n in enumerate("xyz"):
+            turning = TurningFrame(i.A.T, e[(k + 1) % 3], rotation)
+            table.append((f"turn {n}", DP1(turning, j.direction(e[(k + 2) % 3]))))
+        return table
+
+
+def _motion(value: Any, what: str, shape: tuple[int, ...] = ()):
     if not is_motion(value):
         raise ValueError(f"{what} must be a function of time, not {value!r}")
     result = jnp.asarray(value(jnp.zeros((), default_dtype())))
-    if result.shape != ():
-        raise ValueError(f"{what} must return a number, but returned shape {result.shape}")
+    if result.shape != shape:
+        wanted = "a number" if shape == () else f"an array of shape {shape}"
+        raise ValueError(f"{what} must return {wanted}, but returned shape {result.shape}")
     return value

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..rotations import so3
 from ..rotations.types import Scalar, Vec3
 
 Motion = Callable[[Scalar], Any]
@@ -57,6 +58,71 @@ class Squared(eqx.Module):
 
     def __call__(self, t: Scalar) -> Scalar:
         return self.motion(t) ** 2
+
+
+class Sampled(eqx.Module):
+    """A motion through samples at equal intervals: piecewise cubics through four neighbours, of fourth order.
+
+    It may be differentiated by its values. Outside the samples the outermost cubics go on.
+
+    Attributes:
+        start: Instant of the first sample [s].
+        interval: Between samples [s].
+        values: At least four, (n,) or (n, k).
+    """
+
+    start: Scalar
+    interval: Scalar
+    values: Array
+
+    def __init__(self, t: Any, values: Any):
+        times = np.asarray(t, float)
+        steps = np.diff(times)
+        if times.ndim != 1 or len(times) < 4:
+            raise ValueError(f"Sampled: needs four or more instants in one array, not shape {times.shape}")
+        if not (steps > 0.0).all() or np.ptp(steps) > 1e-6 * steps.mean():
+            raise ValueError("Sampled: the instants must increase by equal intervals")
+        self.values = jnp.asarray(values)
+        if self.values.shape[:1] != times.shape:
+            raise ValueError(f"Sampled: {len(times)} instants but values of shape {self.values.shape}")
+        self.start = jnp.asarray(times[0], self.values.dtype)
+        self.interval = jnp.asarray((times[-1] - times[0]) / (len(times) - 1), self.values.dtype)
+
+    def __call__(self, t: Scalar) -> Array:
+        x = (t - self.start) / self.interval
+        first = jnp.clip(jnp.floor(jax.lax.stop_gradient(x)).astype(int) - 1, 0, self.values.shape[0] - 4)
+        s = x - first.astype(x.dtype)  # between 1 and 2 inside
+        p, q, r, u = s, s - 1.0, s - 2.0, s - 3.0
+        weights = jnp.stack([-q * r * u / 6.0, p * r * u / 2.0, -p * q * u / 2.0, p * q * r / 6.0])
+        near = jax.lax.dynamic_slice_in_dim(self.values, first, 4)
+        return jnp.tensordot(weights, near, 1)
+
+
+class TurningFrame(eqx.Module):
+    """A vector that turns with a rotation: exp(θ(t)) e, from a body's frame and back.
+
+    Attributes:
+        axes: Axes of the components of θ and e, (3, 3), body frame.
+        e: Direction at θ = 0 [-], components along the axes.
+        rotation: θ, a motion (3,) [rad].
+    """
+
+    axes: Array
+    e: Vec3
+    rotation: Motion
+
+    def __call__(self, t: Scalar) -> Vec3:
+        return self.axes @ (so3.exp(jnp.asarray(self.rotation(t), self.e.dtype)) @ self.e)
+
+
+class Component(eqx.Module):
+    """One component of a vector motion, along `e`."""
+
+    e: Array
+    motion: Motion
+
+    def __call__(self, t: Scalar) -> Scalar:
+        return self.e @ jnp.asarray(self.motion(t), self.e.dtype)
 
 
 class _Hoisted(eqx.Module):

@@ -5,6 +5,7 @@ that has `wrench` (and `potential` where it has one), and a description in `desc
 """
 
 from .actuators import AxisActuator as AxisActuator
+from .base import AbstractActuator as AbstractActuator
 from .base import AbstractForce as AbstractForce
 from .base import ForceStack as ForceStack
 from .descriptions import AbstractForceDescription as AbstractForceDescription

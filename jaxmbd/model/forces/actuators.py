@@ -7,28 +7,27 @@ from jaxtyping import Array, Float
 from ...rotations.types import Scalar, Vec3
 from ..motions import Motion
 from ..state import Pose, Twist
-from .base import AbstractForce, point_wrench
+from .base import AbstractActuator, point_wrench
 
 ACTIONS = ("torque", "force")
 
 
-class AxisActuator(AbstractForce):
+class AxisActuator(AbstractActuator):
     """A torque on body j about an axis of body i, or a force along it, and the opposite on body i.
 
     Attributes:
         axis_i_bar: The axis in body i [-].
         s_j_bar: The joint's point in body j [m], where a force acts on both bodies.
-        control: [N·m] or [N], a number or a motion.
+        given: The control [N·m] or [N], a number or a motion.
         action: "torque" or "force".
     """
 
     axis_i_bar: Vec3
     s_j_bar: Vec3
-    control: Scalar | Motion
+    given: Scalar | Motion
     action: str = eqx.field(static=True)
 
     def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
-        """The wrench of control one: what an input of a linearised mechanism is multiplied with."""
         A_i, A_j = pose.A[0], pose.A[1]
         axis = A_i @ self.axis_i_bar
         if self.action == "torque":
@@ -39,6 +38,8 @@ class AxisActuator(AbstractForce):
         return jnp.stack([f_i, f_j]), jnp.stack([n_i, n_j])
 
     def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
-        control = jnp.asarray(self.control(t), t.dtype) if callable(self.control) else self.control
         force, torque = self.unit_wrench(pose)
-        return control * force, control * torque
+        return self.control(t) * force, self.control(t) * torque
+
+    def control(self, t: Scalar) -> Scalar:
+        return jnp.asarray(self.given(t), t.dtype) if callable(self.given) else self.given

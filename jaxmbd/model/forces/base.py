@@ -45,6 +45,18 @@ class AbstractForce(eqx.Module):
         return self
 
 
+class AbstractActuator(AbstractForce):
+    """A force element with one control number, its push or torque, beside whatever else it does."""
+
+    @abc.abstractmethod
+    def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
+        """The wrench of control one: what an input of a linearised mechanism is multiplied with."""
+
+    @abc.abstractmethod
+    def control(self, t: Scalar) -> Scalar:
+        """The control as described [N] or [N·m]."""
+
+
 class ForceStack(eqx.Module):
     """Force elements of equal structure: `force` has a leading axis n, `bodies` (n, k) are static indices."""
 

@@ -9,10 +9,10 @@ from ...rotations.so3 import cross
 from ...rotations.types import Scalar, Vec3
 from ..motions import Motion
 from ..state import Pose, Twist
-from .base import AbstractForce, point_wrench
+from .base import AbstractActuator, point_wrench
 
 
-class LineForce(AbstractForce):
+class LineForce(AbstractActuator):
     """Spring, damper and actuator along the line from P (body i) to Q (body j).
 
         f = stiffness (L - free_length) + damping dL/dt - actuator(t),   a pull on both bodies when positive
@@ -45,11 +45,23 @@ class LineForce(AbstractForce):
         )
         length, direction = _length(d)
         pull = self.stiffness * (length - self.free_length) + self.damping * (direction @ d_dot)
-        if self.actuator is not None:
-            pull = pull - self.actuator(t)
-        f_i, n_i = point_wrench(A_i, pull * direction, arm_i)
-        f_j, n_j = point_wrench(A_j, -pull * direction, arm_j)
+        pull = pull - self.control(t)
+        force, torque = self._push(A_i, A_j, arm_i, arm_j, direction)
+        return -pull * force, -pull * torque
+
+    def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+        A_i, A_j = pose.A[0], pose.A[1]
+        arm_i, arm_j = A_i @ self.s_i_bar, A_j @ self.s_j_bar
+        _, direction = _length(pose.r[1] + arm_j - pose.r[0] - arm_i)
+        return self._push(A_i, A_j, arm_i, arm_j, direction)
+
+    def _push(self, A_i, A_j, arm_i: Vec3, arm_j: Vec3, direction: Vec3):
+        f_i, n_i = point_wrench(A_i, -direction, arm_i)
+        f_j, n_j = point_wrench(A_j, direction, arm_j)
         return jnp.stack([f_i, f_j]), jnp.stack([n_i, n_j])
+
+    def control(self, t: Scalar) -> Scalar:
+        return jnp.zeros_like(t) if self.actuator is None else self.actuator(t)
 
     def invariants(self, pose: Pose) -> Float[Array, "1"]:
         d = pose.r[1] + pose.A[1] @ self.s_j_bar - pose.r[0] - pose.A[0] @ self.s_i_bar
@@ -73,7 +85,7 @@ def _length(d: Vec3) -> tuple[Scalar, Vec3]:
     return length, d / jnp.where(length > 0.0, length, 1.0)
 
 
-class AngleTorque(AbstractForce):
+class AngleTorque(AbstractActuator):
     """Torsional spring, damper and actuator about an axis common to both bodies.
 
         n = stiffness (φ - free_angle) + damping dφ/dt - actuator(t),   opposing positive rotation of body j
@@ -116,7 +128,12 @@ class AngleTorque(AbstractForce):
         rate = axis @ (pose.A[1] @ twist.omega[1] - pose.A[0] @ twist.omega[0])
         cos, sin = self.invariants(pose)
         torque = self.stiffness * (jnp.arctan2(sin, cos) - self.free_angle) + self.damping * rate
-        if self.actuator is not None:
-            torque = torque - self.actuator(t)
-        n = torque * axis
-        return jnp.zeros((2, 3), n.dtype), jnp.stack([pose.A[0].T @ n, -(pose.A[1].T @ n)])
+        force, unit = self.unit_wrench(pose)
+        return force, (self.control(t) - torque) * unit
+
+    def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+        axis = pose.A[0] @ self.axis_i_bar
+        return jnp.zeros((2, 3), axis.dtype), jnp.stack([-self.axis_i_bar, pose.A[1].T @ axis])
+
+    def control(self, t: Scalar) -> Scalar:
+        return jnp.zeros_like(t) if self.actuator is None else self.actuator(t)

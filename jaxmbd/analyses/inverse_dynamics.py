@@ -1,0 +1,200 @@
+"""Inverse dynamics: the efforts of drivers or actuators that a prescribed motion takes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..formulations import RA, AbstractFormulation
+from ..formulations.index1 import dense_rows
+from ..model.motions import Sampled
+from ..model.state import State
+from ..model.system import System
+from ..model.validation import is_concrete
+from ..rotations.types import Scalar
+from ..solvers import DenseFactors
+from .determined import DenseRows
+from .inputs import AbstractInput, ActuatorInput, collect_inputs
+from .kinematics import kinematics
+from .solution import Solution
+
+# An unbalanced part of the loads larger than this cannot come from rounding.
+_BALANCED = 1e-6
+
+
+class InverseDynamics(eqx.Module):
+    """What a prescribed motion takes.
+
+    Attributes:
+        solution: The motion; its multipliers and `reactions` are those of joints that the efforts below act beside.
+        efforts: By name, (T,) each: torque on body j [N·m], or push along the driven direction [N].
+        rates: How fast each of them moves what it acts on, (T,) [rad/s] or [m/s].
+        unbalanced: The part of the loads that nothing balances, relative to all loads, (T,); rounding for a motion that
+            the actuators can make.
+    """
+
+    solution: Solution
+    efforts: dict[str, Float[Array, " T"]]
+    rates: dict[str, Float[Array, " T"]]
+    unbalanced: Float[Array, " T"]
+
+    @property
+    def power(self) -> dict[str, Float[Array, " T"]]:
+        """What each effort delivers, by name, (T,) [W]."""
+        return {name: effort * self.rates[name] for name, effort in self.efforts.items()}
+
+    def motion(self, name: str) -> Sampled:
+        """An effort as a function of time, for the control of an actuator; instants must be at equal intervals."""
+        return Sampled(self.solution.t, self.efforts[name])
+
+
+def inverse_dynamics(
+    system: System,
+    state: State,
+    ts: Any,
+    *,
+    actuators: Sequence[str] | None = None,
+    formulation: AbstractFormulation | None = None,
+    throw: bool = True,
+) -> InverseDynamics:
+    """The efforts that the motion of a driven mechanism takes, of its drivers or of actuators in their place.
+
+    Drivers prescribe the motion, as in `kinematics`. Without `actuators` they are what makes it, and `efforts` are
+    theirs. With `actuators` the drivers only say what the motion is: the named elements make it, and what they do not
+    balance is reported. A pure function that can be jitted, batched and differentiated.
+
+    Args:
+        system: The mechanism, with drivers that leave it no freedom.
+        state: As in `kinematics`.
+        ts: As in `kinematics` [s].
+        actuators: Names of `Actuator`, `SpringDamper` and `TorsionalSpringDamper` elements, or single loads such as
+            "platform.force.x". An effort is the whole control of its element, whatever control it was described with;
+            springs and dampers act beside it. More of them than freedoms share the work, with least sum of squares of
+            efforts and multipliers.
+        formulation: Of the kinematics, `RA()` by default.
+        throw: As in `kinematics`; also refuses a motion that the actuators cannot make.
+
+    Returns:
+        The motion, the efforts, their rates and power.
+
+    Raises:
+        ValueError: As in `kinematics`; a body without mass, an unknown actuator, or actuators that cannot make the
+            motion.
+        RuntimeError: As in `kinematics`.
+    """
+    if system.massless:
+        raise ValueError(
+            f"inverse dynamics needs mass and inertia of every body; missing for {', '.join(system.massless)}"
+        )
+    inputs = None if actuators is None else collect_inputs(system, list(actuators))
+    solution = kinematics(system, state, ts, formulation=formulation, throw=throw)
+    if inputs is None:
+        efforts, rates = _of_drivers(system, solution)
+        return InverseDynamics(solution, efforts, rates, jnp.zeros_like(solution.t))
+    result = _of_actuators(system, solution, inputs)
+    if throw and is_concrete(result):
+        _refuse_unbalanced(system, result, inputs)
+    return result
+
+
+def _refuse_unbalanced(system: System, result: InverseDynamics, inputs: Sequence[AbstractInput]) -> None:
+    rest = np.asarray(result.unbalanced)
+    if np.all(rest <= _BALANCED):
+        return
+    k = int(np.argmax(np.where(np.isfinite(rest), rest, np.inf)))
+    names = ", ".join(x.name for x in inputs) or "none"
+    raise ValueError(
+        f"mechanism {system.name!r}: the actuators ({names}) cannot make this motion: at t = "
+        f"{float(result.solution.t[k]):g} s they leave {rest[k]:.1%} of the loads unbalanced; name as many actuators "
+        "as there are freedoms, where they move what is driven, or let the drivers do it (no actuators)"
+    )
+
+
+@eqx.filter_jit
+def _of_drivers(system: System, solution: Solution):
+    """Efforts and rates of all drivers of one row, and of those rows of a general constraint that are driven."""
+
+    def instant(lam, t):
+        now, f_dot, _ = system.jet(t)
+        f = jnp.concatenate([jnp.zeros(0, system.dtype)] + [jnp.atleast_1d(s.primitive.f) for s in now.constraints])
+        return {
+            c.name: _effort(c.kind, lam[c.rows[0]], system.to_natural(f)[c.rows[0]])
+            for c in system.connections
+            if c.is_driver and len(c.rows) == 1
+        }
+
+    efforts = jax.vmap(instant)(solution.lam, solution.t)
+    rates = jax.vmap(lambda state, t: _driver_rates(system, state, t))(solution.state, solution.t)
+    return efforts, {name: rates[name] for name in efforts}
+
+
+def _effort(kind: str, lam: Scalar, f: Scalar) -> Scalar:
+    """What a driver does along its driven coordinate: the joint force is -Φ_qᵀ λ."""
+    if kind == "RotationDriver":
+        return lam  # the direction of body i turns ahead: ∂Φ/∂φ = 1
+    if kind == "DistanceDriver":
+        return -2.0 * jnp.sqrt(f) * lam  # Φ = d² - L²
+    return -lam  # Φ = coordinate - f(t)
+
+
+def _driver_rates(system: System, state: State, t: Scalar) -> dict[str, Scalar]:
+    now, f_dot, _ = system.jet(t)
+    nu = system.to_natural(f_dot - RA().explicit_rate(now, state.pose))
+    f = jnp.concatenate([jnp.zeros(0, system.dtype)] + [jnp.atleast_1d(s.primitive.f) for s in now.constraints])
+    f = system.to_natural(f)
+    rates = {}
+    for c in system.connections:
+        if c.is_driver and len(c.rows) == 1:
+            k = c.rows[0]
+            # The power of the driver is -λ ν.
+            rates[c.name] = -nu[k] / _effort(c.kind, jnp.ones((), system.dtype), f[k])
+    return rates
+
+
+@eqx.filter_jit
+def _of_actuators(system: System, solution: Solution, inputs: tuple[AbstractInput, ...]) -> InverseDynamics:
+    kept = np.array([row for c in system.connections if not c.is_driver for row in c.rows], int)
+
+    def instant(state: State, a, alpha, t):
+        now = system.at(t)
+        q, u = RA().from_state(state)
+        acc = jnp.concatenate([a, alpha], axis=1)
+        force, torque = RA().applied(now, q, u, t)
+        balance = jax.vmap(RA().body_balance)(system.mass, system.inertia, q, u, acc, force, torque).reshape(-1)
+        joints = system.to_natural(dense_rows(RA(), now, q).T).T[kept]
+        padded = RA().with_ground(state.pose)
+        units = jnp.stack([x.unit(padded)[:-1].reshape(-1) for x in inputs])
+        rows = jnp.concatenate([joints, -units])
+        found = _balancing(rows, -balance)
+        rest = jnp.abs(rows.T @ found + balance)
+        scale = jnp.max(jnp.abs(rows).T @ jnp.abs(found) + jnp.abs(balance))
+        lam = jnp.zeros(system.nc, system.dtype).at[kept].set(found[: len(kept)])
+        described = jnp.stack([_described(x, t) for x in inputs])
+        return (
+            lam,
+            found[len(kept) :] + described,
+            units @ u.reshape(-1),
+            jnp.max(rest) / jnp.where(scale > 0, scale, 1.0),
+        )
+
+    lam, efforts, rates, rest = jax.vmap(instant)(solution.state, solution.a, solution.alpha, solution.t)
+    solution = eqx.tree_at(lambda s: s.lam, solution, lam)
+    by_name = [{x.name: values[:, k] for k, x in enumerate(inputs)} for values in (efforts, rates)]
+    return InverseDynamics(solution, *by_name, rest)
+
+
+def _balancing(rows: Float[Array, "m n"], load: Float[Array, " n"]) -> Float[Array, " m"]:
+    """The least x with rowsᵀ x = load, or the one that comes closest where there are too few rows for all loads."""
+    m, n = rows.shape
+    if m >= n:
+        matrix = rows if m == n else rows.T @ rows
+        return DenseRows(rows, DenseFactors.of(jax.lax.stop_gradient(matrix))).multipliers(load)
+    return jnp.linalg.solve(rows @ rows.T, rows @ load)
+
+
+def _described(x: AbstractInput, t: Scalar) -> Scalar:
+    return jnp.asarray(x.element.control(t), t.dtype) if isinstance(x, ActuatorInput) else jnp.zeros_like(t)

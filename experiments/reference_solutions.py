@@ -36,6 +36,27 @@ def double_pendulum(t):
     return 4 * np.sin(y[0]) + np.sin(y[1])
 
 
+def bar_pendulum(t):
+    """Angles (T, 2) of the packaged bar pendulum to the vertical at times t [rad] (Dumitriu, Margaritescu, Eq. 26)."""
+    m, length, a, g = 0.108, 0.2, 0.02, GRAVITY
+    C, ml2 = m * (length**2 + a**2) / 12, m * length**2
+
+    def rate(t, y):
+        phi, psi, dphi, dpsi = y
+        c, s = np.cos(phi - psi), np.sin(phi - psi)
+        M = np.array([[C + 1.25 * ml2, 0.5 * ml2 * c], [0.5 * ml2 * c, C + 0.25 * ml2]])
+        f = np.array(
+            [
+                -0.5 * ml2 * s * dpsi**2 - 1.5 * m * g * length * np.sin(phi),
+                0.5 * ml2 * s * dphi**2 - 0.5 * m * g * length * np.sin(psi),
+            ]
+        )
+        return np.concatenate([[dphi, dpsi], np.linalg.solve(M, f)])
+
+    start = [np.pi / 9, np.pi / 18, 0, 0]
+    return solve_ivp(rate, (0, t[-1]), start, t_eval=t, method="DOP853", rtol=1e-13, atol=1e-14).y[:2].T
+
+
 def spherical_chain(masses, inertias, to_centre, to_next, A0, omega0, t_end):
     """A chain of bodies on ball joints, the first at the origin, gravity along -z: Kane's equations in quaternions.
 

@@ -12,7 +12,7 @@ from jaxmbd.rotations import so3
 from reference_solutions import matrix_of
 
 FORMULATIONS = [mbd.RA(), mbd.RP(), mbd.REps()]
-ALL_FORMULATIONS = [*FORMULATIONS, mbd.Directors()]
+ALL_FORMULATIONS = [*FORMULATIONS, mbd.Directors(), mbd.RotationElements()]
 ROUNDOFF = 1e-10  # derivatives of expressions of order ten, in double precision
 
 

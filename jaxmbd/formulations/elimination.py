@@ -105,10 +105,10 @@ def one_shot(bodies: Bodies, rows, i, j, bias, gamma, *, redundant: bool):
 
 def _lyapunov(R: Float[Array, "nb 3 3"], K_inv: Float[Array, "nb 3 3"]) -> Float[Array, "nb 6 6"]:
     """N M⁻¹ Nᵀ of every body: Λ ↦ G Λ K⁻¹ + K⁻¹ Λ G in six numbers."""
-    basis = jnp.asarray(_BASIS, R.dtype)
+    basis = jnp.asarray(_BASIS, R.dtype)[None]
     G = product(jnp.swapaxes(R, -1, -2), R)
-    right = product(product(G[..., None, :, :], basis), K_inv[..., None, :, :])  # G E_l K⁻¹
-    return jnp.einsum("kab,...lab->...kl", basis, right)
+    right = product(product(G[:, None], basis), K_inv[:, None])  # G E_l K⁻¹
+    return jnp.sum(basis[:, :, None] * right[:, None], axis=(-2, -1))
 
 
 def _over(function):
@@ -153,11 +153,12 @@ def _multipliers(S, b, redundant: bool, uniform: np.ndarray | None = None) -> Fl
     """S λ = b; of minimum norm where rows repeat, among the `uniform` rows (all by default)."""
     E = None
     if redundant:
+        # With pivoting by size, errors of S are rounding alone, and E may be smaller than that of other strategies.
         diagonal = jnp.diagonal(S)
         uniform = np.ones(b.size, bool) if uniform is None else uniform
         floor = jnp.finfo(S.dtype).eps * jnp.max(diagonal)
         scale = jnp.exp(jnp.mean(jnp.log(jnp.maximum(diagonal[uniform], floor))))
-        E = jnp.sqrt(jnp.finfo(S.dtype).eps) * scale * jnp.asarray(uniform, S.dtype)
+        E = float(jnp.finfo(S.dtype).eps) ** 0.6 * scale * jnp.asarray(uniform, S.dtype)
     matrix = -S if E is None else -S - jnp.diag(E)
     lu, _, permutation = jax.lax.linalg.lu(jax.lax.stop_gradient(matrix))
     factors = DenseFactors(lu, permutation, jax.lax.stop_gradient(E))

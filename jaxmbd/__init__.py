@@ -12,6 +12,7 @@ from .analyses import Modes as Modes
 from .analyses import SimulationError as SimulationError
 from .analyses import Solution as Solution
 from .analyses import accelerations as accelerations
+from .analyses import actuator_wrenches as actuator_wrenches
 from .analyses import assemble as assemble
 from .analyses import breaks_redundancy as breaks_redundancy
 from .analyses import count_steps as count_steps

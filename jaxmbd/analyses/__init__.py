@@ -15,6 +15,7 @@ from .dynamics import count_steps as count_steps
 from .dynamics import simulate as simulate
 from .failure import AssemblyError as AssemblyError
 from .failure import SimulationError as SimulationError
+from .inputs import actuator_wrenches as actuator_wrenches
 from .inverse_dynamics import InverseDynamics as InverseDynamics
 from .inverse_dynamics import inverse_dynamics as inverse_dynamics
 from .kinematics import kinematics as kinematics

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from ..formulations import RA
 from ..model.forces import AbstractActuator, AxisActuator
-from ..model.state import Pose
+from ..model.state import Pose, State
 from ..model.system import System
 
 _LOADS = tuple(f"{kind}.{axis}" for kind in ("force", "torque") for axis in "xyz")
@@ -79,3 +79,17 @@ def unit_wrenches(inputs: Sequence[AbstractInput], pose: Pose) -> Float[Array, "
     if not inputs:
         return jnp.zeros((0, pose.r.shape[0], 6), pose.r.dtype)
     return jnp.stack([x.unit(padded)[:-1] for x in inputs])
+
+
+def actuator_wrenches(system: System, state: State, names: Sequence[str] | None = None) -> Float[Array, "k nb 6"]:
+    """What each actuator does to each body at control one: force [N], global, and torque [N·m], body frame.
+
+    For a platform on legs without mass this is the transpose of its Jacobian: leg rates are its product with twists
+    (v, omega), and where it loses rank the platform is singular.
+
+    Args:
+        system: The mechanism.
+        state: Poses; velocities are not used.
+        names: As in `linearize`, spring-damper-actuators included; by default every `Actuator`.
+    """
+    return unit_wrenches(collect_inputs(system, names), state.pose)

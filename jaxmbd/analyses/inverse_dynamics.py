@@ -168,18 +168,14 @@ def _of_actuators(system: System, solution: Solution, inputs: tuple[AbstractInpu
         joints = system.to_natural(dense_rows(RA(), now, q).T).T[kept]
         padded = RA().with_ground(state.pose)
         units = jnp.stack([x.unit(padded)[:-1].reshape(-1) for x in inputs])
+        # What the elements do as described is taken out: the whole control is looked for.
+        balance = balance + units.T @ jnp.stack([_described(x, t) for x in inputs])
         rows = jnp.concatenate([joints, -units])
         found = _balancing(rows, -balance)
-        rest = jnp.abs(rows.T @ found + balance)
+        rest = jnp.max(jnp.abs(rows.T @ found + balance))
         scale = jnp.max(jnp.abs(rows).T @ jnp.abs(found) + jnp.abs(balance))
         lam = jnp.zeros(system.nc, system.dtype).at[kept].set(found[: len(kept)])
-        described = jnp.stack([_described(x, t) for x in inputs])
-        return (
-            lam,
-            found[len(kept) :] + described,
-            units @ u.reshape(-1),
-            jnp.max(rest) / jnp.where(scale > 0, scale, 1.0),
-        )
+        return lam, found[len(kept) :], units @ u.reshape(-1), rest / jnp.where(scale > 0.0, scale, 1.0)
 
     lam, efforts, rates, rest = jax.vmap(instant)(solution.state, solution.a, solution.alpha, solution.t)
     solution = eqx.tree_at(lambda s: s.lam, solution, lam)

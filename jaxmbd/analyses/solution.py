@@ -177,7 +177,7 @@ class Row(eqx.Module):
     alpha: Float[Array, "nb 3"]
     lam: Float[Array, " nc"]
     iterations: Int[Array, ""]
-    extra: dict[str, Any]
+    extra: dict[str, Any] = eqx.field(default_factory=dict)
 
 
 def make_row(formulation, system: System, q, u, a, lam, iterations, ok, extra: dict[str, Any] | None = None) -> Row:

@@ -40,6 +40,7 @@ experiments: benchmark
 	$(BIN)/python experiments/control/run.py --out experiments/control
 	$(BIN)/python experiments/munthe_kaas_groups/run.py --out experiments/munthe_kaas_groups
 	$(BIN)/python experiments/discrete_null_space/run.py --out experiments/discrete_null_space
+	$(BIN)/python experiments/rotation_elements/run.py --out experiments/rotation_elements
 
 clean:
 	rm -rf $(VENV) demo build dist

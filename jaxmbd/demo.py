@@ -11,7 +11,7 @@ import jaxmbd as mbd
 
 
 def run_demo(model: str, folder: Path, t_end: float, h: float, console: Console, viz) -> None:
-    """Simulate `model` by every formulation and leave results, plots and an animation in `folder`."""
+    """Simulate `model` by every formulation that takes it and leave results, plots and an animation in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     system, state = mbd.load(model)
     consistent, _ = mbd.assemble(system, state)
@@ -25,6 +25,11 @@ def run_demo(model: str, folder: Path, t_end: float, h: float, console: Console,
     )
     reference = None
     for name, formulation in mbd.FORMULATIONS.items():
+        try:
+            formulation().check(system)
+        except ValueError as error:
+            console.print(f"without {name}: {error}", highlight=False)
+            continue
         start = time.perf_counter()
         solution = mbd.run(system, state, t_end=t_end, h=h, formulation=formulation())
         first = time.perf_counter() - start

@@ -33,7 +33,7 @@ def angles(t, found, path):
 
 def multipliers(t, values, path):
     """Λ of both bars and the forces of both joints (the paper's Figs. 3 to 6)."""
-    figure, axes = plt.subplots(2, 2, figsize=(10, 5.5), sharex=True, layout="constrained")
+    figure, axes = plt.subplots(2, 2, figsize=(11, 5.5), sharex=True, layout="constrained")
     for ax, columns, labels, title, unit in (
         (axes[0, 0], slice(0, 3), [f"Λ₁,{x}" for x in _ELEMENTS], "rigidity of bar 1 (Fig. 3)", "N·m"),
         (axes[0, 1], slice(3, 6), [f"Λ₂,{x}" for x in _ELEMENTS], "rigidity of bar 2 (Fig. 4)", "N·m"),
@@ -44,7 +44,7 @@ def multipliers(t, values, path):
             ax.plot(t, values_k, lw=0.9, label=label)
         ax.set_title(title, fontsize=10)
         ax.set_ylabel(f"[{unit}]")
-        ax.legend(fontsize=8, loc="upper right")
+        ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     for ax in axes[1]:
         ax.set_xlabel("t [s]")
     _save(figure, path)

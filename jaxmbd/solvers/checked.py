@@ -13,7 +13,7 @@ STRATEGIES = ("dense", "block_sparse", "range_space")
 
 # Unknowns up to which one dense LU takes less time than block elimination of supernodes (measured).
 _SMALL = 60
-_SOFTER = 100.0
+_SOFTER = 30.0
 # Unknowns up to which a failed block elimination is repeated by a dense one; its memory is reserved in every program.
 _DENSE_LIMIT = 600
 
@@ -42,8 +42,7 @@ def factorise(matrix: SaddleMatrix, strategy: str, *, checked: bool = True):
         if matrix.couplings or once or (redundant and not double):
             strategy = by_size(matrix.size)
         elif redundant:
-            # Eliminating J H⁻¹ Jᵀ without pivoting leaves errors of up to 1e-9 of its scale where rows repeat, and E
-            # must be large beside them.
+            # Eliminating J H⁻¹ Jᵀ without pivoting leaves larger errors where rows repeat; E must be large beside them.
             matrix = eqx.tree_at(lambda m: m.regularisation, matrix, _SOFTER * matrix.regularisation)
     if strategy == "dense":
         return DenseFactors.of(matrix)

@@ -12,6 +12,8 @@ import reference_solutions
 from jaxmbd.analyses.interpolation import between
 from jaxmbd.analyses.solution import Row
 
+pytestmark = pytest.mark.xdist_group("adaptive")  # fixtures and programs are shared
+
 TS = np.linspace(0.0, 1.0, 21)
 RK5 = mbd.MuntheKaas(tableau="rk5")
 

@@ -11,6 +11,8 @@ from jaxmbd.formulations import null_space
 from jaxmbd.formulations.index1 import dense_rows
 from jaxmbd.formulations.spanning_tree import spanning_tree
 
+pytestmark = pytest.mark.xdist_group("null_space")  # fixtures and programs are shared
+
 AXIS = (1.0, 2.0, -0.5)
 PAIRS = {  # freedoms of each, and rows that are left to the closures
     "Spherical": (mbd.Spherical, {}, 3, 0),

@@ -126,6 +126,24 @@ def test_the_double_pendulum_follows_its_minimal_coordinates_at_fourth_order(run
     assert abs(slope(STEPS[1:], errors[1:]) - 4.0) < 0.15, errors
 
 
+def test_multipliers_of_the_start_are_the_forces_of_minimal_coordinates(runs):
+    # From rest M (φ̈, ψ̈) = weights gives the bars' accelerations, and these the forces of the joints.
+    system, sol = runs[STEPS[-1]]
+    m, length, g, (p, q) = 0.108, 0.2, 9.81, (np.pi / 9, np.pi / 18)
+    C, ml2 = m * (length**2 + 0.02**2) / 12, m * length**2
+    c = 0.5 * ml2 * np.cos(p - q)
+    M, load = np.array([[C + 1.25 * ml2, c], [c, C + 0.25 * ml2]]), -m * g * length * np.sin([p, q]) * [1.5, 0.5]
+    ddp, ddq = np.linalg.solve(M, load)
+    across = lambda a: np.array([-np.sin(a), np.cos(a), 0.0])  # noqa: E731
+    hinge = length * ddp * across(p)
+    weight = np.array([m * g, 0.0, 0.0])
+    on_2 = m * (hinge + 0.5 * length * ddq * across(q)) - weight
+    on_1 = m * 0.5 * hinge - weight + on_2
+    forces = sol.reactions(system)
+    np.testing.assert_allclose(forces["H"].force[0], on_2, atol=1e-11)
+    np.testing.assert_allclose(forces["O"].force[0], on_1, atol=1e-11)
+
+
 def test_ball_joints_hold_to_rounding_at_every_step_and_orthogonality_at_fourth_order(runs):
     gaps = []
     for h in STEPS:

@@ -12,6 +12,8 @@ from jaxmbd.formulations import null_space
 from jaxmbd.integrators import midpoint
 from jaxmbd.rotations import so3
 
+pytestmark = pytest.mark.xdist_group("energy_momentum")  # fixtures and programs are shared
+
 DIRECTORS = mbd.Directors()
 SCHEMES = {
     "constrained": mbd.EnergyMomentum(),

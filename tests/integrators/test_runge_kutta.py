@@ -7,6 +7,8 @@ import pytest
 import jaxmbd as mbd
 from helpers import name_of, run_at, slope, top_reference
 
+pytestmark = pytest.mark.xdist_group("runge_kutta")  # fixtures and programs are shared
+
 OMEGA, CENTRE, J = np.array([3.0, -2.0, 6.0]), np.array([0.3, -0.1, 0.4]), np.diag([0.05, 0.07, 0.04])
 GRAVITY = np.array([2.0, -1.0, -9.0])
 

@@ -84,6 +84,8 @@ def test_any_topology_is_solved_like_a_dense_matrix(name):
     nb, pairs = TOPOLOGIES[name]
     rng = np.random.default_rng(3)
     thin = name != "floating"  # nothing would hold such a body
+    # Rows of a ladder outnumber what its bodies can do: pivots as small as E, so growth up to 1/E without pivoting.
+    tolerance = np.finfo(float).eps / 1e-8 if name == "ladder" else 1e-10
     regular = {"thin": False, "spring": False, "asymmetric": True}
     for strategy, options in (
         ("block_sparse", {"thin": thin}),
@@ -103,8 +105,8 @@ def test_any_topology_is_solved_like_a_dense_matrix(name):
 
         x, x_transposed, unregularised = solutions(m, b)
         # The backward error, which says how well the elimination did whatever the condition of the matrix.
-        assert np.max(np.abs(K @ x - b)) <= 1e-9 * np.max(np.abs(K) @ np.abs(x))
-        assert np.max(np.abs(K.T @ x_transposed - b)) <= 1e-9 * np.max(np.abs(K.T) @ np.abs(x_transposed))
+        assert np.max(np.abs(K @ x - b)) <= tolerance * np.max(np.abs(K) @ np.abs(x))
+        assert np.max(np.abs(K.T @ x_transposed - b)) <= tolerance * np.max(np.abs(K.T) @ np.abs(x_transposed))
         np.testing.assert_allclose(m.matvec(unregularised), b, atol=1e-9 * np.max(np.abs(unregularised)))
 
 

@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from condition import conditions
+from gradients import CASES as GRADIENT_CASES
+from gradients import errors as gradient_errors
 from tqdm import tqdm
 
 import figures
@@ -170,8 +172,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
     parser.add_argument("--quick", action="store_true", help="the top alone, without costs and long runs")
+    parser.add_argument("--gradients", action="store_true", help="renew only the gradients in results.json")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    if args.gradients:
+        target = args.out / "results.json"
+        results = json.loads(target.read_text()) if target.exists() else {}
+        for name in tqdm(GRADIENT_CASES, desc="gradients", leave=False):
+            results.setdefault(name, {})["gradients"] = gradient_errors(name)
+            target.write_text(json.dumps(results, indent=2) + "\n")
+            jax.clear_caches()
+        return
     names = ("gyro_top",) if args.quick else tuple(MODELS)
     results, histories, relative, films = {}, {}, {}, {}
 
@@ -223,6 +234,9 @@ def main():
                 results[name]["long_run"][method] = row
                 save()
         figures.long_runs(drifts, args.out)
+        for name in tqdm(GRADIENT_CASES, desc="gradients", leave=False):
+            results[name]["gradients"] = gradient_errors(name)
+            save()
         figures.film(*films["six_body_linkage"], args.out)
     save()
     for name in names:

@@ -292,16 +292,19 @@ def _suits_range_space(bodies: list[Body], connections: tuple[Connection, ...]) 
 
 
 def _length(bodies: list[Body], connections: tuple[Connection, ...]) -> Array:
-    """The scale of position tolerances: the largest distance from a mass centre to a joint, or between bodies."""
+    """The scale of position tolerances: about the largest distance from a mass centre to a joint, or between bodies.
+
+    Assembly weighs turns by it, so assembled velocities and their derivatives depend on it: it is the 8-norm of the
+    distances, which has no kink where two of them are equal.
+    """
     points = [c.s_i_bar for c in connections if c.i < len(bodies)]
     points += [c.s_j_bar for c in connections if c.j < len(bodies)]
     points += [b.r - bodies[0].r for b in bodies]
-    if not is_concrete(points):
-        # Assembly weighs turns by it, so assembled velocities depend on it, and their derivatives too.
-        squared = jnp.max(jnp.sum(jnp.stack(points) ** 2, axis=1))
-        return jnp.sqrt(jnp.where(squared > 0.0, squared, 1.0))
-    length = float(np.max(np.linalg.norm(np.array(points), axis=1)))
-    return jnp.asarray(length if length > 0.0 else 1.0, default_dtype())
+    squared = jnp.sum(jnp.stack(points) ** 2, axis=1)
+    largest = jax.lax.stop_gradient(jnp.max(squared))
+    scale = jnp.where(largest > 0.0, largest, 1.0)
+    size = jnp.sqrt(scale) * jnp.sum((squared / scale) ** 4) ** 0.125
+    return jnp.where(largest > 0.0, size, 1.0)
 
 
 def _has_loops(nb: int, connections: tuple[Connection, ...]) -> bool:

@@ -14,9 +14,9 @@ from ..model.state import Pose
 from ..model.system import System
 from ..rotations import se3, so3
 from ..rotations.types import Scalar
-from ..solvers import NewtonInfo
-from .base import AbstractIntegrator, Motion
-from .tableaus import TABLEAUS, check_choices, embedded_error, stages
+from .base import Motion
+from .explicit import AbstractExplicit, check_choices, embedded_error, outcome, stages
+from .tableaus import TABLEAUS
 
 GROUPS = ("SE3", "SO3xR3", "mixed")
 STABILISATIONS = ("none", "baumgarte", "projection")
@@ -32,7 +32,7 @@ class Memory(eqx.Module):
     gaps: tuple[Float[Array, "nb 6"], Float[Array, "nb 6"]]
 
 
-class MuntheKaas(AbstractIntegrator):
+class MuntheKaas(AbstractExplicit):
     """Explicit Runge-Kutta in the algebra of each body's configuration group; for the formulation rA.
 
         q = q_n exp(ξ),   ξ̇ = dexp⁻¹(ξ) V,   V̇ = accelerations(q, V, t),   ξ(t_n) = 0
@@ -88,13 +88,11 @@ class MuntheKaas(AbstractIntegrator):
             u = closest_velocity(formulation, system, q, u, t)
             V = _to_group(screws, q, u)
         acc, lam = dynamic_accelerations(formulation, system, q, u, t, feedback=feedback)
-        finite = jnp.all(jnp.isfinite(acc)) & jnp.all(jnp.isfinite(q.r)) & jnp.all(jnp.isfinite(q.A))
-        info = NewtonInfo(jnp.zeros((), int), finite, jnp.where(finite, 0.0, jnp.nan).astype(u.dtype))
         gaps = motion.memory.gaps
         if plan.error is not None:
             last = _dexp_inverse(screws, xi, V), _rate_in_group(screws, q, u, acc)
             gaps = embedded_error(plan, (X, Y), last, h)
-        return Motion(q, u, acc, lam, Memory(V, gaps)), info
+        return Motion(q, u, acc, lam, Memory(V, gaps)), outcome(acc, q.r, q.A)
 
     def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
         if formulation.name != "rA":
@@ -102,15 +100,6 @@ class MuntheKaas(AbstractIntegrator):
         zero = jnp.zeros_like(motion.u)
         memory = Memory(_to_group(self._screws(system), motion.q, motion.u), (zero, zero))
         return Motion(motion.q, motion.u, motion.a, motion.lam, memory)
-
-    @property
-    def error_order(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return None if TABLEAUS[self.tableau].error is None else TABLEAUS[self.tableau].order - 1
-
-    def error(self, before: Motion, after: Motion, h: Scalar):
-        if self.error_order is None:
-            return super().error(before, after, h)
-        return after.memory.gaps
 
     def _screws(self, system: System) -> np.ndarray:
         """Which bodies move on SE(3), (nb,)."""

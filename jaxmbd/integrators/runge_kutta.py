@@ -11,14 +11,20 @@ from ..formulations.base import AbstractFormulation
 from ..formulations.index1 import closest_position, closest_velocity, dynamic_accelerations
 from ..model.system import System
 from ..rotations.types import Scalar
-from ..solvers import NewtonInfo
-from .base import AbstractIntegrator, Motion
-from .tableaus import TABLEAUS, check_choices, embedded_error, stages
+from .base import Motion
+from .explicit import AbstractExplicit, check_choices, embedded_error, outcome, stages
+from .tableaus import TABLEAUS
 
 MULTIPLIERS = ("every_stage", "frozen")
 
 
-class RungeKutta(AbstractIntegrator):
+class Memory(eqx.Module):
+    """The estimated errors of the last step in coordinates and velocities."""
+
+    gaps: tuple[Float[Array, "nb d"], Float[Array, "nb d"]]
+
+
+class RungeKutta(AbstractExplicit):
     """Explicit Runge-Kutta for formulations whose coordinates are a vector space: all but `RA`.
 
         q̇ = u,   u̇ = a(q, u, t), where (a, λ) solve M a + h - Q + Rᵀλ = 0 and R a = γ
@@ -58,7 +64,7 @@ class RungeKutta(AbstractIntegrator):
                 f"RungeKutta(multipliers='frozen') needs a regular mass matrix, which {formulation.name} does not have"
             )
         zero = jnp.zeros_like(motion.u)
-        return Motion(motion.q, motion.u, motion.a, motion.lam, (zero, zero))
+        return Motion(motion.q, motion.u, motion.a, motion.lam, Memory((zero, zero)))
 
     def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
         plan = TABLEAUS[self.tableau]
@@ -82,21 +88,10 @@ class RungeKutta(AbstractIntegrator):
         if self.multipliers == "frozen":
             # The next step starts from these; the solution shows them too.
             a = _held(formulation, system, q, u, lam, t)
-        gaps = motion.memory
+        gaps = motion.memory.gaps
         if plan.error is not None:
             gaps = embedded_error(plan, (X, Y), (u, a), h)
-        finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(delta))
-        info = NewtonInfo(jnp.zeros((), int), finite, jnp.where(finite, 0.0, jnp.nan).astype(u.dtype))
-        return Motion(q, u, a, lam, gaps), info
-
-    @property
-    def error_order(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return None if TABLEAUS[self.tableau].error is None else TABLEAUS[self.tableau].order - 1
-
-    def error(self, before: Motion, after: Motion, h: Scalar):
-        if self.error_order is None:
-            return super().error(before, after, h)
-        return after.memory
+        return Motion(q, u, a, lam, Memory(gaps)), outcome(a, delta)
 
 
 def _held(formulation: AbstractFormulation, system: System, q, u, lam, t: Scalar) -> Float[Array, "nb d"]:

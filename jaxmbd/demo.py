@@ -42,7 +42,7 @@ def run_demo(model: str, folder: Path, t_end: float, h: float, console: Console,
             f"{first:.1f}",
             f"{again:.0f}",
             f"{np.mean(np.asarray(solution.iterations)[1:]):.2f}",
-            f"{np.max(np.abs(np.asarray(solution.violation(system).position))):.1e}",
+            f"{np.max(np.abs(np.asarray(solution.violation(system).position)), initial=0.0):.1e}",
             f"{np.max(np.abs(np.asarray(solution.r - reference.r))):.1e}",
         )
         solution.to_npz(folder / f"{system.name}_{name}.npz", system)

@@ -72,7 +72,7 @@ def test_every_packaged_mechanism_builds_and_assembles(name):
     system, state = mbd.load(name)
     _, report = mbd.assemble(system, state)
     assert bool(report.closed)
-    assert np.max(np.abs(report.violation)) < 1e-10
+    assert np.max(np.abs(report.violation), initial=0.0) < 1e-10  # a free platform has no rows
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,17 @@ def test_a_spinning_chain_follows_kanes_equations_and_keeps_its_joints():
     assert errors[-1] < 1e-7, errors
 
 
+@pytest.mark.parametrize("name", ["four_bar", "slider_crank"])
+def test_redundant_and_driven_loops_move_as_in_rotation_matrices(name):
+    system, state = mbd.load(name)
+    f, method = mbd.RotationElements(), mbd.RungeKutta(projection=True)
+    sol = mbd.simulate(system, state, h=1e-3, steps=100, formulation=f, integrator=method)
+    other = mbd.simulate(system, state, h=1e-3, steps=100, integrator=mbd.MuntheKaas(stabilisation="projection"))
+    np.testing.assert_allclose(sol.r, other.r, atol=1e-9)
+    # Multipliers of repeating rows are of minimum norm up to the square root of rounding.
+    np.testing.assert_allclose(sol.lam, other.lam, atol=1e-7 * float(jnp.max(jnp.abs(other.lam))))
+
+
 def test_rigidity_multipliers_of_a_free_body_are_its_spin():
     m = mbd.Mechanism("free", gravity=(0, 0, 0))
     m.add_body("body", mass=1.0, inertia=(0.05, 0.07, 0.09), r=(0.3, 0.1, -0.2), omega=(3.0, -2.0, 1.0))

@@ -20,9 +20,9 @@ def run_demo(model: str, folder: Path, t_end: float, h: float, console: Console,
         f"[bold]{system.name}[/]: {system.nb} bodies, {system.nc} constraint rows, {m.freedoms} freedom(s); "
         f"{t_end:g} s in steps of {h:g} s"
     )
-    table = Table(
-        "formulation", r"first run \[s]", r"again \[us/step]", "iterations", "|Φ| max", r"distance to rA \[m]", box=None
-    )
+    table = Table(box=None)
+    for heading in ("formulation", r"first \[s]", r"then \[us/step]", "iterations", "|Φ| max", r"to rA \[m]"):
+        table.add_column(heading, no_wrap=True)
     reference = None
     for name, formulation in mbd.FORMULATIONS.items():
         try:

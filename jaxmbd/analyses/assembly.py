@@ -8,14 +8,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ..formulations import RA
-from ..formulations.base import apply_tangent
 from ..formulations.index1 import velocity_right_side
 from ..model.state import Pose, State
 from ..model.system import System
 from ..rotations import so3
 from ..rotations.types import Scalar
 from ..solvers import AbstractRootProblem, Coupling, SaddleMatrix, factorise, implicit_root, linear_solve
-from ..solvers.saddle import scatter_rows
+from ..solvers.saddle import apply_tangent, scatter_rows
 
 METRICS = ("identity", "mass")
 _MAX_STEPS = 200

@@ -12,11 +12,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..formulations import AbstractFormulation
-from ..formulations.base import apply_tangent, pairs
 from ..formulations.index1 import dense_rows, minimum_norm
 from ..model.system import System
 from ..solvers import DenseFactors, SaddleMatrix, by_size, factorise, linear_solve
-from ..solvers.saddle import apply_rows, scatter_rows
+from ..solvers.saddle import apply_rows, apply_tangent, pairs, scatter_rows
 
 # Pivots this much smaller than the largest mean a Jacobian that has lost rank, not a badly scaled one.
 _SINGULAR = 1e-11

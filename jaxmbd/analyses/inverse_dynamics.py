@@ -90,6 +90,8 @@ def inverse_dynamics(
         raise ValueError(
             f"inverse dynamics needs mass and inertia of every body; missing for {', '.join(system.massless)}"
         )
+    if actuators is not None and not list(actuators):
+        raise ValueError("actuators is empty: name some, or leave it out for the efforts of the drivers")
     inputs = None if actuators is None else collect_inputs(system, list(actuators))
     solution = kinematics(system, state, ts, formulation=formulation, throw=throw)
     if inputs is None:
@@ -116,20 +118,22 @@ def _refuse_unbalanced(system: System, result: InverseDynamics, inputs: Sequence
 
 @eqx.filter_jit
 def _of_drivers(system: System, solution: Solution):
-    """Efforts and rates of all drivers of one row, and of those rows of a general constraint that are driven."""
+    """Efforts and rates, by name, (T,) each, of all drivers of one row."""
 
-    def instant(lam, t):
+    def instant(state: State, lam, t):
         now, f_dot, _ = system.jet(t)
-        f = jnp.concatenate([jnp.zeros(0, system.dtype)] + [jnp.atleast_1d(s.primitive.f) for s in now.constraints])
-        return {
-            c.name: _effort(c.kind, lam[c.rows[0]], system.to_natural(f)[c.rows[0]])
-            for c in system.connections
-            if c.is_driver and len(c.rows) == 1
-        }
+        nu = system.to_natural(f_dot - RA().explicit_rate(now, state.pose))
+        f = system.to_natural(jnp.concatenate([jnp.zeros(0, system.dtype)] + [s.primitive.f for s in now.constraints]))
+        efforts, rates = {}, {}
+        for c in system.connections:
+            if c.is_driver and len(c.rows) == 1:
+                k = c.rows[0]
+                efforts[c.name] = _effort(c.kind, lam[k], f[k])
+                # The power of the driver is -λ ν.
+                rates[c.name] = -nu[k] / _effort(c.kind, jnp.ones_like(f[k]), f[k])
+        return efforts, rates
 
-    efforts = jax.vmap(instant)(solution.lam, solution.t)
-    rates = jax.vmap(lambda state, t: _driver_rates(system, state, t))(solution.state, solution.t)
-    return efforts, {name: rates[name] for name in efforts}
+    return jax.vmap(instant)(solution.state, solution.lam, solution.t)
 
 
 def _effort(kind: str, lam: Scalar, f: Scalar) -> Scalar:
@@ -139,20 +143,6 @@ def _effort(kind: str, lam: Scalar, f: Scalar) -> Scalar:
     if kind == "DistanceDriver":
         return -2.0 * jnp.sqrt(f) * lam  # Φ = d² - L²
     return -lam  # Φ = coordinate - f(t)
-
-
-def _driver_rates(system: System, state: State, t: Scalar) -> dict[str, Scalar]:
-    now, f_dot, _ = system.jet(t)
-    nu = system.to_natural(f_dot - RA().explicit_rate(now, state.pose))
-    f = jnp.concatenate([jnp.zeros(0, system.dtype)] + [jnp.atleast_1d(s.primitive.f) for s in now.constraints])
-    f = system.to_natural(f)
-    rates = {}
-    for c in system.connections:
-        if c.is_driver and len(c.rows) == 1:
-            k = c.rows[0]
-            # The power of the driver is -λ ν.
-            rates[c.name] = -nu[k] / _effort(c.kind, jnp.ones((), system.dtype), f[k])
-    return rates
 
 
 @eqx.filter_jit

@@ -18,7 +18,7 @@ from ..model.state import Pose, State, Twist, ground_pose
 from ..model.system import System
 from ..rotations.so3 import cross
 from ..rotations.types import Mat3, Scalar, Vec3
-from ..solvers.saddle import Coupling, SaddleMatrix, scatter_rows
+from ..solvers.saddle import Coupling, SaddleMatrix, apply_tangent, pairs, scatter_rows
 from .pose_jet import PoseJet, jet_row, jet_row_gamma, jet_row_variation
 
 Coordinates = Any  # of all bodies: a pytree with leading axis nb
@@ -395,18 +395,3 @@ class AbstractFormulation(eqx.Module):
         # Normalisations never repeat; without E they stay out of the norm, which then is the same in all formulations.
         uniform = np.arange(len(i)) < len(i) - self.inner_rows(system)
         return jnp.sqrt(jnp.finfo(mass.dtype).eps) * scale * jnp.asarray(uniform, mass.dtype)
-
-
-def pairs(i: tuple[int, ...], j: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """Bodies of every row as pairs."""
-    return tuple(zip(i, j, strict=True))
-
-
-def apply_tangent(blocks: Float[Array, "n *m k d"], tangent: Float[Array, "nb d d"], bodies) -> Array:
-    """Multiply the column blocks of bodies from the right by their tangents (the ground's is the identity)."""
-    d = tangent.shape[-1]
-    index = np.array(bodies, int).reshape(blocks.shape[0], blocks.shape[-2])
-    padded = jnp.concatenate([tangent, jnp.eye(d, dtype=tangent.dtype)[None]])[index]  # (n, k, d, d)
-    padded = padded.reshape(blocks.shape[0], *(1,) * (blocks.ndim - 3), *padded.shape[1:])  # (n, 1.., k, d, d)
-    # A sum of products fuses with its surroundings; many tiny matrix products do not.
-    return jnp.sum(blocks[..., :, None] * padded, axis=-2)

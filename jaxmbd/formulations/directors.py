@@ -13,7 +13,8 @@ from ..model.system import System
 from ..rotations import so3
 from ..rotations.types import Mat3, Scalar, Vec3
 from ..solvers import Coupling
-from .base import AbstractFormulation, StepScales, pairs
+from ..solvers.saddle import pairs
+from .base import AbstractFormulation, StepScales
 
 Vec12 = Float[Array, "12"]
 

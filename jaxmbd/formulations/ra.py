@@ -12,8 +12,8 @@ from ..model.system import System
 from ..rotations import so3
 from ..rotations.types import Vec3
 from ..solvers import Coupling
-from ..solvers.saddle import add_groups
-from .base import AbstractFormulation, StepScales, pairs
+from ..solvers.saddle import add_groups, pairs
+from .base import AbstractFormulation, StepScales
 
 
 class RA(AbstractFormulation):

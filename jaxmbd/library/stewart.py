@@ -85,7 +85,7 @@ def stewart_platform(
 
 
 def stewart_platform_legs() -> Mechanism:
-    """`stewart_platform(legs=True)`."""
+    """The same on legs of a cylinder and a rod each, with universal joint, slide and ball; freedom six."""
     return stewart_platform(legs=True)
 
 

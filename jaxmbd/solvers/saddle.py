@@ -143,3 +143,18 @@ def add_groups(values: Float[Array, "n k"], group: tuple[int, ...], count: int) 
         # A small product with zeros and ones takes less time than a scatter.
         return jnp.array(index[None, :] == np.arange(count)[:, None], values.dtype) @ values
     return jnp.zeros((count, values.shape[1]), values.dtype).at[index].add(values)
+
+
+def pairs(i: tuple[int, ...], j: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Bodies of every row as pairs."""
+    return tuple(zip(i, j, strict=True))
+
+
+def apply_tangent(blocks: Float[Array, "n *m k d"], tangent: Float[Array, "nb d d"], bodies) -> Array:
+    """Multiply the column blocks of bodies from the right by their tangents (the ground's is the identity)."""
+    d = tangent.shape[-1]
+    index = np.array(bodies, int).reshape(blocks.shape[0], blocks.shape[-2])
+    padded = jnp.concatenate([tangent, jnp.eye(d, dtype=tangent.dtype)[None]])[index]  # (n, k, d, d)
+    padded = padded.reshape(blocks.shape[0], *(1,) * (blocks.ndim - 3), *padded.shape[1:])  # (n, 1.., k, d, d)
+    # A sum of products fuses with its surroundings; many tiny matrix products do not.
+    return jnp.sum(blocks[..., :, None] * padded, axis=-2)

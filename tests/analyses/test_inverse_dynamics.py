@@ -101,6 +101,8 @@ def test_motions_that_the_actuators_cannot_make_are_refused():
     m.add(mbd.PoseDriver("move", m.ground, "platform", displacement=_displacement, rotation=_rotation))
     with pytest.raises(ValueError, match=r"\(leg 1, leg 2\) cannot make this motion.*unbalanced"):
         mbd.inverse_dynamics(*m.build(), TS, actuators=LEGS[:2])
+    with pytest.raises(ValueError, match="actuators is empty"):
+        mbd.inverse_dynamics(*m.build(), TS, actuators=[])
     with pytest.raises(ValueError, match="unknown input 'leg 7'"):
         mbd.inverse_dynamics(*m.build(), TS, actuators=["leg 7"])
 

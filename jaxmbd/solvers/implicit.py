@@ -15,6 +15,8 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
+from .lanes import in_lanes
+
 ROOT_NAME = "jaxmbd_root"
 
 # Saves the roots of a step and recomputes everything else in the backward pass.
@@ -55,10 +57,13 @@ def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[
     """
     dynamic, static = eqx.partition((_held(guess), args), eqx.is_array)
 
+    @in_lanes
+    def solve(dynamic):
+        return problem.solve(*eqx.combine(dynamic, static))
+
     @jax.custom_jvp
     def root(dynamic):
-        guess, args = eqx.combine(dynamic, static)
-        x, info = problem.solve(guess, args)
+        x, info = solve(dynamic)
         return checkpoint_name(x, ROOT_NAME), info
 
     @root.defjvp

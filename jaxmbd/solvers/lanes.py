@@ -1,0 +1,276 @@
+"""Batches whose axis comes last: lanes of a vector unit, neighbouring threads of a GPU.
+
+`jax.vmap` puts the batch axis first. Compilers vectorise along the last axis, where they then find the 3 or 6 numbers
+of one body; with the batch axis there, every instruction works on neighbouring members. So under `vmap` a function
+wrapped by `in_lanes` is traced once for a single member, and its operations are replayed on arrays with a trailing
+axis. An operation without a rule here goes through its own rule of `vmap`: always right, at worst as slow as that.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.custom_batching import custom_vmap
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+
+Values = list[Any]
+Flags = list[bool]  # which values have the trailing axis
+
+
+def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same function of one pytree of arrays, whose `vmap` works with the batch axis last.
+
+    Not differentiable in reverse mode: for functions that are not, such as the iteration inside `implicit_root`.
+    """
+    mapped = custom_vmap(function)
+
+    @mapped.def_vmap
+    def _(size: int, batched: Any, tree: Any):
+        leaves, structure = jax.tree.flatten(tree)
+        flags = jax.tree.leaves(batched)
+        values = [jnp.moveaxis(x, 0, -1) if flag else x for x, flag in zip(leaves, flags, strict=True)]
+        member = [_member(x, flag) for x, flag in zip(leaves, flags, strict=True)]
+        jaxpr, shapes = jax.make_jaxpr(lambda x: function(jax.tree.unflatten(structure, x)), return_shape=True)(member)
+        values, flags = _replay(jaxpr, values, flags, size)
+        out = [jnp.moveaxis(x, -1, 0) if flag else x for x, flag in zip(values, flags, strict=True)]
+        tree = jax.tree.structure(shapes)
+        return jax.tree.unflatten(tree, out), jax.tree.unflatten(tree, flags)
+
+    return mapped
+
+
+def _member(x, flag: bool) -> jax.ShapeDtypeStruct:
+    """What one member sees of an argument whose leading axis is the batch's."""
+    return jax.ShapeDtypeStruct(x.shape[1:] if flag else x.shape, x.dtype, weak_type=getattr(x, "weak_type", False))
+
+
+def _replay(closed: ClosedJaxpr, values: Values, flags: Flags, size: int) -> tuple[Values, Flags]:
+    """Outputs of a traced function on values of which some have the trailing axis."""
+    jaxpr = closed.jaxpr
+    known = {v: (x, False) for v, x in zip(jaxpr.constvars, closed.consts, strict=True)}
+    known |= {v: pair for v, pair in zip(jaxpr.invars, zip(values, flags, strict=True), strict=True)}
+
+    def read(v):
+        return (v.val, False) if isinstance(v, Literal) else known[v]
+
+    for eqn in jaxpr.eqns:
+        pairs = [read(v) for v in eqn.invars]
+        xs, flags = [x for x, _ in pairs], [flag for _, flag in pairs]
+        name = eqn.primitive.name
+        if name in _CALLS:
+            out, flags = _replay(eqn.params[_CALLS[name]], xs, flags, size)
+        elif not any(flags):
+            out = _bind(eqn, *xs)
+            flags = [False] * len(out)
+        elif name in _NESTED:
+            out, flags = _NESTED[name](eqn, xs, flags, size)
+        else:
+            rule = _elementwise if name in _ELEMENTWISE else _RULES.get(name, _mapped)
+            out = rule(eqn, xs, flags, size)
+            flags = [True] * len(out)
+        known |= {v: pair for v, pair in zip(eqn.outvars, zip(out, flags, strict=True), strict=True)}
+    pairs = [read(v) for v in jaxpr.outvars]
+    return [x for x, _ in pairs], [flag for _, flag in pairs]
+
+
+def _bind(eqn: JaxprEqn, *xs, **changed) -> Values:
+    """Apply the operation, with some of its parameters changed."""
+    out = eqn.primitive.bind(*xs, **(eqn.params | changed))
+    return list(out) if eqn.primitive.multiple_results else [out]
+
+
+def _spread(x, flag: bool, size: int):
+    """The value with a trailing axis."""
+    return x if flag else lax.broadcast_in_dim(x, (*jnp.shape(x), size), range(jnp.ndim(x)))
+
+
+def _all_spread(xs: Values, flags: Flags, size: int) -> Values:
+    return [_spread(x, flag, size) for x, flag in zip(xs, flags, strict=True)]
+
+
+def _mapped(eqn, xs, flags, size) -> Values:
+    """Any operation, by its own rule of `vmap`."""
+    axes = tuple(-1 if flag else None for flag in flags)
+    return jax.vmap(functools.partial(_bind, eqn), in_axes=axes, out_axes=-1, axis_size=size)(*xs)
+
+
+def _elementwise(eqn, xs, flags, size) -> Values:
+    shape = (*eqn.outvars[0].aval.shape, size)
+    full = []
+    for x, flag in zip(xs, flags, strict=True):
+        n = jnp.ndim(x)
+        # A scalar (the predicate of a select) goes with all numbers of its member.
+        dims = range(n) if not flag else (*range(n - 1), len(shape) - 1)
+        full.append(x if jnp.shape(x) == shape else lax.broadcast_in_dim(x, shape, dims))
+    return _bind(eqn, *full)
+
+
+def _reshape(eqn, xs, flags, size) -> Values:
+    return [lax.reshape(xs[0], (*eqn.params["new_sizes"], size))]
+
+
+def _transpose(eqn, xs, flags, size) -> Values:
+    order = eqn.params["permutation"]
+    return _bind(eqn, xs[0], permutation=(*order, len(order)))
+
+
+def _broadcast(eqn, xs, flags, size) -> Values:
+    shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    return [lax.broadcast_in_dim(xs[0], (*shape, size), (*dims, len(shape)))]
+
+
+def _concatenate(eqn, xs, flags, size) -> Values:
+    return [lax.concatenate(_all_spread(xs, flags, size), eqn.params["dimension"])]
+
+
+def _stack(eqn, xs, flags, size) -> Values:
+    return [jnp.stack(_all_spread(xs, flags, size), axis=eqn.params["axis"])]
+
+
+def _gather(eqn, xs, flags, size) -> Values:
+    if flags[1]:
+        return _mapped(eqn, xs, flags, size)
+    dims = eqn.params["dimension_numbers"]
+    dims = dims._replace(offset_dims=(*dims.offset_dims, len(eqn.outvars[0].aval.shape)))
+    return _bind(eqn, *xs, dimension_numbers=dims, slice_sizes=(*eqn.params["slice_sizes"], size))
+
+
+def _scatter(eqn, xs, flags, size) -> Values:
+    operand, index, updates = xs
+    if flags[1]:
+        return _mapped(eqn, xs, flags, size)
+    operand, updates = _spread(operand, flags[0], size), _spread(updates, flags[2], size)
+    dims = eqn.params["dimension_numbers"]
+    dims = dims._replace(update_window_dims=(*dims.update_window_dims, updates.ndim - 1))
+    return _bind(eqn, operand, index, updates, dimension_numbers=dims)
+
+
+def _dynamic_slice(eqn, xs, flags, size) -> Values:
+    if any(flags[1:]):
+        return _mapped(eqn, xs, flags, size)
+    sizes = (*eqn.params["slice_sizes"], size)
+    return [lax.dynamic_slice(xs[0], [*xs[1:], np.zeros((), jnp.asarray(xs[1]).dtype)], sizes)]
+
+
+def _dot_general(eqn, xs, flags, size) -> Values:
+    """A product of small arrays, as a sum that fuses with its surroundings."""
+    contracted, batch = eqn.params["dimension_numbers"]
+    out = eqn.outvars[0].aval
+    n, nb, nc = out.ndim, len(batch[0]), len(contracted[0])
+    free = [[k for k in range(jnp.ndim(xs[o]) - flags[o]) if k not in (*contracted[o], *batch[o])] for o in (0, 1)]
+    lengths = [xs[0].shape[k] for k in contracted[0]]
+    # The batch's dimensions, the free ones of both operands, the contracted ones, the lanes.
+    shape = (*out.shape, *lengths, size)
+    starts = (nb, nb + len(free[0]))
+    factors = []
+    for o in (0, 1):
+        lanes = [jnp.ndim(xs[o]) - 1] if flags[o] else []
+        places = [
+            *range(nb),
+            *range(starts[o], starts[o] + len(free[o])),
+            *range(n, n + nc),
+            *([n + nc] if lanes else []),
+        ]
+        x = jnp.transpose(jnp.asarray(xs[o], out.dtype), (*batch[o], *free[o], *contracted[o], *lanes))
+        factors.append(lax.broadcast_in_dim(x, shape, places))
+    return [jnp.sum(factors[0] * factors[1], axis=tuple(range(n, n + nc)))]
+
+
+def _while(eqn, xs, flags, size) -> tuple[Values, Flags]:
+    cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+    nc, nb = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    parts = [slice(0, nc), slice(nc, nc + nb), slice(nc + nb, None)]
+    cond_consts, body_consts, init = (xs[k] for k in parts)
+    of_cond, of_body, start = (flags[k] for k in parts)
+    carry = list(start)
+    apart = False  # whether members stop at different times
+    while True:
+        apart = any(_reached(cond.jaxpr, [*of_cond, *carry]))
+        reached = [True] * len(carry) if apart else _reached(body.jaxpr, [*of_body, *carry])
+        if all(flag <= old for flag, old in zip(reached, carry, strict=True)):
+            break
+        carry = [a or b for a, b in zip(reached, carry, strict=True)]
+
+    def running(values):
+        (keep,), (flag,) = _replay(cond, [*cond_consts, *values], [*of_cond, *carry], size)
+        return _spread(keep, flag, size) if apart else keep
+
+    def step(values):
+        new, out = _replay(body, [*body_consts, *values], [*of_body, *carry], size)
+        new = [_spread(x, f, size) if flag else x for x, f, flag in zip(new, out, carry, strict=True)]
+        if not apart:
+            return new
+        keep = running(values)
+        return [lax.select(jnp.broadcast_to(keep, x.shape), x, old) for x, old in zip(new, values, strict=True)]
+
+    init = [_spread(x, f, size) if flag else x for x, f, flag in zip(init, start, carry, strict=True)]
+    return list(lax.while_loop(lambda values: jnp.any(running(values)), step, init)), carry
+
+
+def _scan(eqn, xs, flags, size) -> tuple[Values, Flags]:
+    p = eqn.params
+    nc, nk = p["num_consts"], p["num_carry"]
+    parts = [slice(0, nc), slice(nc, nc + nk), slice(nc + nk, None)]
+    consts, init, sequence = (xs[k] for k in parts)
+    of_consts, start, of_sequence = (flags[k] for k in parts)
+    carry = list(start)
+    while True:
+        reached = _reached(p["jaxpr"].jaxpr, [*of_consts, *carry, *of_sequence])
+        if all(flag <= old for flag, old in zip(reached[:nk], carry, strict=True)):
+            break
+        carry = [a or b for a, b in zip(reached[:nk], carry, strict=True)]
+    wanted = [*carry, *reached[nk:]]
+
+    def step(values, x):
+        new, out = _replay(p["jaxpr"], [*consts, *values, *x], [*of_consts, *carry, *of_sequence], size)
+        new = [_spread(y, f, size) if flag else y for y, f, flag in zip(new, out, wanted, strict=True)]
+        return new[:nk], new[nk:]
+
+    init = [_spread(x, f, size) if flag else x for x, f, flag in zip(init, start, carry, strict=True)]
+    end, each = lax.scan(step, init, sequence, length=p["length"], reverse=p["reverse"], unroll=p["unroll"])
+    return [*end, *each], wanted
+
+
+def _linear_solve(eqn, xs, flags, size) -> tuple[Values, Flags]:
+    lengths = eqn.params["const_lengths"]
+    first, end = lengths.matvec + lengths.vecmat, sum(lengths)
+    part = [*range(first, first + lengths.solve), *range(end, len(xs))]
+    return _replay(eqn.params["jaxprs"].solve, [xs[k] for k in part], [flags[k] for k in part], size)
+
+
+def _reached(jaxpr: Jaxpr, flags: Flags) -> Flags:
+    """Outputs that depend on flagged inputs."""
+    known = dict(zip(jaxpr.invars, flags, strict=True))
+
+    def read(v):
+        return not isinstance(v, Literal) and known.get(v, False)
+
+    for eqn in jaxpr.eqns:
+        flag = any(read(v) for v in eqn.invars)
+        known |= {v: flag for v in eqn.outvars}
+    return [read(v) for v in jaxpr.outvars]
+
+
+_CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
+_NESTED = {"while": _while, "scan": _scan, "custom_linear_solve": _linear_solve}
+_RULES = {
+    "broadcast_in_dim": _broadcast,
+    "concatenate": _concatenate,
+    "dot_general": _dot_general,
+    "dynamic_slice": _dynamic_slice,
+    "gather": _gather,
+    "reshape": _reshape,
+    "scatter": _scatter,
+    "scatter-add": _scatter,
+    "stack": _stack,
+    "transpose": _transpose,
+}
+_ELEMENTWISE = frozenset(
+    """abs acos add add_any and asin atan atan2 cbrt ceil clamp convert_element_type copy cos cosh div eq erf exp exp2
+    expm1 floor ge gt integer_pow is_finite le log log1p logistic lt max min mul ne neg nextafter not or pow rem round
+    rsqrt select_n sign sin sinh sqrt square stop_gradient sub tan tanh xor""".split()
+)

@@ -1,0 +1,97 @@
+"""Replaying a function with the batch axis last: the numbers are those of plain `vmap`."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from jaxmbd.solvers.lanes import in_lanes
+
+X = np.random.default_rng(0).normal(size=(5, 4, 3))
+INDEX = np.array([2, 0, 0, 3])
+
+
+def newton_root(x):
+    """Members need different numbers of iterations."""
+
+    def body(carry):
+        y, k = carry
+        return y - (y**2 - x**2) / (2.0 * y), k + 1
+
+    return lax.while_loop(lambda c: jnp.abs(c[0] ** 2 - x**2) > 1e-9, body, (jnp.ones_like(x) + x**2, 0))
+
+
+def running_sums(x):
+    """A carry that is the batch's only from the second pass on, and a sequence."""
+
+    def body(carry, row):
+        total, last, k = carry
+        return (total + last, row, k + 1), (total * k.astype(float), k)
+
+    return lax.scan(body, (jnp.zeros(3), jnp.zeros(3), jnp.zeros((), int)), x)
+
+
+CASES = {
+    "elementwise": lambda x: jnp.where(x > 0.0, jnp.sin(x), x**3) + jnp.arange(3.0)[None] * jnp.clip(x, -1.0, 1.0),
+    "scalar predicate": lambda x: lax.select(x[0, 0] > 0.0, x, -x),
+    "shapes": lambda x: jnp.concatenate([x.reshape(3, 4), jnp.ones((1, 4)), x.T], axis=0)[1:5, ::2],
+    "stacks": lambda x: jnp.stack([x[0], jnp.ones(3), x[1]], axis=1)[:, None, :] * jnp.ones((1, 2, 1)),
+    "pads": lambda x: jnp.pad(x, ((1, 0), (0, 2)), constant_values=7.0),
+    "reductions": lambda x: (x.sum(0), x.max(1), jnp.all(x > 0.0), jnp.argmin(x, axis=0), x.mean()),
+    "gather": lambda x: x[INDEX] + x[jnp.array([1, 1, 2, 0]), 1:2],
+    "gather by members": lambda x: x[jnp.argsort(x[:, 0])] + jnp.take_along_axis(x, jnp.argsort(x, axis=0), 0),
+    "scatter": lambda x: jnp.zeros((6, 3)).at[INDEX].add(x).at[1].set(x[2]),
+    "scatter by members": lambda x: jnp.zeros((4, 3)).at[jnp.argmax(x, axis=0)].add(1.0),
+    "dynamic slices": lambda x: (lax.dynamic_index_in_dim(x, 1), lax.dynamic_index_in_dim(x, jnp.argmax(x[:, 0]))),
+    "matrix products": lambda x: x.T @ x @ jnp.arange(9.0).reshape(3, 3) @ x[0],
+    "tensor products": lambda x: (
+        jnp.einsum("ij,kj,jl->lki", x, x, x[:3]),
+        jnp.einsum("ij,ij->i", x, x),
+        x[:0].T @ x[:0],
+    ),
+    "linear systems": lambda x: jnp.linalg.solve(x.T @ x, x[1]),
+    "factors": lambda x: jnp.linalg.cholesky(x.T @ x + jnp.eye(3)),
+    "branches": lambda x: lax.cond(x[0, 0] > 0.0, jnp.sin, jnp.cos, x),
+    "common branch": lambda x: lax.cond(jnp.ones((), bool), jnp.sin, jnp.cos, x),
+    "while": lambda x: newton_root(x[0, 0]),
+    "common while": lambda x: lax.fori_loop(0, 3, lambda k, y: jnp.roll(y, 1, axis=0) + x, x),
+    "scan": running_sums,
+    "reverse scan": lambda x: lax.scan(lambda c, row: (c * row, c), jnp.ones(3), x, reverse=True),
+    "derivatives": lambda x: jax.jacfwd(lambda y: jnp.sin(y) @ y.T)(x),
+    "nested": lambda x: jax.vmap(in_lanes(lambda row: jnp.outer(row, row)))(x),
+    "without the batch": lambda x: (jnp.arange(3), jnp.ones(2) @ jnp.ones((2, 2))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_numbers_are_those_of_vmap(name):
+    function = CASES[name]
+    expected = jax.vmap(function)(X)
+    for batch in (jax.vmap(in_lanes(function)), jax.jit(jax.vmap(in_lanes(function)))):
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-13), batch(X), expected)
+
+
+def test_arguments_without_the_batch_and_batches_of_batches():
+    def function(tree):
+        return tree["a"] @ tree["b"] + tree["c"]
+
+    tree = {"a": X[0], "b": X, "c": jnp.ones(())}
+    axes = ({"a": None, "b": 0, "c": None},)
+    wanted = np.einsum("ij,bkj->bik", X[0], X) + 1.0
+    turned = tree | {"b": np.swapaxes(X, 1, 2)}
+    np.testing.assert_allclose(jax.vmap(in_lanes(function), in_axes=axes)(turned), wanted, atol=1e-13)
+    twice = jax.vmap(jax.vmap(in_lanes(lambda x: x.T @ x)))(X[None] * np.ones((2, 1, 1, 1)))
+    np.testing.assert_allclose(twice, np.broadcast_to(np.einsum("bki,bkj->bij", X, X), (2, 5, 3, 3)), atol=1e-13)
+
+
+def test_no_array_of_a_batch_has_its_axis_first():
+    # What it is for: in the compiled function all work is on arrays whose last axis is the batch's.
+    def function(x):
+        return lax.fori_loop(0, 3, lambda k, y: jnp.sin(y) @ (y.T @ y) + y[INDEX], x).sum(axis=1)
+
+    jaxpr = jax.make_jaxpr(jax.vmap(in_lanes(function)))(np.ones((7, 4, 3)))
+    body = next(e for e in jaxpr.jaxpr.eqns if e.primitive.name in ("while", "scan"))
+    inner = body.params["body_jaxpr" if body.primitive.name == "while" else "jaxpr"].jaxpr
+    shapes = [v.aval.shape for e in inner.eqns for v in e.outvars if 7 in v.aval.shape]
+    assert shapes and all(shape[-1] == 7 for shape in shapes)

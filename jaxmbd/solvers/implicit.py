@@ -82,19 +82,26 @@ def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[
             return problem.residual(y, eqx.combine(args_dynamic, args_static))
 
         _, residual_dot = jax.jvp(by_args, (args_dynamic,), (args_dot,))
-        factors = problem.factors(jax.lax.stop_gradient(y), _held(args))
 
         def matvec(v):
             return jax.jvp(lambda y: problem.residual(y, args), (y,), (v,))[1]
 
         if problem.exact_factors:
-            x_dot = jax.lax.custom_linear_solve(
-                matvec,
-                -residual_dot,
-                solve=lambda _, b: factors.solve_unregularised(b),
-                transpose_solve=lambda _, b: factors.solve_unregularised(b, transpose=True),
-            )
+            at_root = jax.lax.stop_gradient(y), _held(args_dynamic)
+
+            def solver(transpose: bool):
+                @in_lanes
+                def solve(tree):
+                    (y, args_dynamic), b = tree
+                    factors = problem.factors(y, eqx.combine(args_dynamic, args_static))
+                    return factors.solve_unregularised(b, transpose=transpose)
+
+                return lambda _, b: solve((at_root, b))
+
+            solve, transpose_solve = solver(transpose=False), solver(transpose=True)
+            x_dot = jax.lax.custom_linear_solve(matvec, -residual_dot, solve=solve, transpose_solve=transpose_solve)
         else:
+            factors = problem.factors(jax.lax.stop_gradient(y), _held(args))
             x_dot = linear_solve(matvec, factors, -residual_dot)
         return (x, info), (x_dot[: x.size], jax.tree.map(_zero_tangent, info))
 

@@ -17,6 +17,8 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
+_CACHED = 128  # members whose numbers stay in the cache of a core; larger batches go in chunks
+
 Values = list[Any]
 Flags = list[bool]  # which values have the trailing axis
 
@@ -32,6 +34,16 @@ def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def _(size: int, batched: Any, tree: Any):
         leaves, structure = jax.tree.flatten(tree)
         flags = jax.tree.leaves(batched)
+        if size > _CACHED and jax.default_backend() == "cpu":
+            own = [x for x, flag in zip(leaves, flags, strict=True) if flag]
+
+            def member(own):
+                each = iter(own)
+                full = [next(each) if flag else x for x, flag in zip(leaves, flags, strict=True)]
+                return mapped(jax.tree.unflatten(structure, full))
+
+            out = lax.map(member, own, batch_size=_CACHED)
+            return out, jax.tree.map(lambda _: True, out)
         values = [jnp.moveaxis(x, 0, -1) if flag else x for x, flag in zip(leaves, flags, strict=True)]
         member = [_member(x, flag) for x, flag in zip(leaves, flags, strict=True)]
         jaxpr, shapes = jax.make_jaxpr(lambda x: function(jax.tree.unflatten(structure, x)), return_shape=True)(member)

@@ -95,3 +95,12 @@ def test_no_array_of_a_batch_has_its_axis_first():
     inner = body.params["body_jaxpr" if body.primitive.name == "while" else "jaxpr"].jaxpr
     shapes = [v.aval.shape for e in inner.eqns for v in e.outvars if 7 in v.aval.shape]
     assert shapes and all(shape[-1] == 7 for shape in shapes)
+
+
+def test_a_large_batch_goes_in_chunks():
+    many = np.random.default_rng(1).normal(size=(300, 3, 3))
+    function = in_lanes(lambda tree: (tree[0] @ tree[1], newton_root(tree[0][0, 0])))
+    product, (root, iterations) = jax.jit(jax.vmap(function, in_axes=((0, None),)))((many, X[0][:3]))
+    np.testing.assert_allclose(product, many @ X[0][:3], atol=1e-13)
+    np.testing.assert_allclose(root, np.abs(many[:, 0, 0]), atol=1e-4)  # |y^2 - x^2| < 1e-9 at the worst at x = 0
+    assert iterations.min() < iterations.max()

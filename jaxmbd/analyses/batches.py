@@ -34,8 +34,8 @@ def run_batch(
         function: A pure function of one member; `simulate` inside does not raise, so return `Solution.result` too where
             members may fail.
         inputs: Arrays, or a pytree of arrays, with a leading axis for the members.
-        chunk: Members at a time, rounded up to a multiple of the number of devices. On a CPU a few dozen per core are
-            fastest (they stay in the cache), on a GPU a few thousand.
+        chunk: Members at a time, rounded up to a multiple of the number of devices. On a CPU some 128 per core
+            are fastest, on a GPU a few thousand.
         devices: All of JAX by default.
         progress: Show a progress bar on standard error (in the first process).
         on_chunk: Called after every chunk with its results, to save or to look at them.

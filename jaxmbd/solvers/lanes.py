@@ -37,12 +37,12 @@ def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if size > _CACHED and jax.default_backend() == "cpu":
             own = [x for x, flag in zip(leaves, flags, strict=True) if flag]
 
-            def member(own):
+            def one(own):
                 each = iter(own)
                 full = [next(each) if flag else x for x, flag in zip(leaves, flags, strict=True)]
                 return mapped(jax.tree.unflatten(structure, full))
 
-            out = lax.map(member, own, batch_size=_CACHED)
+            out = lax.map(one, own, batch_size=_CACHED)
             return out, jax.tree.map(lambda _: True, out)
         values = [jnp.moveaxis(x, 0, -1) if flag else x for x, flag in zip(leaves, flags, strict=True)]
         member = [_member(x, flag) for x, flag in zip(leaves, flags, strict=True)]

@@ -45,7 +45,7 @@ class BlockFactors(eqx.Module):
         weights = _weights(matrix, plan)
         levels = []
         for level in plan.levels:
-            pivot = saddle_inverse(blocks[level.pivots], weights[: level.count])
+            pivot = saddle_inverse(blocks[level.pivots], weights[: level.count], level.places)
             weights = weights[level.count :]
             left = blocks[level.left]
             right = product(pivot[:, None], blocks[level.right])

@@ -29,6 +29,7 @@ class Level:
     """
 
     count: int
+    places: int  # of a node that unknowns take; those after them are padding in every node of the level
     pivots: np.ndarray  # (n,) slots
     right: np.ndarray  # (n, w) slots of (pivot row, neighbour column)
     left: np.ndarray  # (n, w) slots of (neighbour row, pivot column)
@@ -115,11 +116,12 @@ def schedule(
             start += d
         for k, row in enumerate(rows):
             position[nb * d + row] = start + k
+    places = [len(rows) + (0 if body is None else d) for body, rows in members]
     levels, final_slots = [], {pair: slot for slot, pair in enumerate(current)}
     stays = order
     for nodes, near in picks:
         stays = stays[len(nodes) :]
-        level, final_slots = _level(nodes, near, stays, final_slots)
+        level, final_slots = _level(nodes, max(places[k] for k in nodes), near, stays, final_slots)
         levels.append(level)
     none = len(final_slots)
     final = np.array([[final_slots.get((a, b), none) for b in remains] for a in remains], int)
@@ -239,7 +241,7 @@ def _choose(ready: list[int], degrees: dict[int, int], adjacent: list[set[int]])
     return best
 
 
-def _level(nodes: list[int], near: list[list[int]], stays: list[int], slots: dict) -> tuple[Level, dict]:
+def _level(nodes: list[int], places: int, near: list[list[int]], stays: list[int], slots: dict) -> tuple[Level, dict]:
     """The tables of one level, and the slots of the next."""
     n, w = len(nodes), max((len(x) for x in near), default=0)
     none = len(slots)
@@ -260,6 +262,7 @@ def _level(nodes: list[int], near: list[list[int]], stays: list[int], slots: dic
     pairs = sorted(set(old) | set(block_updates))
     level = Level(
         count=n,
+        places=places,
         pivots=np.array([slots[node, node] for node in nodes]),
         right=right,
         left=left,

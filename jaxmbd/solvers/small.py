@@ -24,8 +24,11 @@ def times_transposed(A: Float[Array, "*#n k i"], x: Float[Array, "*#n k"]) -> Fl
     return jnp.sum(A * x[..., :, None], axis=-2)
 
 
-def gauss_jordan(A: Float[Array, "n s s"]) -> Float[Array, "n s s"]:
-    """Inverses in place without pivoting: for definite matrices, and for [[definite, B], [C, -definite]]."""
+def gauss_jordan(A: Float[Array, "n s s"], columns: int | None = None) -> Float[Array, "n s s"]:
+    """Inverses in place without pivoting: for definite matrices, and for [[definite, B], [C, -definite]].
+
+    From `columns` on, rows and columns are those of the identity.
+    """
     index = jnp.arange(A.shape[-1])
 
     def column(k, M):
@@ -38,11 +41,11 @@ def gauss_jordan(A: Float[Array, "n s s"]) -> Float[Array, "n s s"]:
         left, right = jnp.where(here[None, :], -1.0, col), jnp.where(here[None, :], 1.0, row) / pivot
         return rest - left[:, :, None] * right[:, None, :]
 
-    return jax.lax.fori_loop(0, A.shape[-1], column, A)
+    return jax.lax.fori_loop(0, A.shape[-1] if columns is None else columns, column, A)
 
 
-def saddle_inverse(P: Float[Array, "n s s"], weight: Float[Array, "n m"]) -> Float[Array, "n s s"]:
-    """Inverses of supernodes [[H, Rᵀ], [L, -C]] with m rows at the end.
+def saddle_inverse(P: Float[Array, "n s s"], weight: Float[Array, "n m"], columns: int) -> Float[Array, "n s s"]:
+    """Inverses of supernodes [[H, Rᵀ], [L, -C]] with m rows at the end; the identity follows from `columns` on.
 
     H may be singular where the rows hold the body: a rod without inertia about its axis, the fourth Euler parameter.
     So Rᵀ D times the rows is added to the upper part first, which makes the upper left block H + Rᵀ D L definite, and
@@ -51,6 +54,6 @@ def saddle_inverse(P: Float[Array, "n s s"], weight: Float[Array, "n m"]) -> Flo
     d = P.shape[-1] - weight.shape[-1]
     weighted = P[:, :d, d:] * weight[:, None, :]
     rows = jnp.concatenate([weighted, jnp.zeros((P.shape[0], P.shape[-1] - d, P.shape[-1] - d), P.dtype)], axis=1)
-    inverse = gauss_jordan(P + product(rows, P[:, d:]))
+    inverse = gauss_jordan(P + product(rows, P[:, d:]), columns)
     right = inverse[:, :, d:] + product(inverse[:, :, :d], weighted)
     return jnp.concatenate([inverse[:, :, :d], right], axis=2)

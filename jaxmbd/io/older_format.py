@@ -46,8 +46,8 @@ def read_older_format(data: dict) -> Mechanism:
                 inertia=body.get("inertia"),
                 r=_get(body, "r", f"body {name!r}"),
                 A=_get(body, "A", f"body {name!r}"),
-                v=body.get("r_dot", (0.0, 0.0, 0.0)),
-                omega=body.get("omega", (0.0, 0.0, 0.0)),
+                v=body.get("r_dot"),
+                omega=body.get("omega"),
                 # The published inertias violate the triangle inequality, and this format is theirs.
                 allow_unphysical_inertia=True,
             )

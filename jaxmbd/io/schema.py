@@ -116,8 +116,8 @@ class BodyFile(Strict):
     A: Mat3 | None = None
     quaternion: Vec4 | None = None
     euler: Vec3 | None = None
-    v: Vec3 = [0.0, 0.0, 0.0]
-    omega: Vec3 = [0.0, 0.0, 0.0]
+    v: Vec3 | None = None
+    omega: Vec3 | None = None
     allow_unphysical_inertia: bool = False
     comment: str | None = None
 

@@ -14,6 +14,7 @@ from .validation import array, concrete, default_dtype, inertia_matrix, number, 
 
 # A matrix farther than this from its transpose's inverse is a mistake, not a rounded rotation.
 _MAX_ORTHOGONALITY_DEFECT = 0.1
+_REST = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,7 @@ class Body:
         r, A, v, omega: Initial pose and twist as in `State`.
         shape: What it looks like, or None.
         is_ground: True for the ground only.
+        described: Whether v and omega were given; assembly completes those that were not.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Body:
     omega: Array
     shape: AbstractShape | None = None
     is_ground: bool = False
+    described: tuple[bool, bool] = (True, True)
 
     @property
     def pose(self) -> Pose:
@@ -67,8 +70,8 @@ def make_body(
     A: Any = None,
     quaternion: Any = None,
     euler: Any = None,
-    v: Any = (0.0, 0.0, 0.0),
-    omega: Any = (0.0, 0.0, 0.0),
+    v: Any = None,
+    omega: Any = None,
     shape: AbstractShape | None = None,
     allow_unphysical_inertia: bool = False,
 ) -> Body:
@@ -91,9 +94,10 @@ def make_body(
         inertia,
         vector(r, 3, f"{what}: r"),
         orientation(A, quaternion, euler, what),
-        vector(v, 3, f"{what}: v"),
-        vector(omega, 3, f"{what}: omega"),
+        vector(_REST if v is None else v, 3, f"{what}: v"),
+        vector(_REST if omega is None else omega, 3, f"{what}: omega"),
         shape,
+        described=(v is not None, omega is not None),
     )
 
 

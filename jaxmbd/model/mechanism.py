@@ -54,8 +54,8 @@ class Mechanism:
         A: Any = None,
         quaternion: Any = None,
         euler: Any = None,
-        v: Any = (0.0, 0.0, 0.0),
-        omega: Any = (0.0, 0.0, 0.0),
+        v: Any = None,
+        omega: Any = None,
         shape: AbstractShape | None = None,
         allow_unphysical_inertia: bool = False,
     ) -> Body:
@@ -69,8 +69,9 @@ class Mechanism:
             A: Rotation matrix from body to global components, (3, 3); a rounded one is projected to SO(3).
             quaternion: Instead of A: (e0, e1, e2, e3), scalar first.
             euler: Instead of A: angles (phi, theta, psi) of the sequence z-x-z [rad].
-            v: Velocity of the mass centre, (3,) [m/s], global.
-            omega: Angular velocity, (3,) [rad/s], body frame.
+            v: Velocity of the mass centre, (3,) [m/s], global. Where it is left out, assembly finds it: zero, or what
+                the joints and the described velocities ask for.
+            omega: Angular velocity, (3,) [rad/s], body frame; likewise.
             shape: Gives mass and inertia where these are left out, and the body's looks.
             allow_unphysical_inertia: Accept principal moments that violate the triangle inequality (published data).
 

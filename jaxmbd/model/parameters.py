@@ -111,6 +111,9 @@ def _changed_body(body: Body, changes: dict[str, Any]) -> Body:
             checked[field] = orientation(value, None, None, what)
         else:
             checked[field] = vector(value, 3, what)
+            if field in ("v", "omega"):
+                v, omega = checked.get("described", body.described)
+                checked["described"] = (v or field == "v", omega or field == "omega")
     return dataclasses.replace(body, **checked)
 
 

@@ -5,6 +5,7 @@ from importlib.metadata import version as _version
 
 from .analyses import Accelerations as Accelerations
 from .analyses import AssemblyError as AssemblyError
+from .analyses import AssemblyWarning as AssemblyWarning
 from .analyses import InverseDynamics as InverseDynamics
 from .analyses import Linearization as Linearization
 from .analyses import Mobility as Mobility

@@ -1,18 +1,26 @@
 """The `jaxmbd` command."""
 
 import json
+import os
 import sys
+import tempfile
+import warnings
 from collections.abc import Callable
+from contextlib import contextmanager
 from enum import StrEnum
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import jaxmbd as mbd
+from jaxmbd.analyses.requests import check_memory
+from jaxmbd.model.functions import debugging
 
 app = typer.Typer(
     add_completion=False,
@@ -35,20 +43,63 @@ Formulation = Annotated[FormulationName, typer.Option(help="Coordinates of orien
 Integrator = Annotated[IntegratorName, typer.Option(help="Step method.")]
 Out = Annotated[Path, typer.Option("--out", help="Result file (.npz or .csv).")]
 Result = Annotated[Path, typer.Argument(metavar="RESULT", help="Result file (.npz).")]
+RhoInf = Annotated[float | None, typer.Option(help="generalized_alpha: spectral radius at infinite frequency.")]
+Tableau = Annotated[str | None, typer.Option(help="munthe_kaas, runge_kutta: euler, heun, rk3, rk4 or rk5.")]
+Group = Annotated[str | None, typer.Option(help="SO3xR3 or SE3; munthe_kaas also mixed.")]
+Projection = Annotated[
+    bool, typer.Option("--projection", help="Project onto the constraints after every step (velocities, or both).")
+]
+NewtonTolerance = Annotated[float | None, typer.Option(help="Implicit methods: tolerance of Newton's method.")]
+Tolerance = Annotated[
+    float | None, typer.Option(help="Choose the steps for this tolerance; rows stay at multiples of --h.")
+]
+_INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command; errors of the user's making become one line and exit code 1."""
     mbd.enable_x64()
+    warnings.showwarning = _show_warning
     try:
         app()
-    except (ValueError, RuntimeError, NotImplementedError, OSError) as error:
-        err.print(f"[bold red]error:[/] {_plain(error)}", highlight=False, soft_wrap=True)
+    except (ValueError, TypeError, RuntimeError, NotImplementedError, OSError, MemoryError) as error:
+        if debugging():
+            raise
+        _complain(str(error) or type(error).__name__)
         sys.exit(1)
 
 
-def _plain(error: BaseException) -> str:
-    return str(error).replace("[", r"\[")
+def _show_warning(message, category, *_, **__) -> None:
+    if issubclass(category, UserWarning):
+        err.print(f"[bold yellow]warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
+
+
+def _complain(text: str) -> None:
+    err.print(f"[bold red]error:[/] {escape(text)}", highlight=False, soft_wrap=True)
+
+
+def _say(text: str, *, to: Console = out) -> None:
+    """Print text that holds names or paths of the user's."""
+    to.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(*headings: str) -> Table:
+    return Table(*(escape(h) for h in headings), box=None)
+
+
+def _row(table: Table, *cells: str) -> None:
+    table.add_row(*(escape(c) for c in cells))
+
+
+@contextmanager
+def _busy(text: str):
+    """A spinner beside a line of text; Ctrl-C ends the command with exit code 130."""
+    try:
+        with err.status(escape(text)):
+            yield
+    except KeyboardInterrupt:
+        _complain("interrupted; nothing was written")
+        raise typer.Exit(_INTERRUPTED) from None
 
 
 @app.command("list")
@@ -56,12 +107,12 @@ def list_models() -> None:
     """List the packaged mechanisms."""
     from jaxmbd.library import GENERATORS, SIZED, names
 
-    table = Table("name", "bodies", "rows", "what it is", box=None)
+    table = _table("name", "bodies", "rows", "what it is")
     for name in names():
         m = mbd.load_mechanism(name)
         system, _ = m.build()
         what = (GENERATORS[name].__doc__ or "").split("\n")[0] if name in GENERATORS else _description(name)
-        table.add_row(f"{name}\\[:N]" if name in SIZED else name, str(system.nb), str(system.nc), what)
+        _row(table, f"{name}[:N]" if name in SIZED else name, str(system.nb), str(system.nc), what)
     out.print(table)
 
 
@@ -80,48 +131,79 @@ def schema() -> None:
     typer.echo(json.dumps(json_schema(), indent=2))
 
 
+_LISTED = 40  # rows of a table; the rest is counted
+
+
 @app.command()
 def info(model: Model) -> None:
-    """Show bodies, joints, freedoms and redundant joints of MODEL."""
+    """Show bodies, joints, degrees of freedom and redundant joints of MODEL."""
+    from jaxmbd.analyses.failure import warn_of_changes
+
     system, state = mbd.load(model)
-    state, report = mbd.assemble(system, state)
+    with _busy(f"assembling {system.name}"):
+        assembled, report = mbd.assemble(system, state)
     closed = bool(report.closed)
-    out.print(f"[bold]{system.name}[/]  gravity {np.asarray(system.gravity).tolist()} m/s²")
-    bodies = Table(
-        "body", r"mass \[kg]", r"principal moments \[kg·m²]", r"assembly moved \[m]", r"turned \[rad]", box=None
-    )
-    for k, name in enumerate(system.bodies):
+    gravity = ", ".join(f"{x:g}" for x in np.asarray(system.gravity))
+    _say(f"{system.name}: gravity ({gravity}) m/s²")
+    bodies = _table("body", "mass [kg]", "principal moments [kg·m²]", "assembly moved [m]", "turned [rad]")
+    for k, name in enumerate(system.bodies[:_LISTED]):
         known = name not in system.massless
         moments = ", ".join(f"{x:.4g}" for x in np.linalg.eigvalsh(np.asarray(system.inertia[k]))) if known else "none"
         mass = f"{float(system.mass[k]):.4g}" if known else "none"
-        bodies.add_row(name, mass, moments, f"{float(report.displacement[k]):.1e}", f"{float(report.rotation[k]):.1e}")
+        _row(bodies, name, mass, moments, f"{float(report.displacement[k]):.1e}", f"{float(report.rotation[k]):.1e}")
     out.print(bodies)
+    _and_more(len(system.bodies), "bodies")
     names = [*system.bodies, "ground"]
-    joints = Table("joint", "kind", "bodies", "rows", "violation", box=None)
-    for c in system.connections:
-        gap = float(np.max(np.abs(np.asarray(report.violation)[list(c.rows)])))
-        joints.add_row(c.name, c.kind, f"{names[c.i]} - {names[c.j]}", str(len(c.rows)), f"{gap:.1e}")
+    joints = _table("joint", "kind", "bodies", "rows", "violation")
+    violation = np.asarray(report.violation)
+    for c in system.connections[:_LISTED]:
+        gap = float(np.max(np.abs(violation[list(c.rows)])))
+        _row(joints, c.name, c.kind, f"{names[c.i]} - {names[c.j]}", str(len(c.rows)), f"{gap:.1e}")
     out.print(joints)
-    m = mbd.mobility(system, state)
-    out.print(
-        f"{m.coordinates} coordinates, {m.rows} rows of rank {m.rank}: [bold]{m.freedoms} freedom(s)[/], "
-        f"{m.redundant_rows} redundant row(s), condition of the Jacobian {m.condition:.1f}"
-    )
-    out.print(f"linear systems: {system.linear_solver.replace('_', '-')}")
-    if m.redundant_joints or m.redundant_drivers:
-        out.print("redundant together: " + ", ".join([*m.redundant_joints, *m.redundant_drivers]))
+    _and_more(len(system.connections), "joints")
+    _say(f"linear systems: {system.linear_solver.replace('_', '-')}")
     if not closed:
         raise ValueError(f"mechanism {system.name!r} cannot be assembled: see the column 'violation'")
+    warn_of_changes(system, state, assembled, report)
+    _report_mobility(mbd.mobility(system, assembled))
+
+
+def _and_more(count: int, what: str) -> None:
+    if count > _LISTED:
+        _say(f"... and {count - _LISTED} more {what}")
+
+
+def _report_mobility(m: mbd.Mobility) -> None:
+    condition = f", condition of the Jacobian {m.condition:.1f}" if np.isfinite(m.condition) else ""
+    _say(
+        f"{m.coordinates} coordinates, {m.rows} rows of rank {m.rank}: {m.freedoms} freedom(s), "
+        f"{m.redundant_rows} redundant row(s){condition}"
+    )
+    for found in m.redundant_sets[:_LISTED]:
+        _say(
+            f"redundant: {len(found.rows)} row(s) in the loop of {', '.join(found.joints)}; could go: "
+            + "; ".join(found.rows)
+        )
+    _and_more(len(m.redundant_sets), "redundant sets")
 
 
 @app.command()
 def kinematics(model: Model, out_file: Out, t_end: TEnd = 3.0, h: Step = 1e-3, formulation: Formulation = _RA) -> None:
     """Move a fully driven MODEL and write the motion."""
-    _check_out(out_file)
+    _check_out(out_file, (".npz", ".csv"))
     system, state = mbd.load(model)
-    ts = np.arange(mbd.count_steps(h, t_end, None) + 1) * h
-    with err.status(f"kinematics of {system.name} at {len(ts)} instants"):
-        _keep(lambda: mbd.kinematics(system, state, ts, formulation=mbd.FORMULATIONS[formulation]()), system, out_file)
+    ts = _instants(system, t_end, h)
+    _keep(
+        lambda: mbd.kinematics(system, state, ts, formulation=mbd.FORMULATIONS[formulation](), progress=True),
+        system,
+        out_file,
+    )
+
+
+def _instants(system: mbd.System, t_end: float, h: float) -> np.ndarray:
+    steps = mbd.count_steps(h, t_end, None)
+    check_memory(system, steps + 1, "take a larger --h")
+    return np.arange(steps + 1) * h
 
 
 @app.command()
@@ -133,50 +215,115 @@ def simulate(
     formulation: Formulation = _RA,
     integrator: Integrator = _EULER,
     save_every: Annotated[int, typer.Option(help="Save every k-th step.")] = 1,
+    rho_inf: RhoInf = None,
+    tableau: Tableau = None,
+    group: Group = None,
+    projection: Projection = False,
+    newton_tolerance: NewtonTolerance = None,
+    tolerance: Tolerance = None,
 ) -> None:
     """Integrate MODEL in time and write the motion."""
-    _check_out(out_file)
+    _check_out(out_file, (".npz", ".csv"))
+    method = _integrator(integrator, rho_inf, tableau, group, projection, newton_tolerance)
     system, state = mbd.load(model)
-
-    def job() -> mbd.Solution:
-        return mbd.run(
+    options: dict[str, Any] = {"formulation": mbd.FORMULATIONS[formulation](), "integrator": method}
+    if tolerance is None:
+        _keep(
+            lambda: mbd.run(system, state, t_end=t_end, h=h, save_every=save_every, **options),
             system,
-            state,
-            t_end=t_end,
-            h=h,
-            formulation=mbd.FORMULATIONS[formulation](),
-            integrator=mbd.INTEGRATORS[integrator](),
-            save_every=save_every,
+            out_file,
         )
+        return
+    if save_every != 1:
+        raise ValueError("--save-every is for fixed steps; with --tolerance rows are at multiples of --h")
+    ts = _instants(system, t_end, h)
 
-    _keep(job, system, out_file)
+    def adaptive() -> mbd.Solution:
+        with _busy(f"simulating {system.name}"):
+            return mbd.simulate_adaptive(system, state, ts, tolerance=tolerance, **options)
+
+    solution = _keep(adaptive, system, out_file)
+    _say(f"{int(solution.stats['accepted_steps'])} steps, {int(solution.stats['rejected_steps'])} rejected")
 
 
-def _check_out(path: Path) -> None:
-    if path.suffix not in (".npz", ".csv"):
-        raise ValueError(f"--out must end in .npz or .csv, not {path.name!r}")
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"--out: the folder {str(path.absolute().parent)!r} does not exist")
+def _integrator(name: str, rho_inf, tableau, group, projection: bool, newton_tolerance) -> Any:
+    """The method with those options that were given; one that it does not have is refused."""
+    method = mbd.INTEGRATORS[name]
+    fields = set(method.__dataclass_fields__)
+    chosen: dict[str, Any] = {}
+    given = {"rho_inf": rho_inf, "tableau": tableau, "group": group, "tolerance": newton_tolerance}
+    for field, value in given.items():
+        if value is not None:
+            if field not in fields:
+                option = "newton-tolerance" if field == "tolerance" else field.replace("_", "-")
+                others = [n for n, m in mbd.INTEGRATORS.items() if field in m.__dataclass_fields__]
+                raise ValueError(f"--{option}: {name} has no such setting; it belongs to {', '.join(others)}")
+            chosen[field] = value
+    if projection:
+        settings = {"project_velocities": True, "projection": True, "stabilisation": "projection"}
+        field = next((f for f in settings if f in fields), None)
+        if field is None:
+            raise ValueError(f"--projection: {name} has no such setting; its constraints hold at every step")
+        chosen[field] = settings[field]
+    return method(**chosen)
 
 
-def _keep(job: Callable[[], mbd.Solution], system: mbd.System, path: Path) -> None:
+def _check_out(path: Path, suffixes: tuple[str, ...]) -> None:
+    """Refuse, before any work, a file that could not be written after it."""
+    if path.suffix not in suffixes:
+        raise ValueError(f"--out must end in {' or '.join(suffixes)}, not {path.name!r}")
+    if path.is_dir():
+        raise ValueError(f"--out: {str(path)!r} is a folder; name a file in it")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise ValueError(f"--out: the folder {str(folder)!r} does not exist")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        # Longest of the names that writing needs.
+        os.lstat(path.with_name(path.name + ".partial"))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise ValueError(f"--out: cannot write to {str(path)!r}: {error.strerror or error}") from None
+
+
+def _keep(job: Callable[[], mbd.Solution], system: mbd.System, path: Path) -> mbd.Solution:
     """Do the job and write its solution; after a failure, the steps before it, and the error goes on."""
     try:
         solution = job()
     except mbd.SimulationError as error:
-        if error.solution is not None:
-            _write(error.solution, system, path)
-            err.print(f"the steps before the failure are in {path}", highlight=False, soft_wrap=True)
+        _keep_part(error.solution, system, path)
         raise
+    except KeyboardInterrupt:
+        _complain("interrupted before the first step; nothing was written")
+        raise typer.Exit(_INTERRUPTED) from None
+    if _is_interrupted(solution):
+        _keep_part(solution, system, path)
+        raise typer.Exit(_INTERRUPTED)
     _write(solution, system, path)
     worst = float(np.nanmax(np.abs(np.asarray(solution.violation(system).position)), initial=0.0))
-    out.print(
+    iterations = np.asarray(solution.iterations)[1:]
+    _say(
         f"{system.name}: {len(solution.t)} rows to t = {float(solution.t[-1]):g} s, "
-        f"{float(np.mean(np.asarray(solution.iterations)[1:])):.2f} iterations a row, "
-        f"largest constraint violation {worst:.1e}; wrote {path}",
-        highlight=False,
-        soft_wrap=True,
+        f"{float(np.mean(iterations)) if iterations.size else 0.0:.2f} iterations a row, "
+        f"largest constraint violation {worst:.1e}; wrote {path}"
     )
+    return solution
+
+
+def _is_interrupted(solution: mbd.Solution) -> bool:
+    return bool(solution.result == mbd.RESULTS.interrupted)
+
+
+def _keep_part(solution: mbd.Solution | None, system: mbd.System, path: Path) -> None:
+    """Write the rows that were computed, and say what the file holds."""
+    good = 0 if solution is None else int(np.sum(np.isfinite(np.asarray(solution.r)).all(axis=(1, 2))))
+    if solution is None or not good:
+        _say("no row was computed, so nothing was written", to=err)
+        return
+    _write(solution, system, path)
+    _say(f"the {good} rows to t = {float(solution.t[good - 1]):g} s are in {path}", to=err)
 
 
 def _write(solution: mbd.Solution, system: mbd.System, path: Path) -> None:
@@ -184,6 +331,167 @@ def _write(solution: mbd.Solution, system: mbd.System, path: Path) -> None:
         solution.to_csv(path, system)
     else:
         solution.to_npz(path, system)
+
+
+@app.command("inverse-dynamics")
+def inverse_dynamics(
+    model: Model,
+    out_file: Out,
+    t_end: TEnd = 3.0,
+    h: Step = 1e-3,
+    actuator: Annotated[
+        list[str] | None, typer.Option("--actuator", "-a", help="An actuator that makes the motion; repeat for more.")
+    ] = None,
+    formulation: Formulation = _RA,
+) -> None:
+    """Find the efforts that the driven motion of MODEL takes: of its drivers, or of actuators in their place."""
+    _check_out(out_file, (".npz", ".csv"))
+    system, state = mbd.load(model)
+    ts = _instants(system, t_end, h)
+    with _busy(f"inverse dynamics of {system.name} at {len(ts)} instants"):
+        found = mbd.inverse_dynamics(
+            system, state, ts, actuators=actuator, formulation=mbd.FORMULATIONS[formulation]()
+        )
+    power = found.power
+    columns = {"t": np.asarray(found.solution.t)}
+    for name in found.efforts:
+        columns |= {
+            f"{name}.effort": np.asarray(found.efforts[name]),
+            f"{name}.rate": np.asarray(found.rates[name]),
+            f"{name}.power": np.asarray(power[name]),
+        }
+    _write_columns(out_file, columns)
+    table = _table("effort of", "smallest", "largest", "mean power [W]")
+    for name, effort in found.efforts.items():
+        values = np.asarray(effort)
+        _row(table, name, f"{values.min():.4g}", f"{values.max():.4g}", f"{np.mean(np.asarray(power[name])):.4g}")
+    out.print(table)
+    _say(f"{system.name}: {len(ts)} rows to t = {ts[-1]:g} s; wrote {out_file}")
+
+
+def _write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
+    """Arrays under their names, as one NPZ file or as columns of a CSV file."""
+    from jaxmbd.analyses.export import write_table
+
+    write_table(path, columns)
+
+
+@app.command()
+def linearize(
+    model: Model,
+    t: Annotated[float, typer.Option("--t", help="Instant at which drivers and loads are held, in seconds.")] = 0.0,
+    coordinate: Annotated[
+        list[str] | None, typer.Option("--coordinate", "-c", help="A minimal coordinate, such as rod.theta.y; repeat.")
+    ] = None,
+    inputs: Annotated[list[str] | None, typer.Option("--input", "-i", help="An input; repeat for more.")] = None,
+    out_file: Annotated[Path | None, typer.Option("--out", help="File for A, B and the modes (.npz).")] = None,
+) -> None:
+    """Linearize MODEL at its initial state: eigenfrequencies, damping, and the matrices of x' = A x + B u."""
+    if out_file is not None:
+        _check_out(out_file, (".npz",))
+    system, state = mbd.load(model)
+    with _busy(f"linearizing {system.name}"):
+        found = mbd.linearize(system, state, t=t, coordinates=coordinate, inputs=inputs)
+    modes = found.modes()
+    _say(f"{system.name}: minimal coordinates {', '.join(found.coordinates)}")
+    drift = float(np.max(np.abs(np.asarray(found.drift)), initial=0.0))
+    if drift > 1e-6:
+        _say(f"not an equilibrium: rates of up to {drift:.3g} remain, so frequencies are those of the moment")
+    table = _table("mode", "eigenvalue [1/s]", "frequency [Hz]", "damping ratio")
+    for k, value in enumerate(modes.eigenvalues):
+        pair = f"{value.real:.5g}" + (f" ± {value.imag:.5g}i" if value.imag else "")
+        _row(table, str(k + 1), pair, f"{modes.frequency[k]:.5g}", f"{modes.damping_ratio[k]:.4g}")
+    out.print(table)
+    if out_file is not None:
+        _write_columns(
+            out_file,
+            {
+                "A": np.asarray(found.A),
+                "B": np.asarray(found.B),
+                "drift": np.asarray(found.drift),
+                "eigenvalues": modes.eigenvalues,
+                "coordinates": np.array(found.coordinates),
+                "inputs": np.array([x.name for x in found.inputs], dtype=str),
+            },
+        )
+        _say(f"wrote {out_file}")
+
+
+@app.command()
+def batch(
+    model: Model,
+    out_file: Annotated[Path, typer.Option("--out", help="Result file (.npz).")],
+    vary: Annotated[
+        list[str],
+        typer.Option("--vary", help="PATH=FIRST:LAST:COUNT, a number to vary, such as bodies.rod.mass=1:2:11; repeat."),
+    ],
+    t_end: TEnd = 3.0,
+    h: Step = 1e-3,
+    save_every: Annotated[int, typer.Option(help="Save every k-th step.")] = 10,
+    chunk: Annotated[int, typer.Option(help="Batch elements that are computed together.")] = 128,
+    formulation: Formulation = _RA,
+    integrator: Integrator = _EULER,
+    rho_inf: RhoInf = None,
+    tableau: Tableau = None,
+    group: Group = None,
+    projection: Projection = False,
+    newton_tolerance: NewtonTolerance = None,
+) -> None:
+    """Simulate MODEL for every combination of some of its numbers and write all motions."""
+    _check_out(out_file, (".npz",))
+    method = _integrator(integrator, rho_inf, tableau, group, projection, newton_tolerance)
+    m = mbd.load_mechanism(model)
+    ranges = dict(_range(text, m) for text in vary)
+    grid = np.array(list(product(*ranges.values())))
+    steps = mbd.count_steps(h, t_end, None)
+    system, _ = m.build()
+    check_memory(system, len(grid) * (steps // max(save_every, 1) + 1), "vary fewer numbers, or save fewer rows")
+
+    def one(values):
+        system, state = m.with_values(dict(zip(ranges, values, strict=True))).build()
+        sol = mbd.simulate(
+            system,
+            state,
+            h=h,
+            steps=steps,
+            save_every=save_every,
+            formulation=mbd.FORMULATIONS[formulation](),
+            integrator=method,
+            throw=False,
+        )
+        kept = {name: getattr(sol, name) for name in ("t", "r", "A", "v", "omega", "lam")}
+        return kept | {"result": sol.result._value}
+
+    interrupted = False
+    try:
+        found = mbd.run_batch(one, grid, chunk=chunk)
+        interrupted = len(found["result"]) < len(grid)
+    except KeyboardInterrupt:
+        _complain("interrupted before the first chunk; nothing was written")
+        raise typer.Exit(_INTERRUPTED) from None
+    done = len(found["result"])
+    columns = {path: grid[:done, k] for k, path in enumerate(ranges)}
+    _write_columns(out_file, columns | found | {"t": found["t"][0], "bodies": np.array(system.bodies)})
+    failed = int(np.sum(found["result"] != int(mbd.RESULTS.successful._value)))
+    _say(f"{m.name}: {done} of {len(grid)} runs, {failed} of them failed (see the array result); wrote {out_file}")
+    if interrupted:
+        raise typer.Exit(_INTERRUPTED)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _range(text: str, m: mbd.Mechanism) -> tuple[str, np.ndarray]:
+    """The path and the values of --vary."""
+    path, equals, numbers = text.rpartition("=")
+    parts = numbers.split(":")
+    try:
+        first, last, count = float(parts[0]), float(parts[1]), int(parts[2])
+        if not (equals and len(parts) == 3 and np.isfinite([first, last]).all() and 1 <= count <= 10**6):
+            raise ValueError
+    except (ValueError, IndexError):
+        raise ValueError(f"--vary must be PATH=FIRST:LAST:COUNT, such as bodies.rod.mass=1:2:11, not {text!r}") from None
+    m.with_values({path: first})  # refuses an unknown path, or a number that is impossible there
+    return path, np.linspace(first, last, count)
 
 
 @app.command()
@@ -198,23 +506,26 @@ def plot(
     """Plot quantities of RESULT over time."""
     viz = _viz()
     target = out_file or result.with_suffix(".png")
-    viz.plot(result, quantities=tuple(quantity or ("r", "v", "a")), bodies=body, out=target)
-    out.print(f"wrote {target}", highlight=False, soft_wrap=True)
+    _check_out(target, (".png", ".pdf", ".svg"))
+    with _busy(f"drawing {target.name}"):
+        viz.plot(result, quantities=tuple(quantity or ("r", "v", "a")), bodies=body, out=target)
+    _say(f"wrote {target}")
 
 
 @app.command()
 def animate(
     result: Result,
-    out_file: Annotated[Path | None, typer.Option("--out", help="Film (.gif, .html, .mp4).")] = None,
+    out_file: Annotated[Path | None, typer.Option("--out", help="Animation (.gif, .html, .mp4).")] = None,
     fps: Annotated[int, typer.Option(help="Frames per second.")] = 25,
-    speed: Annotated[float, typer.Option(help="Seconds of motion per second of film.")] = 1.0,
+    speed: Annotated[float, typer.Option(help="Seconds of motion per second of the animation.")] = 1.0,
 ) -> None:
     """Animate RESULT."""
     viz = _viz()
     target = out_file or result.with_suffix(".gif")
-    with err.status(f"drawing {target.name}"):
+    _check_out(target, (".gif", ".html", ".mp4"))
+    with _busy(f"drawing {target.name}"):
         viz.animate(result, out=target, fps=fps, speed=speed)
-    out.print(f"wrote {target}", highlight=False, soft_wrap=True)
+    _say(f"wrote {target}")
 
 
 def _viz():
@@ -224,7 +535,7 @@ def _viz():
         matplotlib.use("Agg")
         from jaxmbd import viz
     except ImportError as error:
-        raise RuntimeError(f"pictures need the extra viz: pip install 'jaxmbd\\[viz]' ({error})") from None
+        raise RuntimeError(f"pictures need the extra viz: pip install 'jaxmbd[viz]' ({error})") from None
     return viz
 
 
@@ -238,6 +549,8 @@ def demo(
     """Simulate MODEL with every formulation, compare them, and leave results, plots and an animation."""
     from jaxmbd.demo import run_demo
 
+    if out_dir.exists() and not out_dir.is_dir():
+        raise ValueError(f"--out: {str(out_dir)!r} is a file; name a folder")
     run_demo(model, out_dir, t_end, h, out, _viz())
 
 

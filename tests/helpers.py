@@ -74,7 +74,7 @@ class CompilationCounter(logging.Handler):
     def emit(self, record):
         message = record.getMessage()
         self.programs += any(
-            f"Compiling jit({name})" in message or f"Compiling {name}" in message for name in ("start", "advance")
+            f"Compiling jit({name})" in message or f"Compiling {name}" in message for name in ("start", "advance", "march")
         )
 
 

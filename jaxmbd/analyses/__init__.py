@@ -11,9 +11,9 @@ from .adaptive import simulate_adaptive as simulate_adaptive
 from .assembly import AssemblyReport as AssemblyReport
 from .assembly import assemble as assemble
 from .batches import run_batch as run_batch
-from .dynamics import count_steps as count_steps
 from .dynamics import simulate as simulate
 from .failure import AssemblyError as AssemblyError
+from .failure import AssemblyWarning as AssemblyWarning
 from .failure import SimulationError as SimulationError
 from .inputs import actuator_wrenches as actuator_wrenches
 from .inverse_dynamics import InverseDynamics as InverseDynamics
@@ -25,6 +25,7 @@ from .linearization import linearize as linearize
 from .mobility import Mobility as Mobility
 from .mobility import mobility as mobility
 from .redundancy import breaks_redundancy as breaks_redundancy
+from .requests import count_steps as count_steps
 from .running import run as run
 from .solution import Energy as Energy
 from .solution import Momentum as Momentum

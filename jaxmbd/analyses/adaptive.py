@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ..formulations import RA, AbstractFormulation
+from ..formulations.index1 import dynamic_accelerations
 from ..integrators import AbstractIntegrator, GeneralizedAlpha, Motion
 from ..model.state import State
 from ..model.system import System
@@ -16,9 +17,10 @@ from ..results import RESULTS
 from ..rotations.types import Scalar
 from ..solvers.implicit import save_roots
 from .assembly import AssemblyReport
-from .dynamics import assembled, check_request, first_row
+from .dynamics import assembled, checked_motion, first_row
 from .failure import raise_failure
 from .interpolation import between
+from .requests import check_run, check_system, chosen_formulation, chosen_integrator, instants
 from .solution import Row, Solution, make_row, make_solution
 
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 2.0  # BDF2 is stable for ratios of steps below 1 + √2
@@ -46,12 +48,14 @@ def simulate_adaptive(
     integrator: AbstractIntegrator | None = None,
     h0: Any = None,
     max_steps: int = 4096,
+    metric: str | None = None,
     throw: bool = True,
 ) -> Solution:
     """Integrate with steps chosen for a tolerance; a pure function that can be jitted, batched and differentiated.
 
-    Steps are free of the requested times: rows between two steps are interpolated to sixth order. Derivatives hold the
-    chosen steps fixed. A compiled run reserves memory for `max_steps` rows, and in a batch every member takes that
+    Steps are free of the requested times: positions and velocities between two steps are interpolated to sixth order.
+    Accelerations and multipliers of every row solve the equations of motion at its positions and velocities, so they
+    are as accurate as the motion, whatever the method. Derivatives hold the chosen steps fixed. A compiled run reserves memory for `max_steps` rows, and in a batch every member takes that
     many turns, most of them idle: choose it near what is needed there.
 
     Args:
@@ -65,6 +69,7 @@ def simulate_adaptive(
             estimate their error.
         h0: First step [s]; by default from the accelerations at the start.
         max_steps: Largest number of steps, refused ones included.
+        metric: As in `simulate`.
         throw: Raise when the run fails; without effect inside `jit` or `vmap`, where `result` tells.
 
     Returns:
@@ -74,27 +79,30 @@ def simulate_adaptive(
         ValueError: The integrator has no error estimate, or the request makes no sense.
         RuntimeError: The run failed and `throw=True`.
     """
-    formulation, integrator = formulation or RA(), integrator or GeneralizedAlpha()
+    check_system(system, state, "simulate_adaptive")
+    formulation, integrator = chosen_formulation(formulation), chosen_integrator(integrator, GeneralizedAlpha)
     if integrator.error_order is None:
         raise ValueError(f"{integrator.name} has no error estimate, so its steps cannot be chosen for a tolerance")
-    ts = jnp.atleast_1d(jnp.asarray(ts, system.dtype))
-    if is_concrete(ts) and (ts.ndim != 1 or len(ts) < 2 or not bool(jnp.all(ts[1:] > ts[:-1]))):
-        raise ValueError("ts needs two or more increasing times")
-    if is_concrete(tolerance) and not float(tolerance) > 0.0:
-        raise ValueError(f"the tolerance must be positive, not {tolerance}")
-    check_request(system, state, max_steps, 1, formulation)
-    state, report = assembled(system, state, ts[0])
+    ts = instants(ts, system.dtype, "simulate_adaptive")
+    if len(ts) < 2:
+        raise ValueError("simulate_adaptive: ts needs two or more increasing times")
+    if is_concrete(tolerance) and not 0.0 < float(tolerance) < float("inf"):
+        raise ValueError(f"the tolerance must be positive and finite, not {tolerance}")
+    check_run(system, max_steps, 1, formulation)
+    given = state
+    state, report = assembled(system, state, ts[0], metric=metric)
     solution = _integrate(
-        system, state, report, ts, jnp.asarray(tolerance, system.dtype), h0, formulation, integrator, max_steps
+        system, given, state, report, ts, jnp.asarray(tolerance, system.dtype), h0, formulation, integrator, max_steps
     )
     if throw and is_concrete(solution):
-        raise_failure(system, solution)
+        raise_failure(system, solution, state)
     return solution
 
 
 @eqx.filter_jit
 def _integrate(
     system: System,
+    given: State,
     state: State,
     report: AssemblyReport,
     ts: Float[Array, " T"],
@@ -107,7 +115,7 @@ def _integrate(
     order = integrator.error_order or 1
     t0, t_end = ts[0], ts[-1]
     span = t_end - t0
-    motion, first, result = first_row(system, state, report, t0, formulation)
+    motion, first, result = first_row(system, given, state, report, t0, formulation)
     started = result == RESULTS.successful
     rate = _rate(system, first)
     if h0 is None:
@@ -125,14 +133,17 @@ def _integrate(
         position, velocity = integrator.error(p.motion, new, h)
         row = make_row(formulation, system, new.q, new.u, new.a, new.lam, info.iterations, info.converged)
         error = jnp.maximum(_size(system, position), _size(system, velocity) / _rate(system, row)) / tolerance
-        good = info.converged & (error <= 1.0)
+        outcome = checked_motion(system, formulation, p.motion.q, new.q, p.t + h, RESULTS.successful)
+        good = info.converged & (error <= 1.0) & (outcome == RESULTS.successful)
         # NaN counts as a large error.
         factor = jnp.where(error > 0.0, _SAFETY * error ** (-1.0 / (order + 1)), _GROW)
         factor = jnp.where(info.converged & jnp.isfinite(error), jnp.clip(factor, _SHRINK, _GROW), _SHRINK)
+        factor = jnp.where(outcome == RESULTS.successful, factor, _SHRINK)
         motion, row = jax.tree.map(lambda a, b: jnp.where(good, a, b), (new, row), (p.motion, p.row))
         next_h = jax.lax.stop_gradient(h * factor)
         tiny = ~good & (next_h < 1e-9 * span)
-        result = RESULTS.where(tiny, RESULTS.step_too_small, p.result)
+        why = RESULTS.where(outcome == RESULTS.successful, RESULTS.step_too_small, outcome)
+        result = RESULTS.where(tiny, why, p.result)
         # The last instant is met exactly.
         t = jnp.where(good, jnp.where(h == left, t_end, p.t + h), p.t)
         return _Progress(
@@ -161,7 +172,7 @@ def _integrate(
         inside = h > 0.0
         s = jnp.where(inside, (t - knots[k]) / jnp.where(inside, h, 1.0), 0.0)
         ends = [jax.tree.map(lambda x, i=i: x[i], rows) for i in (k, k + 1)]
-        row = between(*ends, jnp.where(inside, h, 1.0), s)
+        row = _balanced(system, between(*ends, jnp.where(inside, h, 1.0), s), t)
         known = (t <= end.t) & started
         return jax.tree.map(lambda x: jnp.where(known, x, jnp.nan) if eqx.is_inexact_array(x) else x, row)
 
@@ -172,6 +183,17 @@ def _integrate(
         "rejected_steps": end.rejected,
     }
     return make_solution(ts, jax.vmap(at)(ts, k), result, stats)
+
+
+def _balanced(system: System, row: Row, t: Scalar) -> Row:
+    """The row with the accelerations and multipliers of the index-1 equations at its positions and velocities.
+
+    Those of an index-3 method carry its positions' error divided by the step squared, and derivatives of the curve
+    between two steps multiply it again.
+    """
+    u = jnp.concatenate([row.twist.v, row.twist.omega], axis=1)
+    a, lam = dynamic_accelerations(RA(), system, row.pose, u, t)
+    return eqx.tree_at(lambda r: (r.a, r.alpha, r.lam), row, (a[:, :3], a[:, 3:], system.to_natural(lam)))
 
 
 def _size(system: System, gap: Float[Array, "nb d"]) -> Scalar:

@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ..formulations import RA
@@ -15,8 +16,12 @@ from ..rotations import so3
 from ..rotations.types import Scalar
 from ..solvers import AbstractRootProblem, Coupling, SaddleMatrix, factorise, implicit_root, linear_solve
 from ..solvers.saddle import apply_tangent, scatter_rows
+from .requests import check_system
 
 METRICS = ("identity", "mass")
+# What a velocity that was not described counts beside one that was; every solve reduces its pull by this factor.
+_UNDESCRIBED = 1e-4
+_MIXED_SOLVES = 6
 _MAX_STEPS = 200
 _MAX_TURN = 0.7  # [rad] a step: linearised joints say little beyond
 
@@ -33,6 +38,7 @@ class AssemblyReport(eqx.Module):
         violation: Constraint values after assembly, (nc,), in the order of description.
         iterations: Steps taken.
         closed: Whether the constraints are met.
+        on_branch: Whether driven rotations stand at their angle, and not half a turn away.
     """
 
     displacement: Float[Array, " nb"]
@@ -43,32 +49,13 @@ class AssemblyReport(eqx.Module):
     violation: Float[Array, " nc"]
     iterations: Int[Array, ""]
     closed: Bool[Array, ""]
+    on_branch: Bool[Array, ""]
 
 
 @eqx.filter_jit
-def assemble(system: System, state: State, *, t: Any = 0.0, metric: str = "identity") -> tuple[State, AssemblyReport]:
-    """The consistent state closest to `state` at time t.
-
-    Positions minimise the distance to the given ones subject to Φ = 0; then velocities minimise the distance to the
-    given ones subject to Φ_q u = ν. Differentiable in everything: moving a joint moves the result. A state that meets
-    the constraints already is returned unchanged.
-
-    Args:
-        system: The mechanism.
-        state: Approximate poses and twists.
-        t: Time at which drivers are evaluated [s].
-        metric: "identity" weighs metres and (length-scaled) radians alike; "mass" weighs by mass and inertia.
-
-    Returns:
-        The state and a report of what moved. Nothing raises here: `report.closed` tells.
-    """
-    if metric not in METRICS:
-        raise ValueError(f"metric must be one of {METRICS}, not {metric!r}")
-    if metric == "mass" and system.massless:
-        raise ValueError(f"metric='mass' needs the mass of {', '.join(system.massless)}; use metric='identity'")
-    t = jnp.asarray(t, system.dtype)
+def _assemble(system: System, state: State, t: Scalar, metrics: tuple[str, str]) -> tuple[State, AssemblyReport]:
     problem = _Closest()
-    weights = _weights(system, metric)
+    weights, velocity_weights = (_weights(system, metric) for metric in metrics)
     system = _geometry(system)
     args = (system.at(t), state.pose, weights)
     x, (iterations, closed, before) = implicit_root(problem, (), args)
@@ -76,7 +63,7 @@ def assemble(system: System, state: State, *, t: Any = 0.0, metric: str = "ident
     pose = jax.vmap(RA().retract)(state.pose, xi)
 
     u0 = jnp.concatenate([state.v, state.omega], axis=1)
-    u = _closest_velocity(system, pose, u0, weights, t)
+    u = _closest_velocity(system, pose, u0, velocity_weights, t)
     new = State(pose.r, pose.A, u[:, :3], u[:, 3:])
     report = AssemblyReport(
         displacement=_norms(xi[:, :3]),
@@ -87,8 +74,39 @@ def assemble(system: System, state: State, *, t: Any = 0.0, metric: str = "ident
         violation=system.to_natural(RA().phi(system.at(t), pose)),
         iterations=iterations,
         closed=closed,
+        on_branch=system.at(t).on_branch(RA().with_ground(pose)),
     )
     return new, jax.lax.stop_gradient(report)
+
+
+def assemble(
+    system: System, state: State, *, t: Any = 0.0, metric: str | None = None
+) -> tuple[State, AssemblyReport]:
+    """The consistent state closest to `state` at time t.
+
+    Positions minimise the distance to the given ones subject to Φ = 0; then velocities minimise the distance to the
+    given ones subject to Φ_q u = ν. Velocities that the description left out follow the others: they count little in
+    that distance, so that a described angular velocity is kept where joints allow it. Differentiable in everything:
+    moving a joint moves the result. A state that meets the constraints already is returned unchanged.
+
+    Args:
+        system: The mechanism.
+        state: Approximate poses and twists.
+        t: Time at which drivers are evaluated [s].
+        metric: "identity" weighs meters and (length-scaled) radians alike; "mass" weighs by mass and inertia, so that
+            the difference of velocities has the least kinetic energy. By default positions by "identity" and velocities
+            by "mass", or by "identity" where a body has no mass.
+
+    Returns:
+        The state and a report of what moved. Nothing raises for joints that do not close: check `report.closed`.
+    """
+    check_system(system, state, "assemble")
+    if metric not in (None, *METRICS):
+        raise ValueError(f"metric must be one of {METRICS}, not {metric!r}")
+    if metric == "mass" and system.massless:
+        raise ValueError(f"metric='mass' needs the mass of {', '.join(system.massless)}; use metric='identity'")
+    metrics = (metric or "identity", metric or ("identity" if system.massless else "mass"))
+    return _assemble(system, state, jnp.asarray(t, system.dtype), metrics)
 
 
 def _geometry(system: System) -> System:
@@ -123,9 +141,24 @@ def _closest_velocity(system: System, pose: Pose, u0, weights, t: Scalar) -> Flo
     rows = RA().rows(jet_system, pose)
     nu = velocity_right_side(RA(), jet_system, f_dot, pose)
     i, j = RA().row_bodies(system)
+    described = np.repeat(np.array(system.described or [(True, True)] * system.nb), 3, axis=1)
+    mixed = bool(described.any() and not described.all())
+    if mixed:
+        share = jnp.asarray(np.where(described, 1.0, _UNDESCRIBED), u0.dtype)
+        weights = weights * jnp.sqrt(share[:, :, None] * share[:, None, :])
     matrix = SaddleMatrix(weights, (), rows, rows, RA().regularisation(system, weights, rows), i, j)
-    rhs = jnp.concatenate([jnp.einsum("bij,bj->bi", weights, u0).reshape(-1), nu])
-    x = linear_solve(matrix.matvec, factorise(matrix, system.linear_solver), rhs)
+    factors = factorise(matrix, system.linear_solver)
+
+    def improve(x, _):
+        # The velocities that were not described are measured from their last iterate, so that the small weight that
+        # they have does not pull at the others; repeating the solve also takes E out of the constraints.
+        u = x[: u0.size].reshape(u0.shape)
+        target = jnp.where(described, u0, u) if mixed else u0
+        rhs = jnp.concatenate([jnp.einsum("bij,bj->bi", weights, target).reshape(-1), nu])
+        return x + linear_solve(matrix.matvec, factors, rhs - matrix.matvec(x)), None
+
+    x = jnp.concatenate([u0.reshape(-1), jnp.zeros_like(nu)])
+    x, _ = jax.lax.scan(improve, x, None, length=_MIXED_SOLVES if mixed else 2)
     return x[: u0.size].reshape(u0.shape)
 
 

@@ -1,5 +1,7 @@
 """Dynamics: integrate a mechanism from a state."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -8,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..formulations import RA, AbstractFormulation
+from ..formulations import AbstractFormulation
 from ..formulations.index1 import dynamic_accelerations
 from ..integrators import AbstractIntegrator, ImplicitEuler, Motion
 from ..model.state import State
@@ -18,7 +20,16 @@ from ..results import RESULTS
 from ..rotations.types import Scalar
 from ..solvers.implicit import save_roots
 from .assembly import AssemblyReport, assemble
-from .failure import raise_failure, refuse_redundant_drivers, refuse_wrong_branch
+from .failure import raise_failure, refuse_open, refuse_redundant_drivers, warn_of_changes
+from .host_loop import HostLoop, counted_loop
+from .requests import (
+    check_run,
+    check_system,
+    chosen_formulation,
+    chosen_integrator,
+    count_steps,
+    valid_numbers,
+)
 from .solution import Row, Solution, make_row, make_solution
 
 
@@ -42,17 +53,22 @@ def simulate(
     save_every: int = 1,
     t0: Any = 0.0,
     checkpoints: int = 1,
+    metric: str | None = None,
     throw: bool = True,
+    progress: bool = False,
+    on_chunk: Callable[[Solution], None] | None = None,
 ) -> Solution:
     """Integrate the equations of motion; a pure function that can be jitted, batched and differentiated.
 
-    The state is assembled first where it is not consistent; `stats` says what moved.
+    The state is assembled first where it is not consistent; `stats` says what moved, and outside `jit` a warning does
+    where more than the rounding of the description moved.
 
     Args:
         system: The mechanism; see `Mechanism.build`.
         state: Poses and twists at t0.
         h: Step size [s]; a changed value does not recompile.
-        t_end: Final time [s]; the number of steps is the least that reaches it. Give this or `steps`.
+        t_end: Final time [s]; the number of steps is the least that reaches it. Give this or `steps`. Outside `jit` a
+            changed value does not recompile.
         steps: Number of steps; with it, `h` may be traced.
         formulation: `RA()` by default, or `RP()`, `REps()`.
         integrator: `ImplicitEuler()` by default.
@@ -61,35 +77,96 @@ def simulate(
         checkpoints: For reverse-mode derivatives of long runs: with more than one, the backward pass keeps the state at
             so many instants only and runs the steps between them again, about one more forward run for memory of
             steps / checkpoints + checkpoints instead of steps. Without effect on the result.
+        metric: Of the velocities' assembly, see `assemble`.
         throw: Raise when the run fails; without effect inside `jit` or `vmap`, where `result` tells.
+        progress: Show a progress bar on standard error. An interruption (Ctrl-C) then ends the run and returns the
+            rows so far, with `RESULTS.interrupted`. Not inside `jit`, `vmap` or `grad`.
+        on_chunk: Called with the solution so far, about fifty times over a long run. Not inside `jit` either.
 
     Returns:
         The motion at t0 and at every saved step. Rows after a failure are NaN.
 
     Raises:
         ValueError: The request makes no sense: neither t_end nor steps, bodies without mass, another mechanism's state.
+        TypeError: An argument is not what its name says; the message says what to write.
         RuntimeError: The run failed and `throw=True`; the message names the time, the joint and the cure.
 
     Reference:
         Kissel, Taves, Negrut, section 3.
     """
-    formulation, integrator = formulation or RA(), integrator or ImplicitEuler()
+    check_system(system, state, "simulate")
+    return simulate_in_pieces(
+        system,
+        state,
+        h=h,
+        t_end=t_end,
+        steps=steps,
+        formulation=formulation,
+        integrator=integrator,
+        save_every=save_every,
+        t0=t0,
+        checkpoints=checkpoints,
+        metric=metric,
+        throw=throw,
+        progress=progress,
+        on_chunk=on_chunk,
+    )
+
+
+def simulate_in_pieces(
+    system,
+    state,
+    *,
+    h,
+    t_end,
+    steps,
+    formulation,
+    integrator,
+    save_every,
+    t0,
+    checkpoints=1,
+    metric=None,
+    throw=True,
+    progress=False,
+    on_chunk=None,
+    chunks=50,
+) -> Solution:
+    """`simulate` with about `chunks` pieces of a run that is watched."""
+    formulation, integrator = chosen_formulation(formulation), chosen_integrator(integrator, ImplicitEuler)
     steps = count_steps(h, t_end, steps, t0)
-    check_request(system, state, steps, save_every, formulation)
+    save_every = check_run(system, steps, save_every, formulation)
     saves = steps // save_every
-    chunks = _chunks(saves, save_every, checkpoints)
+    kept = _chunks(saves, save_every, checkpoints)
+    given = state
     h, t0 = jnp.asarray(h, system.dtype), jnp.asarray(t0, system.dtype)
-    state, report = assembled(system, state, t0)
+    state, report = assembled(system, state, t0, metric=metric)
     # Two programs: the start does not depend on the number of steps, so a longer run compiles the stepping only.
-    progress, first = start(system, state, report, t0, h, formulation, integrator)
+    run, first = start(system, given, state, report, t0, h, formulation, integrator)
+    if is_concrete((system, run, h, t0, formulation, integrator)):
+        options = {"t0": t0, "h": h, "save_every": jnp.asarray(save_every)}
+
+        def solution_of(rows: Row, run: Progress) -> Solution:
+            t = times(t0, h, np.arange(rows.iterations.shape[0]) * save_every)
+            return make_solution(t, rows, run.result, run_stats(report, run))
+
+        loop = HostLoop(
+            partial(march, system, formulation=formulation, integrator=integrator, **options),
+            lambda run: run.result == RESULTS.successful,
+            solution_of,
+            system.name,
+            save_every,
+        )
+        solution = loop.run(run, first, saves, progress=progress, on_chunk=on_chunk, chunks=chunks)
+        if throw:
+            raise_failure(system, solution, state, h)
+        return solution
+    if progress or on_chunk is not None:
+        raise ValueError("simulate: progress and on_chunk work on the host, outside jit, vmap and grad; leave them out")
     zero = jnp.zeros((), int)
-    progress, rows = advance(system, progress, t0, h, zero, saves, save_every, formulation, integrator, chunks)
+    run, rows = advance(system, run, t0, h, zero, saves, save_every, formulation, integrator, kept)
     rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
     t = times(t0, h, np.arange(saves + 1) * save_every)
-    solution = make_solution(t, rows, progress.result, run_stats(report, progress))
-    if throw and is_concrete(solution):
-        raise_failure(system, solution)
-    return solution
+    return make_solution(t, rows, run.result, run_stats(report, run))
 
 
 def times(t0: Scalar, h: Scalar, n: np.ndarray) -> Float[Array, " T"]:
@@ -97,42 +174,18 @@ def times(t0: Scalar, h: Scalar, n: np.ndarray) -> Float[Array, " T"]:
     return t0 + jnp.asarray(n, h.dtype) * h
 
 
-def count_steps(h: Any, t_end: float | None, steps: int | None, t0: Any = 0.0) -> int:
-    """The static number of steps, from `steps` or from concrete `t_end` and `h`."""
-    if (t_end is None) == (steps is None):
-        raise ValueError("give either t_end or steps")
-    known = is_concrete((h, t0))
-    if known and not float(np.asarray(h)) > 0.0:
-        raise ValueError(f"the step size h must be positive, not {float(np.asarray(h))}")
-    if steps is None:
-        if not (known and is_concrete(t_end)):
-            raise ValueError("the number of steps must be static: with a traced h or t_end give steps=")
-        ratio = (float(np.asarray(t_end)) - float(np.asarray(t0))) / float(np.asarray(h))
-        if not np.isfinite(ratio):
-            raise ValueError(f"t_end must be a finite time, not {t_end}")
-        steps = int(np.ceil(ratio - 1e-6))
-    if steps < 1:
-        raise ValueError(f"nothing to do: the number of steps is {steps}; t_end must lie after the initial time")
-    return int(steps)
+def assembled(
+    system: System, state: State, t: Scalar, *, metric: str | None = None, velocities: bool = True
+) -> tuple[State, AssemblyReport]:
+    """The assembled state; refuses an open mechanism where that can be seen, otherwise the result code tells.
 
-
-def check_request(system: System, state: State, steps: int, save_every: int, formulation: AbstractFormulation) -> None:
-    """Refuse what cannot be simulated."""
-    if state.r.shape[0] != system.nb:
-        raise ValueError(f"the state has {state.r.shape[0]} bodies, the system {system.nb}")
-    if system.massless:
-        names = ", ".join(system.massless)
-        raise ValueError(f"dynamics needs mass and inertia of every body; missing for {names}")
-    if save_every < 1 or steps % save_every:
-        raise ValueError(f"save_every={save_every} must divide the number of steps, {steps}")
-    formulation.check(system)
-
-
-def assembled(system: System, state: State, t: Scalar) -> tuple[State, AssemblyReport]:
-    """The assembled state; refuses an open mechanism where that can be seen, otherwise the result code tells."""
-    state, report = assemble(system, state, t=t)
+    Warns where assembly changes what was described, of velocities only where the analysis uses them.
+    """
+    given = state
+    state, report = assemble(system, state, t=t, metric=metric)
     if is_concrete(report):
-        refuse_wrong_branch(system, state, report, t)
+        refuse_open(system, report, t)
+        warn_of_changes(system, given, state, report, velocities=velocities)
         if is_concrete((system, state)):
             refuse_redundant_drivers(system, state, t)
     return state, report
@@ -151,24 +204,33 @@ def run_stats(report: AssemblyReport, progress: Progress) -> dict[str, Any]:
 
 
 @eqx.filter_jit
-def start(system, state, report, t0, h, formulation, integrator) -> tuple[Progress, Row]:
+def start(system, given, state, report, t0, h, formulation, integrator) -> tuple[Progress, Row]:
     """Consistent accelerations and multipliers at the first instant, and the first row."""
-    motion, row, result = first_row(system, state, report, t0, formulation)
+    motion, row, result = first_row(system, given, state, report, t0, formulation, h)
     motion = integrator.start(formulation, system, motion, t0, h)
     _, extra = integrator.observed(formulation, system, motion, t0)
     row = eqx.tree_at(lambda r: r.extra, row, row.extra | extra, is_leaf=lambda x: isinstance(x, dict))
     return Progress(motion, jnp.zeros((), int), result), row
 
 
-def first_row(system, state, report, t0, formulation) -> tuple[Motion, Row, RESULTS]:
-    """The motion at the first instant, before any method, and whether it could be found."""
+def first_row(system, given, state, report, t0, formulation, h=None) -> tuple[Motion, Row, RESULTS]:
+    """The motion at the first instant, before any method, and whether it could be found; `given` was assembled."""
     q, u = formulation.from_state(state)
     a, lam = dynamic_accelerations(formulation, system, q, u, t0)
     finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(lam))
-    result = RESULTS.where(finite, RESULTS.successful, RESULTS.singular)
-    result = RESULTS.where(report.closed, result, RESULTS.assembly_failed)
+    loads = jnp.stack([jnp.all(jnp.isfinite(x)) for x in formulation.applied(system, q, u, t0)])
+    why = RESULTS.where(jnp.all(loads), RESULTS.singular, RESULTS.non_finite)
+    result = RESULTS.where(finite, RESULTS.successful, why)
+    result = outcome_of_assembly(report, result)
+    result = RESULTS.where(valid_numbers(system, given, t0, h), result, RESULTS.invalid_input)
     ok = result == RESULTS.successful
     return Motion(q, u, a, lam), make_row(formulation, system, q, u, a, lam, jnp.zeros((), int), ok), result
+
+
+def outcome_of_assembly(report: AssemblyReport, result: RESULTS) -> RESULTS:
+    """`result`, unless the assembly failed."""
+    result = RESULTS.where(report.on_branch, result, RESULTS.wrong_branch)
+    return RESULTS.where(report.closed, result, RESULTS.assembly_failed)
 
 
 def _chunks(saves: int, save_every: int, checkpoints: int) -> tuple[int, int]:
@@ -206,19 +268,8 @@ def advance(
     integrator,
     chunks: tuple[int, int] = (1, 1),
 ) -> tuple[Progress, Row]:
-    """Take saves x save_every steps from step n0 on; one row per save."""
-
-    def step(progress: Progress, n):
-        t = t0 + n.astype(h.dtype) * h
-        active = progress.result == RESULTS.successful
-        new, info = integrator.step(formulation, system, progress.motion, t, h, active)
-        ok = active & info.converged
-        # The last good motion stays in place: a failed member of a batch keeps finite values and derivatives.
-        motion = jax.tree.map(lambda a, b: jnp.where(ok, a, b), new, progress.motion)
-        why = RESULTS.where(jnp.isfinite(info.correction), RESULTS.newton_max_steps, RESULTS.non_finite)
-        result = RESULTS.where(active & ~info.converged, why, progress.result)
-        return Progress(motion, progress.completed + ok.astype(int), result), info.iterations
-
+    """Take saves x save_every steps from step n0 on; one row per save. This loop can be differentiated."""
+    step = _step(system, t0, h, formulation, integrator)
     step = jax.checkpoint(step, policy=save_roots, prevent_cse=False)
 
     def save(progress: Progress, m):
@@ -228,10 +279,66 @@ def advance(
         else:
             progress, each = _scan(step, progress, first + jnp.arange(save_every), chunks[1])
             iterations = jnp.sum(each)
-        t = t0 + (first + save_every - 1).astype(h.dtype) * h
-        motion, extra = integrator.observed(formulation, system, progress.motion, t)
-        ok = progress.result == RESULTS.successful
-        row = make_row(formulation, system, motion.q, motion.u, motion.a, motion.lam, iterations, ok, extra)
-        return progress, row
+        n = first + save_every - 1
+        return progress, _observed_row(system, progress, t0, h, n, iterations, formulation, integrator)
 
     return _scan(save, progress, jnp.arange(saves), chunks[0])
+
+
+@eqx.filter_jit
+def march(
+    system, progress: Progress, first, count, size: int, *, t0, h, save_every, formulation, integrator
+) -> tuple[Progress, Row]:
+    """Take `count` saves from the `first` on, into `size` rows; a loop whose length does not recompile.
+
+    """
+    step = _step(system, t0, h, formulation, integrator)
+    def save(progress: Progress, n0):
+        def one(k, inner):
+            progress, total = inner
+            progress, iterations = step(progress, n0 + k + 1)
+            return progress, total + iterations
+
+        progress, iterations = jax.lax.fori_loop(0, save_every, one, (progress, jnp.zeros((), int)))
+        n = n0 + save_every
+        return progress, _observed_row(system, progress, t0, h, n, iterations, formulation, integrator)
+
+    return counted_loop(save, progress, lambda m: (first + m) * save_every, count, size, lambda p: p.result)
+
+
+def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: AbstractIntegrator):
+    """One step of a run that keeps the last good motion and says what ended it."""
+
+    def step(progress: Progress, n):
+        t = t0 + n.astype(h.dtype) * h
+        active = progress.result == RESULTS.successful
+        new, info = integrator.step(formulation, system, progress.motion, t, h, active)
+        why = RESULTS.where(jnp.isfinite(info.correction), RESULTS.newton_max_steps, RESULTS.non_finite)
+        why = RESULTS.where(info.converged, RESULTS.successful, why)
+        why = checked_motion(system, formulation, progress.motion.q, new.q, t, why)
+        ok = active & (why == RESULTS.successful)
+        # The last good motion stays in place: a failed member of a batch keeps finite values and derivatives.
+        motion = jax.tree.map(lambda a, b: jnp.where(ok, a, b), new, progress.motion)
+        result = RESULTS.where(active, why, progress.result)
+        return Progress(motion, progress.completed + ok.astype(int), result), info.iterations
+
+    return step
+
+
+def checked_motion(system: System, formulation, before, after, t: Scalar, result: RESULTS) -> RESULTS:
+    """`result`, unless a driver took the wrong root or a force element left its range between two coordinates."""
+    pose = formulation.with_ground(after)
+    pose = jax.vmap(formulation.pose)(pose)
+    good = system.at(t).on_branch(pose)
+    fine = result == RESULTS.successful
+    result = RESULTS.where(fine & ~good, RESULTS.wrong_branch, result)
+    last = jax.vmap(formulation.pose)(formulation.with_ground(before))
+    return RESULTS.where(fine & ~system.unbroken(last, pose), RESULTS.wound_too_far, result)
+
+
+def _observed_row(system, progress: Progress, t0, h, n, iterations, formulation, integrator) -> Row:
+    """The row of step n."""
+    t = t0 + n.astype(h.dtype) * h
+    motion, extra = integrator.observed(formulation, system, progress.motion, t)
+    ok = progress.result == RESULTS.successful
+    return make_row(formulation, system, motion.q, motion.u, motion.a, motion.lam, iterations, ok, extra)

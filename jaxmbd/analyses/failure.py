@@ -1,20 +1,31 @@
 """Say what failed: the time, the joint, the cure."""
 
+import warnings
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..formulations import RA
-from ..model.primitives import DP1
-from ..model.state import State
+from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..results import RESULTS
 from .export import result_name
 from .mobility import mobility
 
+# Assembly may change this share of a length, an angle [rad] or a speed without a word: three digits are described.
+_ROUNDING = 5e-3
+# Rows up to which drivers are checked for redundancy, which takes singular values.
+_LARGEST = 600
+
 
 class AssemblyError(ValueError):
     """The mechanism cannot be closed at the initial pose; the message names the joint and the gap."""
+
+
+class AssemblyWarning(UserWarning):
+    """Assembly changed a position or a velocity by more than the rounding of its description."""
 
 
 class SimulationError(RuntimeError):
@@ -40,8 +51,8 @@ def open_joints(system: System, violation) -> list[tuple[str, str, float]]:
     return sorted(table, key=lambda row: -abs(row[2]))
 
 
-def refuse_wrong_branch(system: System, state: State, report, t) -> None:
-    """Raise `AssemblyError` where joints stay open, or where a rotation driver closed half a turn away."""
+def refuse_open(system: System, report, t) -> None:
+    """Raise `AssemblyError` where joints stay open, or where a driven rotation closed half a turn away."""
     if not bool(report.closed):
         joints = [f"{name!r} by {abs(gap):.3g} ({row})" for name, row, gap in open_joints(system, report.violation)[:3]]
         raise AssemblyError(
@@ -49,59 +60,95 @@ def refuse_wrong_branch(system: System, state: State, report, t) -> None:
             + ", ".join(joints)
             + ". Check the points and axes of these joints, or describe the bodies closer to a closed pose"
         )
-    for name, cosine in _driver_alignment(system, state, t):
-        if cosine < 0.0:
-            raise AssemblyError(
-                f"driver {name!r}: at t = {float(t):g} s the angle lies more than a quarter turn from the described "
-                "pose, and assembly found the opposite root. Angles count from the described pose: describe the bodies "
-                "near angle(t0), or subtract the initial angle"
-            )
+    if not bool(report.on_branch):
+        drivers = " or ".join(repr(c.name) for c in system.connections if c.is_driver)
+        raise AssemblyError(
+            f"driver {drivers}: at t = {float(t):g} s the angle lies more than a quarter turn from the described "
+            "pose, and assembly found the opposite root. Angles count from the described pose: describe the bodies "
+            "near angle(t0), or subtract the initial angle"
+        )
 
 
-def _driver_alignment(system: System, state: State, t) -> list[tuple[str, float]]:
-    """For every RotationDriver the cosine between where its reference direction should be and where it is."""
-    found = []
-    pose = RA().with_ground(state.pose)
-    start = 0
-    for stack in system.constraints:
-        if isinstance(stack.primitive, DP1) and stack.driven:
-            primitive = stack.at(jnp.asarray(t)).primitive
-            for c in system.connections:
-                if c.kind != "RotationDriver":
-                    continue
-                k = system.order[c.rows[0]] - start
-                e1 = jnp.cross(primitive.a_j_bar[k], c.axis_j_bar)  # e2 x n = e1
-                cosine = (pose.A[c.j] @ e1) @ (pose.A[c.i] @ primitive.a_i_bar[k])
-                found.append((c.name, float(cosine)))
-        start += len(stack)
-    return found
+def warn_of_changes(system: System, given: State, state: State, report, *, velocities: bool = True) -> None:
+    """Warn where assembly changed what was described by more than its rounding, with the body and the cure."""
+    sentences = []
+    length = float(np.asarray(system.length))
+    moved, turned = np.asarray(report.displacement), np.asarray(report.rotation)
+    far, wide = moved > _ROUNDING * length, turned > _ROUNDING
+    if far.any() or wide.any():
+        size = moved / length + turned
+        k = int(np.argmax(size))
+        sentences.append(
+            f"assembly moved body {system.bodies[k]!r} by {moved[k]:.3g} m and turned it by {turned[k]:.3g} rad to "
+            f"close the joints ({int(np.sum(far | wide))} of {system.nb} bodies moved); describe the bodies where the "
+            "joints meet, or take the assembled pose from mbd.assemble"
+        )
+    if velocities:
+        sentences += _changed_velocities(system, given, state, length)
+    if sentences:
+        warnings.warn(f"mechanism {system.name!r}: " + "; ".join(sentences), AssemblyWarning, stacklevel=5)
 
 
-def raise_failure(system: System, solution, h=None) -> None:
+def _changed_velocities(system: System, given: State, state: State, length: float) -> list[str]:
+    """A sentence where a velocity that was described is not kept; one that was left out may follow the others."""
+    flags = np.array(system.described or [(True, True)] * system.nb)
+    before = [np.asarray(given.v), np.asarray(given.omega) * length]
+    after = [np.asarray(state.v), np.asarray(state.omega) * length]
+    scale = max(float(np.max(np.abs(x))) for x in (*before, *after))
+    worst, where = 0.0, (0, 0)
+    for part in (0, 1):
+        stated = flags[:, part] | np.any(before[part] != 0.0, axis=1)
+        change = np.where(stated, np.linalg.norm(after[part] - before[part], axis=1), 0.0)
+        k = int(np.argmax(change))
+        if change[k] > worst:
+            worst, where = float(change[k]), (k, part)
+    if not worst > _ROUNDING * scale:
+        return []
+    k, part = where
+    names, units = ("velocity", "angular velocity"), ("m/s", "rad/s")
+    values = [np.round(x[part][k] / (length if part else 1.0), 6).tolist() for x in (before, after)]
+    return [
+        f"the described {names[part]} of body {system.bodies[k]!r}, {values[0]} {units[part]}, does not satisfy the "
+        f"joints and drivers and became {values[1]} {units[part]}; describe velocities that agree with the joints, or "
+        "leave out those that should follow from the others"
+    ]
+
+
+def raise_failure(system: System, solution, state: State | None = None, h: Any = None) -> None:
     """Raise `SimulationError` if a run failed; the steps before are in its `solution`."""
-    if bool(jnp.all(solution.result == RESULTS.successful)):
-        return
-    raise SimulationError(describe_failure(system, solution), solution)
+    kept = (solution.result == RESULTS.successful) | (solution.result == RESULTS.interrupted)
+    if not bool(jnp.all(kept)):
+        raise SimulationError(describe_failure(system, solution, state, h), solution)
 
 
-def describe_failure(system: System, solution) -> str:
+def describe_failure(system: System, solution, state: State | None = None, h: Any = None) -> str:
     """A sentence with the outcome, the time of the last good row, the worst joint and the fastest body there."""
     good = np.flatnonzero(np.all(np.isfinite(np.asarray(solution.r)), axis=(1, 2)))
     sentence = RESULTS[solution.result]
+    name = result_name(solution.result)
     if not len(good):
-        return f"mechanism {system.name!r}: the run failed at the start ({result_name(solution.result)}): {sentence}"
+        parts = [f"mechanism {system.name!r}: the run failed at the start ({name}): {sentence}"]
+        if state is not None:
+            parts += _culprits(system, state, [float(solution.t[0])])
+        return ". ".join(parts + _advice(system, name))
     k = int(good[-1])
-    parts = [f"mechanism {system.name!r}: the run failed after t = {float(solution.t[k]):g} s (row {k}): {sentence}"]
+    t = float(solution.t[k])
+    parts = [f"mechanism {system.name!r}: the run failed after t = {t:g} s (row {k}): {sentence}"]
     last = jax.tree.map(lambda x: x[k : k + 1] if _is_row(x, solution) else x, solution)
+    later = t + float(h) if h is not None else float(solution.t[min(k + 1, len(solution.t) - 1)])
+    found = _culprits(system, solution.at(k), [t, later]) if name in ("non_finite", "newton_max_steps") else []
+    if found:
+        return ". ".join(parts + found)
+    parts += _advice(system, name)
     if system.nc:
-        name, row, _ = open_joints(system, last.violation(system).velocity[0])[0]
+        joint, row, _ = open_joints(system, last.violation(system).velocity[0])[0]
         load = {
             n: float(np.linalg.norm(r.force[0]) + np.linalg.norm(r.moment[0]))
             for n, r in last.reactions(system).items()
         }
         loaded = sorted(load, key=lambda n: -np.nan_to_num(load[n], nan=np.inf))[:2]
         parts.append(
-            f"There the joint with the largest velocity error is {name!r} ({row}), the largest loads are at "
+            f"There the joint with the largest velocity error is {joint!r} ({row}), the largest loads are at "
             + " and ".join(repr(n) for n in loaded)
         )
     speed = np.linalg.norm(np.asarray(last.a[0]), axis=1) + np.linalg.norm(np.asarray(last.alpha[0]), axis=1)
@@ -109,9 +156,59 @@ def describe_failure(system: System, solution) -> str:
     return ". ".join(parts)
 
 
+def _advice(system: System, name: str) -> list[str]:
+    """What helps against an outcome in this mechanism."""
+    if name != "singular":
+        return []
+    plain = [c.name for c in system.connections if c.is_driver and c.kind == "Constraint"]
+    if plain:
+        return [f"A driver f = cos(angle) such as {plain[0]!r} is singular at 0 and 180 degrees; use a RotationDriver"]
+    return ["Check where the joints' axes or points fall together at this pose"]
+
+
+def _culprits(system: System, state: State, instants: list[float]) -> list[str]:
+    """Force elements and motions of drivers whose values are not finite at a state, at the first such instant."""
+    pose = RA().with_ground(state.pose)
+    zero = jnp.zeros((1, 3), system.dtype)
+    twist = Twist(jnp.concatenate([state.v, zero]), jnp.concatenate([state.omega, zero]))
+    bodies = [*system.bodies, "ground"]
+    for instant in instants:
+        t = jnp.asarray(instant, system.dtype)
+        sentences = []
+        for stack in system.forces:
+            local = Pose(pose.r[stack.index], pose.A[stack.index]), Twist(
+                twist.v[stack.index], twist.omega[stack.index]
+            )
+            loads = stack.each(lambda element, p, w, t=t: element.wrench(p, w, t), *local)
+            finite = np.all([np.isfinite(np.asarray(x)).all(axis=(1, 2)) for x in loads], axis=0)
+            for k in np.flatnonzero(~finite):
+                on = " and ".join(repr(bodies[b]) for b in stack.bodies[k])
+                sentences.append(f"force {stack.names[k]!r} on {on} is NaN or infinite at t = {instant:g} s")
+        for joint, what in _bad_motions(system, t):
+            sentences.append(f"the motion of {joint!r} ({what}) is NaN or infinite at t = {instant:g} s")
+        if sentences:
+            return sentences[:3]
+    return []
+
+
+def _bad_motions(system: System, t) -> list[tuple[str, str]]:
+    """Joints and rows whose prescribed values, or their rates, are not finite."""
+    bad = np.zeros(system.nc, bool)
+    start = 0
+    for stack in system.constraints:
+        now, f_dot, f_ddot = stack.jet(t)
+        rows = np.isfinite(np.asarray(f_dot)) & np.isfinite(np.asarray(f_ddot))
+        for leaf in jax.tree.leaves(now.primitive):
+            rows &= np.isfinite(np.asarray(leaf)).reshape(len(stack), -1).all(axis=1)
+        bad[start : start + len(stack)] = ~rows
+        start += len(stack)
+    natural = bad[np.array(system.order, int)]
+    return [(c.name, c.labels[n]) for c in system.connections for n, row in enumerate(c.rows) if natural[row]]
+
+
 def refuse_redundant_drivers(system: System, state: State, t) -> None:
     """Raise where a driver prescribes what other constraints determine already; `state` is assembled."""
-    if not any(c.is_driver for c in system.connections):
+    if not any(c.is_driver for c in system.connections) or system.nc > _LARGEST:
         return
     found = mobility(system, state, t=t)
     if found.redundant_drivers:

@@ -20,6 +20,7 @@ from ..solvers import DenseFactors
 from .determined import DenseRows
 from .inputs import AbstractInput, ActuatorInput, collect_inputs
 from .kinematics import kinematics
+from .requests import check_system
 from .solution import Solution
 
 # An unbalanced part of the loads larger than this cannot come from rounding.
@@ -86,6 +87,7 @@ def inverse_dynamics(
             motion.
         RuntimeError: As in `kinematics`.
     """
+    check_system(system, state, "inverse_dynamics")
     if system.massless:
         raise ValueError(
             f"inverse dynamics needs mass and inertia of every body; missing for {', '.join(system.massless)}"

@@ -5,9 +5,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from ..formulations import RA, AbstractFormulation
+from ..formulations import AbstractFormulation
 from ..formulations.index1 import acceleration_right_side, velocity_right_side
 from ..model.state import State
 from ..model.system import System
@@ -17,10 +18,12 @@ from ..rotations.types import Scalar
 from ..solvers import AbstractRootProblem, NewtonOptions, implicit_root, newton
 from ..solvers.implicit import save_roots
 from .determined import determined
-from .dynamics import assembled
+from .dynamics import assembled, checked_motion, outcome_of_assembly
 from .failure import raise_failure
+from .host_loop import HostLoop, counted_loop
 from .mobility import mobility
-from .solution import Solution, make_row, make_solution
+from .requests import check_memory, check_system, chosen_formulation, instants, valid_numbers
+from .solution import Row, Solution, make_row, make_solution
 
 
 def kinematics(
@@ -32,6 +35,7 @@ def kinematics(
     tolerance: Any = None,
     newton_mode: str = "auto",
     throw: bool = True,
+    progress: bool = False,
 ) -> Solution:
     """Positions, velocities, accelerations and multipliers of a mechanism that its drivers determine.
 
@@ -48,6 +52,7 @@ def kinematics(
             matrix per instant, renewing it where that contracts poorly; "frozen" starts from the last position and
             keeps its matrix, as the paper's codes do.
         throw: Raise when the run fails; without effect inside `jit` or `vmap`.
+        progress: As in `simulate`.
 
     Returns:
         The motion at every instant. Multipliers come from inverse dynamics (of minimum norm where rows are redundant);
@@ -60,25 +65,50 @@ def kinematics(
     Reference:
         Kissel, Taves, Negrut, section 2.
     """
+    check_system(system, state, "kinematics")
     if newton_mode not in ("auto", "frozen"):
         raise ValueError(f"newton_mode must be 'auto' or 'frozen', not {newton_mode!r}")
-    formulation = formulation or RA()
-    ts = jnp.atleast_1d(jnp.asarray(ts, system.dtype))
-    if state.r.shape[0] != system.nb:
-        raise ValueError(f"the state has {state.r.shape[0]} bodies, the system {system.nb}")
+    formulation = chosen_formulation(formulation)
+    check_memory(system, int(np.size(ts)), "ask for fewer instants")
+    ts = instants(ts, system.dtype, "kinematics")
     if system.nc < 6 * system.nb:
         _refuse_freedoms(system, 6 * system.nb - system.nc, "at least ")
-    state, report = assembled(system, state, ts[0])
+    given = state
+    state, report = assembled(system, state, ts[0], velocities=False)
     if is_concrete((system, state)):
         left = mobility(system, state, t=ts[0]).freedoms
         if left:
             _refuse_freedoms(system, left)
     if tolerance is None:
         tolerance = float(jnp.finfo(system.dtype).eps) ** 0.75
-    solution = _kinematics(system, state, report, ts, formulation, tolerance, newton_mode)
-    if throw and is_concrete(solution):
-        raise_failure(system, solution)
-    return solution
+    begin = _begin(system, given, state, report, ts[0], formulation)
+    options = {"formulation": formulation, "mode": newton_mode}
+    stats = {"assembly_displacement": report.displacement, "assembly_rotation": report.rotation}
+
+    def solution_of(rows: Row, run: _Carry) -> Solution:
+        # A row of the host's loop is NaN where it was not reached.
+        completed = jnp.sum(jnp.isfinite(rows.pose.r[:, 0, 0]))
+        reached = ts[: rows.iterations.shape[0]]
+        return make_solution(reached, rows, run.result, stats | {"completed_instants": completed})
+
+    if is_concrete((system, begin, ts, tolerance, formulation)):
+        tolerance = jnp.asarray(tolerance, system.dtype)
+
+        def piece(run: _Carry, first, count, size: int):
+            padded = np.asarray(ts)[np.minimum(np.arange(size) + int(first) + 1, len(ts) - 1)]
+            return _march(system, run, jnp.asarray(padded), count, tolerance, **options)
+
+        # The first instant comes with the start of the loop.
+        run, first = _advance(system, begin, ts[:1], tolerance, **options)
+        loop = HostLoop(piece, lambda run: run.result == RESULTS.successful, solution_of, system.name, unit="instant")
+        solution = loop.run(run, jax.tree.map(lambda x: x[0], first), len(ts) - 1, progress=progress)
+        if throw:
+            raise_failure(system, solution, state)
+        return solution
+    if progress:
+        raise ValueError("kinematics: progress works on the host, outside jit, vmap and grad; leave it out")
+    run, rows = _advance(system, begin, ts, tolerance, **options)
+    return solution_of(rows, run)
 
 
 def _refuse_freedoms(system: System, count: int, at_least: str = "") -> None:
@@ -135,18 +165,50 @@ class _Position(AbstractRootProblem):
         return jnp.where(converged, delta, 0.0), info
 
 
+class _Carry(eqx.Module):
+    """Where a run is: coordinates, velocities and accelerations at the last good instant, the outcome so far."""
+
+    q: Any
+    u: Float[Array, "nb d"]
+    a: Float[Array, "nb d"]
+    t: Scalar
+    result: RESULTS
+
+
 @eqx.filter_jit
-def _kinematics(system, state, report, ts, formulation, tolerance, mode: str) -> Solution:
+def _begin(system: System, given: State, state: State, report, t0: Scalar, formulation) -> _Carry:
     q, _ = formulation.from_state(state)
-    n = (system.nb, formulation.size)
-    zero = jnp.zeros(n, system.dtype)
+    zero = jnp.zeros((system.nb, formulation.size), system.dtype)
+    result = outcome_of_assembly(report, RESULTS.successful)
+    held = eqx.tree_at(lambda s: (s.v, s.omega), given, (jnp.zeros_like(given.v), jnp.zeros_like(given.omega)))
+    result = RESULTS.where(valid_numbers(system, held, t0), result, RESULTS.invalid_input)
+    return _Carry(q, zero, zero, t0, result)
+
+
+@eqx.filter_jit
+def _advance(system, carry: _Carry, ts, tolerance, *, formulation, mode: str) -> tuple[_Carry, Row]:
+    """All instants; this loop can be differentiated."""
+    instant = _instant(system, tolerance, formulation, mode)
+    return jax.lax.scan(jax.checkpoint(instant, policy=save_roots, prevent_cse=False), carry, ts)
+
+
+@eqx.filter_jit
+def _march(system, carry: _Carry, ts, count, tolerance, *, formulation, mode: str) -> tuple[_Carry, Row]:
+    """The first `count` of some instants; a loop whose length does not recompile."""
+    return counted_loop(
+        _instant(system, tolerance, formulation, mode), carry, lambda m: ts[m], count, len(ts), lambda c: c.result
+    )
+
+
+def _instant(system: System, tolerance, formulation: AbstractFormulation, mode: str):
+    """One instant from the last one."""
     problem = _Position(formulation, mode == "frozen")
 
-    def instant(carry, t):
-        q, u, a, t_last, result = carry
+    def instant(carry: _Carry, t: Scalar) -> tuple[_Carry, Row]:
+        q0, result = carry.q, carry.result
         active = result == RESULTS.successful
-        q, u, a = formulation.rechart(q, u, a)
-        dt = t - t_last
+        q, u, a = formulation.rechart(carry.q, carry.u, carry.a)
+        dt = t - carry.t
         if mode == "auto":
             q = jax.lax.stop_gradient(jax.vmap(formulation.retract)(q, dt * u + 0.5 * dt * dt * a))
         else:
@@ -154,26 +216,19 @@ def _kinematics(system, state, report, ts, formulation, tolerance, mode: str) ->
         now, f_dot, f_ddot = system.jet(t)
         guess_rows = jax.lax.stop_gradient(determined(formulation, now, q))
         delta, info = implicit_root(problem, (tolerance, active), (now, q, guess_rows))
-        q_new = jax.vmap(formulation.retract)(q, delta.reshape(n))
+        q_new = jax.vmap(formulation.retract)(q, delta.reshape(u.shape))
         u_new, a_new, lam, singular = _rates(formulation, now, f_dot, f_ddot, q_new, t)
-        failed = active & ~(info.converged & ~singular)
         why = RESULTS.where(jnp.isfinite(info.correction), RESULTS.newton_max_steps, RESULTS.non_finite)
-        result = RESULTS.where(failed, RESULTS.where(singular, RESULTS.singular, why), result)
+        why = RESULTS.where(singular, RESULTS.singular, why)
+        why = RESULTS.where(info.converged & ~singular, RESULTS.successful, why)
+        why = checked_motion(system, formulation, q0, q_new, t, why)
+        result = RESULTS.where(active, why, result)
         ok = result == RESULTS.successful
         q, u, a = jax.tree.map(lambda x, y: jnp.where(ok, x, y), (q_new, u_new, a_new), (q, u, a))
         row = make_row(formulation, system, q, u, a, lam, info.iterations, ok)
-        return (q, u, a, jnp.where(ok, t, t_last), result), row
+        return _Carry(q, u, a, jnp.where(ok, t, carry.t), result), row
 
-    result = RESULTS.where(report.closed, RESULTS.successful, RESULTS.assembly_failed)
-    instant = jax.checkpoint(instant, policy=save_roots, prevent_cse=False)
-    (*_, result), rows = jax.lax.scan(instant, (q, zero, zero, ts[0], result), ts)
-    completed = jnp.sum(jnp.isfinite(rows.pose.r[:, 0, 0]))
-    stats = {
-        "assembly_displacement": report.displacement,
-        "assembly_rotation": report.rotation,
-        "completed_instants": completed,
-    }
-    return make_solution(ts, rows, result, stats)
+    return instant
 
 
 def _rates(formulation: AbstractFormulation, system: System, f_dot, f_ddot, q, t: Scalar):

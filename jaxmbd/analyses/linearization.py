@@ -20,6 +20,7 @@ from ..solvers import SaddleMatrix, factorise, linear_solve
 from .dynamics import assembled
 from .inputs import AbstractInput, collect_inputs, unit_wrenches
 from .mobility import mobility, scaled_rows
+from .requests import check_system
 
 _COMPONENTS = tuple(f"{kind}.{axis}" for kind in ("r", "theta") for axis in "xyz")
 
@@ -150,6 +151,7 @@ def linearize(
     Raises:
         ValueError: No freedom is left, a name is unknown, or the coordinates do not determine the motion.
     """
+    check_system(system, state, "linearize")
     if system.massless:
         raise ValueError(f"linearize needs mass and inertia of every body; missing for {', '.join(system.massless)}")
     t = jnp.asarray(t, system.dtype)

@@ -1,4 +1,4 @@
-"""Mobility: freedoms, rank and redundant constraints at a pose."""
+"""Mobility: degrees of freedom, rank and redundant constraints at a pose."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,11 +6,31 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from scipy import linalg
 
 from ..formulations import RA
 from ..formulations.index1 import dense_rows
 from ..model.state import State
 from ..model.system import System
+from ..model.validation import is_concrete
+from .requests import check_system
+
+# Rows or columns beyond which singular values take minutes and gigabytes.
+_LARGEST = 3000
+_PART = 1e-6  # of a redundant combination, below which a row takes no part in it
+
+
+@dataclass(frozen=True)
+class RedundantSet:
+    """Joints whose rows repeat each other, usually those of one closed loop.
+
+    Attributes:
+        joints: Their names, drivers included.
+        rows: Rows that could go without a change of the motion, one for each that is redundant; other choices exist.
+    """
+
+    joints: tuple[str, ...]
+    rows: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -25,7 +45,9 @@ class Mobility:
         redundant_rows: rows - rank.
         redundant_joints: Names of the joints that take part in a redundancy.
         redundant_drivers: Names of the drivers that do.
-        condition: Largest over smallest non-zero singular value of the scaled Jacobian.
+        condition: Largest over smallest non-zero singular value of the scaled Jacobian; NaN for a large tree of joints,
+            whose rank is counted joint by joint.
+        redundant_sets: The redundant rows, loop by loop.
     """
 
     coordinates: int
@@ -36,23 +58,37 @@ class Mobility:
     redundant_joints: tuple[str, ...]
     redundant_drivers: tuple[str, ...]
     condition: float
+    redundant_sets: tuple[RedundantSet, ...] = ()
 
 
 def mobility(system: System, state: State, *, t: Any = 0.0) -> Mobility:
-    """Count freedoms and find redundant constraints, by singular values at a consistent state (concrete values only).
+    """Count degrees of freedom and find redundant constraints, by singular values at a consistent state.
 
     The count is that of the pose given: a mechanism in a singular position has more freedoms there than elsewhere.
+
+    Args:
+        system: The mechanism.
+        state: Poses that satisfy the constraints; velocities are not used.
+        t: Time at which drivers are evaluated [s].
+
+    Raises:
+        ValueError: The values are traced, or a mechanism with closed loops is too large for singular values.
     """
-    jacobian = np.asarray(scaled_rows(system, state, jnp.asarray(t, system.dtype)))
+    check_system(system, state, "mobility")
+    if not is_concrete((system, state, t)):
+        raise ValueError("mobility counts with concrete values: call it outside jit, vmap and grad")
     n = 6 * system.nb
     if not system.nc:
         return Mobility(n, 0, 0, n, 0, (), (), 1.0)
+    if max(n, system.nc) > _LARGEST:
+        return _of_tree(system, state, t)
+    jacobian = np.asarray(scaled_rows(system, state, jnp.asarray(t, system.dtype)))
     left, values, _ = np.linalg.svd(jacobian)
     tolerance = max(jacobian.shape) * np.sqrt(np.finfo(jacobian.dtype).eps) * values[0] * 1e-1
     rank = int(np.sum(values > tolerance))
     null = left[:, rank:]
     weight = np.sqrt(np.sum(null**2, axis=1)) if null.shape[1] else np.zeros(system.nc)
-    part = {c.name: bool(np.any(weight[list(c.rows)] > 1e-6)) for c in system.connections}
+    part = {c.name: bool(np.any(weight[list(c.rows)] > _PART)) for c in system.connections}
     return Mobility(
         coordinates=n,
         rows=system.nc,
@@ -62,7 +98,72 @@ def mobility(system: System, state: State, *, t: Any = 0.0) -> Mobility:
         redundant_joints=tuple(c.name for c in system.connections if part[c.name] and not c.is_driver),
         redundant_drivers=tuple(c.name for c in system.connections if part[c.name] and c.is_driver),
         condition=float(values[0] / values[rank - 1]) if rank else 1.0,
+        redundant_sets=_redundant_sets(system, null),
     )
+
+
+def _redundant_sets(system: System, null: np.ndarray) -> tuple[RedundantSet, ...]:
+    """The redundant combinations of rows, (nc, k), as one set for each group of joints that repeat each other."""
+    k = null.shape[1]
+    if not k:
+        return ()
+    # Rows of the joints that close loops are preferred: each combination then stays within the loop that it closes.
+    preference = np.where(_closes_a_loop(system), 1e3, 1.0)
+    _, _, order = linalg.qr((preference[:, None] * null).T, mode="economic", pivoting=True)
+    chosen = order[:k]
+    basis = null @ np.linalg.inv(null[chosen])
+    names = system.row_names
+    sets: dict[tuple[str, ...], list[str]] = {}
+    for column, row in zip(basis.T, chosen, strict=True):
+        takes_part = np.abs(column) > _PART * np.max(np.abs(column))
+        joints = tuple(c.name for c in system.connections if takes_part[list(c.rows)].any())
+        sets.setdefault(joints, []).append(names[row])
+    return tuple(RedundantSet(joints, tuple(sorted(rows))) for joints, rows in sorted(sets.items()))
+
+
+def _closes_a_loop(system: System) -> np.ndarray:
+    """Which rows belong to joints between bodies that joints described before them connect already, (nc,)."""
+    group = list(range(system.nb + 1))
+
+    def root(k: int) -> int:
+        while group[k] != k:
+            group[k] = group[group[k]]
+            k = group[k]
+        return k
+
+    closes = np.zeros(system.nc, bool)
+    for c in system.connections:
+        i, j = root(c.i), root(c.j)
+        closes[list(c.rows)] = i == j
+        group[i] = j
+    return closes
+
+
+def _of_tree(system: System, state: State, t: Any) -> Mobility:
+    """Mobility of a large tree: joints that close no loop are independent, so that their ranks add up."""
+    n = 6 * system.nb
+    if system.has_loops:
+        raise ValueError(
+            f"mechanism {system.name!r} has {system.nc} constraint rows and {n} coordinates: counting the degrees of "
+            f"freedom of closed loops takes singular values, here for at most {_LARGEST} of each"
+        )
+    rows = system.to_natural(np.moveaxis(np.asarray(_block_rows(system, state.pose, t)), 0, -1))
+    pairs: dict[frozenset[int], list[int]] = {}
+    for c in system.connections:
+        pairs.setdefault(frozenset((c.i, c.j)), []).extend(c.rows)
+    rank = 0
+    for members in pairs.values():
+        block = rows[..., members].reshape(12, -1)
+        norms = np.linalg.norm(block, axis=0)
+        values = np.linalg.svd(block / np.where(norms > 1e-9, norms, 1.0), compute_uv=False)
+        rank += int(np.sum(values > np.sqrt(np.finfo(block.dtype).eps) * values[0]))
+    return Mobility(n, system.nc, rank, n - rank, system.nc - rank, (), (), float("nan"))
+
+
+@eqx.filter_jit
+def _block_rows(system: System, pose, t):
+    scale = jnp.concatenate([jnp.ones(3, system.dtype), jnp.full(3, 1.0 / system.length)])
+    return RA().rows(system.at(jnp.asarray(t, system.dtype)), pose) * scale
 
 
 @eqx.filter_jit

@@ -1,21 +1,15 @@
-"""A long run from the host: progress, interruption, and everything computed kept."""
+"""A long run from the host, with a progress bar."""
 
 from collections.abc import Callable
-from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from tqdm import tqdm
-
-from ..formulations import RA, AbstractFormulation
-from ..integrators import AbstractIntegrator, ImplicitEuler
+from ..formulations import AbstractFormulation
+from ..integrators import AbstractIntegrator
 from ..model.state import State
 from ..model.system import System
-from ..results import RESULTS
-from .dynamics import advance, assembled, check_request, count_steps, run_stats, start, times
-from .failure import raise_failure
-from .solution import Solution, make_solution
+from ..model.validation import is_concrete
+from .dynamics import simulate_in_pieces
+from .requests import check_system
+from .solution import Solution
 
 
 def run(
@@ -34,10 +28,10 @@ def run(
     chunks: int = 50,
     on_chunk: Callable[[Solution], None] | None = None,
 ) -> Solution:
-    """`simulate` in pieces, with a progress bar; the same motion to rounding.
+    """`simulate` with a progress bar.
 
-    An interruption (Ctrl-C) ends the run and returns what was computed. A failed run raises after its last good step,
-    with the solution in the exception.
+    An interruption (Ctrl-C) ends the run and returns what was computed, with `RESULTS.interrupted`. A failed run raises
+    after its last good step, with the solution in the exception.
 
     Args:
         system: As in `simulate`.
@@ -57,47 +51,23 @@ def run(
     Returns:
         The motion; after an interruption, the part that was reached.
     """
-    formulation, integrator = formulation or RA(), integrator or ImplicitEuler()
-    steps = count_steps(h, t_end, steps, t0)
-    check_request(system, state, steps, save_every, formulation)
-    h_, t0_ = jnp.asarray(h, system.dtype), jnp.asarray(t0, system.dtype)
-    state, report = assembled(system, state, t0_)
-    state_of_run, first = start(system, state, report, t0_, h_, formulation, integrator)
-    pieces: list[Any] = [jax.tree.map(lambda x: np.asarray(x)[None], first)]
-    saves = steps // save_every
-    size = _chunk_size(saves, chunks)
-
-    def so_far() -> Solution:
-        rows = jax.tree.map(lambda *x: jnp.asarray(np.concatenate(x)), *pieces)
-        n = np.arange(rows.iterations.shape[0]) * save_every
-        return make_solution(times(t0_, h_, n), rows, state_of_run.result, run_stats(report, state_of_run))
-
-    done = 0
-    with tqdm(total=steps, unit="step", disable=not progress, desc=system.name, leave=False) as bar:
-        try:
-            while done < saves and bool(state_of_run.result == RESULTS.successful):
-                now = min(size, saves - done)
-                n0 = jnp.asarray(done * save_every)
-                state_of_run, rows = advance(
-                    system, state_of_run, t0_, h_, n0, now, save_every, formulation, integrator
-                )
-                pieces.append(jax.tree.map(np.asarray, rows))
-                done += now
-                bar.update(now * save_every)
-                if on_chunk is not None:
-                    on_chunk(so_far())
-        except KeyboardInterrupt:
-            bar.write(f"{system.name}: interrupted at step {done * save_every} of {steps}; the part before is kept")
-    solution = so_far()
-    if throw:
-        raise_failure(system, solution)
-    return solution
-
-
-def _chunk_size(saves: int, chunks: int) -> int:
-    """About saves / chunks, a divisor of `saves` where one is near, so that one program serves all pieces."""
-    target = max(1, -(-saves // chunks))
-    for size in range(target, min(saves, 4 * target) + 1):
-        if saves % size == 0:
-            return size
-    return target
+    check_system(system, state, "run")
+    known = {"h": h, "t0": t0, "the system": system, "the state": state}
+    traced = [name for name, value in known.items() if not is_concrete(value)]
+    if traced:
+        raise ValueError(f"run works on the host, but {traced[0]} is traced by JAX: call simulate inside jit, vmap and grad")
+    return simulate_in_pieces(
+        system,
+        state,
+        h=h,
+        t_end=t_end,
+        steps=steps,
+        formulation=formulation,
+        integrator=integrator,
+        save_every=save_every,
+        t0=t0,
+        throw=throw,
+        progress=progress,
+        on_chunk=on_chunk,
+        chunks=chunks,
+    )

@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..formulations import RA
@@ -91,7 +92,14 @@ class Solution(eqx.Module):
         return State(self.r, self.A, self.v, self.omega)
 
     def at(self, k: int) -> State:
-        """The state of row k, ready to start another run."""
+        """The state of row k, ready to start another run.
+
+        Raises:
+            IndexError: There is no such row.
+        """
+        rows = self.t.shape[-1]
+        if isinstance(k, (int, np.integer)) and not -rows <= k < rows:
+            raise IndexError(f"the solution has {rows} rows, numbered 0 to {rows - 1}; there is no row {k}")
         return jax.tree.map(lambda x: x[k], self.state)
 
     def energy(self, system: System) -> Energy:

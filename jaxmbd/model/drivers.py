@@ -8,6 +8,7 @@ from jaxtyping import Array
 
 from ..rotations.so3 import basis_from_axis
 from .body import Body
+from .functions import numbers_of_shape, traced_shape
 from .joints import AbstractConstraint, Distance, Rows
 from .motions import Component, Turning, TurningFrame, is_motion
 from .primitives import DP1, DP2
@@ -31,7 +32,7 @@ class RotationDriver(AbstractConstraint):
         e1, e2, _ = basis_from_axis(self._axis())
         angle = _motion(self.angle, f"driver {self.name!r}: angle")
         turning = Turning(i.direction(e1), i.direction(e2), angle)
-        return [("angle", DP1(turning, j.direction(e2)))]
+        return [("angle", DP1(turning, j.direction(e2), a_j_along=j.direction(e1)))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,15 +97,14 @@ class PoseDriver(AbstractConstraint):
         ]
         for k, n in enumerate("xyz"):
             turning = TurningFrame(i.A.T, e[(k + 1) % 3], rotation)
-            table.append((f"turn {n}", DP1(turning, j.direction(e[(k + 2) % 3]))))
+            row = DP1(turning, j.direction(e[(k + 2) % 3]), a_j_along=j.direction(e[(k + 1) % 3]))
+            table.append((f"turn {n}", row))
         return table
 
 
 def _motion(value: Any, what: str, shape: tuple[int, ...] = ()):
     if not is_motion(value):
         raise ValueError(f"{what} must be a function of time, not {value!r}")
-    result = jnp.asarray(value(jnp.zeros((), default_dtype())))
-    if result.shape != shape:
-        wanted = "a number" if shape == () else f"an array of shape {shape}"
-        raise ValueError(f"{what} must return {wanted}, but returned shape {result.shape}")
+    t = jnp.zeros((), default_dtype())
+    numbers_of_shape(traced_shape(lambda t: jnp.asarray(value(t)), (t,), what), shape, what)
     return value

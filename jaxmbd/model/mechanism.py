@@ -37,12 +37,23 @@ class Mechanism:
     """
 
     def __init__(self, name: str = "mechanism", *, gravity: Any = (0.0, 0.0, -9.81)):
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"a mechanism needs a name, a non-empty string, not {name!r}")
         self.name = name
-        self.gravity = vector(gravity, 3, f"mechanism {name!r}: gravity")
+        self.gravity = gravity
         self.ground = ground()
         self.bodies: dict[str, Body] = {}
         self.constraints: dict[str, AbstractConstraint] = {}
         self.forces: dict[str, AbstractForceDescription] = {}
+
+    @property
+    def gravity(self) -> Array:
+        """Acceleration of free fall, (3,) [m/s²], global; it may be set."""
+        return self._gravity
+
+    @gravity.setter
+    def gravity(self, value: Any) -> None:
+        self._gravity = vector(value, 3, f"mechanism {self.name!r}: gravity")
 
     def add_body(
         self,
@@ -159,6 +170,7 @@ class Mechanism:
             ValueError: There is no body, a driver prescribes what is determined already, or `linear_solver` is unknown.
         """
         warn_if_single()
+        self._check_precision()
         if not self.bodies:
             raise ValueError(f"mechanism {self.name!r} has no bodies; add one with add_body")
         if linear_solver not in ("auto", *STRATEGIES):
@@ -182,9 +194,22 @@ class Mechanism:
             has_loops=_has_loops(len(bodies), connections),
             massless=tuple(b.name for b in bodies if b.mass is None),
             linear_solver=linear_solver,
+            described=tuple(b.described for b in bodies),
         )
         state = State(*(jnp.stack([getattr(b, k) for b in bodies]) for k in ("r", "A", "v", "omega")))
         return system, state
+
+    def _check_precision(self) -> None:
+        """Refuse numbers that were rounded to single precision before double was switched on."""
+        dtype = default_dtype()
+        old = [f"body {b.name!r}" for b in self.bodies.values() if b.r.dtype != dtype]
+        if self.gravity.dtype != dtype:
+            old.append("gravity")
+        if old:
+            raise ValueError(
+                f"mechanism {self.name!r}: {old[0]} was described in another precision than the present {dtype}; call "
+                "jaxmbd.enable_x64() once, before anything is described"
+            )
 
     # --- parts -----------------------------------------------------------------------------------
 
@@ -192,7 +217,8 @@ class Mechanism:
         if not isinstance(name, str) or not name:
             raise ValueError(f"{kind}: needs a name, a non-empty string, not {name!r}")
         if name in table:
-            raise ValueError(f"{kind} {name!r}: the name is taken; names of {kind}s are unique")
+            plural = "bodies" if kind == "body" else f"{kind}s"
+            raise ValueError(f"{kind} {name!r}: the name is taken; names of {plural} are unique")
 
     def _body(self, body: Body | str, part: str) -> Body:
         if isinstance(body, Body):

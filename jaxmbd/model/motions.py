@@ -41,16 +41,6 @@ class Turning(eqx.Module):
         return jnp.cos(phi) * self.e1 + jnp.sin(phi) * self.e2
 
 
-class Offset(eqx.Module):
-    """A motion plus a constant."""
-
-    constant: Scalar
-    motion: Motion
-
-    def __call__(self, t: Scalar) -> Scalar:
-        return self.constant + self.motion(t)
-
-
 class Squared(eqx.Module):
     """The square of a motion: a prescribed length for the primitive `D`."""
 
@@ -125,13 +115,24 @@ class Component(eqx.Module):
         return self.e @ jnp.asarray(self.motion(t), self.e.dtype)
 
 
-class _Hoisted(eqx.Module):
-    """A Python function whose captured arrays (also traced ones) have become leaves of this module."""
+class _Split(eqx.Module):
+    """A function as the numbers that it holds, which are leaves, and all the rest, which is static.
 
-    function: Callable
+    A system then has no leaves but arrays, so that plain `jax.jit` and `jax.vmap` take it as it is.
+    """
+
+    numbers: Any
+    rest: tuple = eqx.field(static=True)  # leaves and structure
+
+    @staticmethod
+    def of(function: Callable) -> "_Split":
+        numbers, rest = eqx.partition(function, eqx.is_array_like)
+        leaves, structure = jax.tree.flatten(rest)
+        return _Split(numbers, (tuple(leaves), structure))
 
     def __call__(self, *args):
-        return self.function(*args)
+        leaves, structure = self.rest
+        return eqx.combine(self.numbers, jax.tree.unflatten(structure, leaves))(*args)
 
 
 def is_motion(value: Any) -> bool:
@@ -142,15 +143,15 @@ def is_motion(value: Any) -> bool:
 def hoist(function: Callable, *example_args) -> Callable:
     """Make arrays that a Python function closes over visible to JAX, so that they can be differentiated.
 
-    `lambda t: w * t` with a traced `w` would otherwise hide a derivative. Functions that capture no array are
-    returned as they are, and so are modules, whose arrays are visible already.
+    `lambda t: w * t` with a traced `w` would otherwise hide a derivative. Modules show their arrays already.
     """
-    if isinstance(function, eqx.Module):
+    if not isinstance(function, eqx.Module):
+        converted = eqx.filter_closure_convert(function, *example_args)
+        if any(eqx.is_array(leaf) for leaf in jax.tree.leaves(converted)):
+            function = converted
+    if all(eqx.is_array_like(leaf) for leaf in jax.tree.leaves(function)):
         return function
-    converted = eqx.filter_closure_convert(function, *example_args)
-    if not any(eqx.is_array(leaf) for leaf in jax.tree.leaves(converted)):
-        return function
-    return _Hoisted(converted)
+    return _Split.of(function)
 
 
 def jet(motion: Motion, t: Scalar) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, "..."]]:

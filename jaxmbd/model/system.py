@@ -1,9 +1,10 @@
 """System: a mechanism as stacked arrays, ready for computation. Topology is static, physics is dynamic."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ..rotations.types import Scalar
 from .forces import ForceStack
@@ -57,6 +58,7 @@ class System(eqx.Module):
         has_loops: Whether redundant constraints are possible, judged by topology.
         linear_solver: "dense" or "block_sparse", how linear systems are solved; chosen by size when built.
         massless: Names of bodies without mass; with any, only kinematics is possible.
+        described: Whether v and omega of each body were described, or left to assembly.
     """
 
     mass: Float[Array, " nb"]
@@ -73,6 +75,7 @@ class System(eqx.Module):
     has_loops: bool = eqx.field(static=True)
     massless: tuple[str, ...] = eqx.field(static=True, default=())
     linear_solver: str = eqx.field(static=True, default="dense")
+    described: tuple[tuple[bool, bool], ...] = eqx.field(static=True, default=())
 
     @property
     def nb(self) -> int:
@@ -143,6 +146,24 @@ class System(eqx.Module):
             f, n = stack.each(lambda element, p, w: element.wrench(p, w, t), *local)
             force, torque = force.at[index].add(f), torque.at[index].add(n)
         return force[: self.nb], torque[: self.nb]
+
+    def on_branch(self, pose: Pose) -> Bool[Array, ""]:
+        """Whether every row stands at the root that is meant; `self` is at the instant, `pose` has nb + 1 rows."""
+        good = jnp.ones((), bool)
+        for stack in self.constraints:
+            pose_i, pose_j = (jax.tree.map(lambda x, k=k: x[np.array(k, int)], pose) for k in (stack.i, stack.j))
+            value = jax.vmap(lambda p, x, y: p.branch(x, y))(stack.primitive, pose_i, pose_j)
+            good = good if value is None else good & jnp.all(value >= 0.0)
+        return good
+
+    def unbroken(self, before: Pose, after: Pose) -> Bool[Array, ""]:
+        """Whether every force element stayed in its range between two poses with nb + 1 rows."""
+        good = jnp.ones((), bool)
+        for stack in self.forces:
+            local = (Pose(p.r[stack.index], p.A[stack.index]) for p in (before, after))
+            broken = stack.each(lambda element, x, y: element.broken(x, y), *local)
+            good = good if broken is None else good & ~jnp.any(broken)
+        return good
 
     def potential(self, pose: Pose) -> Scalar:
         """Potential energy of gravity and springs [J]; `pose` has nb + 1 rows, the last one being the ground."""

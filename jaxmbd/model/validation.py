@@ -46,9 +46,15 @@ def concrete(value: Any) -> np.ndarray | None:
 def array(value: Any, shape: tuple[int, ...], what: str) -> Array:
     """An array of the default dtype with the given shape and finite entries, or a ValueError that names `what`."""
     try:
-        result = jnp.asarray(value, default_dtype())
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{what}: not an array of numbers: {value!r}") from error
+        if not is_concrete(value):
+            result = jnp.asarray(value, default_dtype())
+        else:
+            kind = np.asarray(value).dtype.kind
+            if kind not in "iuf" and not (kind == "V" and hasattr(value, "dtype")):
+                raise TypeError
+            result = jnp.asarray(value, default_dtype())
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{what}: not an array of numbers: {_shown(value)}") from None
     if result.shape != shape:
         wanted = "a number" if shape == () else "an array of shape " + str(shape)
         raise ValueError(f"{what}: expected {wanted}, got shape {result.shape}")
@@ -56,6 +62,11 @@ def array(value: Any, shape: tuple[int, ...], what: str) -> Array:
     if known is not None and not np.all(np.isfinite(known)):
         raise ValueError(f"{what}: contains NaN or infinity")
     return result
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def number(value: Any, what: str) -> Array:

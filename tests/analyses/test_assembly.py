@@ -4,14 +4,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.linalg import block_diag, null_space
 from scipy.optimize import minimize
 
 import jaxmbd as mbd
+from jaxmbd.analyses.failure import warn_of_changes
 from jaxmbd.formulations.index1 import dense_rows
 from jaxmbd.rotations import so3
 
 
-def loose_chain(joint_x=1.0):
+def loose_mechanism(joint_x=1.0):
     """Two bars on hinges, described apart: the pose must move and both bodies must turn."""
     m = mbd.Mechanism("loose")
     m.add_body("a", mass=1.0, inertia=(0.01, 0.1, 0.1), r=(0.5, 0.05, 0.02), euler=(0.1, 0.05, -0.1), omega=(0, 1, 2))
@@ -21,7 +23,11 @@ def loose_chain(joint_x=1.0):
     m.add(mbd.Constraint("base", m.ground, "a", primitives=[*ball, mbd.DP1(x, y), mbd.DP1(z, y)]))
     ball = [mbd.CD(e, jnp.array([joint_x - 0.5, 0, 0]), (-0.5, 0, 0)) for e in (x, y, z)]
     m.add(mbd.Constraint("elbow", "a", "b", primitives=ball))
-    return m.build()
+    return m
+
+
+def loose_chain(joint_x=1.0):
+    return loose_mechanism(joint_x).build()
 
 
 def displacement(start, end):
@@ -50,14 +56,91 @@ def test_the_assembled_pose_is_consistent_and_closest():
     np.testing.assert_allclose(report.displacement, np.linalg.norm(ours[:, :3], axis=1), atol=1e-12)
 
 
-def test_velocities_are_the_projection_on_the_constraints():
-    system, state = loose_chain()
-    new, _ = mbd.assemble(system, state)
+@pytest.mark.parametrize("metric", ["identity", "mass", None])
+def test_described_velocities_are_the_projection_on_the_constraints(metric):
+    m = loose_mechanism()
+    given = m.values()
+    m = m.with_values({p: given[p] for p in given if p.endswith((".v", ".omega"))})  # all of them described
+    system, state = m.build()
+    new, _ = mbd.assemble(system, state, metric=metric)
     rows = np.asarray(dense_rows(mbd.RA(), system, new.pose))
     u0 = np.concatenate([state.v, state.omega], axis=1).ravel()
-    scale = np.tile([1, 1, 1, *[float(system.length)] * 3], 2)
-    projected = u0 - (np.linalg.pinv(rows / scale) @ (rows @ u0)) / scale
-    np.testing.assert_allclose(np.concatenate([new.v, new.omega], axis=1).ravel(), projected, atol=1e-12)
+    if metric == "identity":
+        W = np.diag(np.tile([1, 1, 1, *[float(system.length) ** 2] * 3], 2))
+    else:  # least kinetic energy of the difference
+        W = block_diag(*[x for k in range(2) for x in (system.mass[k] * np.eye(3), spin(system, k))])
+    inverse = np.linalg.inv(W)
+    projected = u0 - inverse @ rows.T @ np.linalg.solve(rows @ inverse @ rows.T, rows @ u0)
+    found = np.concatenate([new.v, new.omega], axis=1).ravel()
+    np.testing.assert_allclose(found, projected, atol=1e-12)
+    assert np.max(np.abs(rows @ found)) < 1e-13
+
+
+def spin(system, k):
+    """The inertia with the trace of mass times length squared that the metric adds for rods."""
+    return np.asarray(system.inertia[k]) + 1e-6 * float(system.mass[k] * system.length**2) * np.eye(3)
+
+
+def test_velocities_that_were_left_out_follow_those_that_were_described():
+    """Of all motions that the joints allow, the one nearest by mass to the described velocities alone."""
+    system, state = loose_chain()
+    assert system.described == ((False, True), (True, False))
+    new, _ = mbd.assemble(system, state)
+    rows = np.asarray(dense_rows(mbd.RA(), system, new.pose))
+    free = null_space(rows)
+    described = np.array([0] * 3 + [1] * 3 + [1] * 3 + [0] * 3, bool)
+    root = np.linalg.cholesky(block_diag(spin(system, 0), system.mass[1] * np.eye(3))).T
+    u0 = np.concatenate([state.v, state.omega], axis=1).ravel()[described]
+    best = free @ np.linalg.lstsq(root @ free[described], root @ u0, rcond=None)[0]
+    np.testing.assert_allclose(np.concatenate([new.v, new.omega], axis=1).ravel(), best, atol=1e-11)
+
+
+def test_a_described_spin_about_a_hinge_is_kept_and_the_mass_centre_follows():
+    m = mbd.Mechanism("rod")
+    m.add_body("rod", mass=1.0, inertia=(0.01, 0.1, 0.1), r=(0.7, 0, 0), omega=(0, 10, 0))
+    m.add(mbd.Revolute("pin", m.ground, "rod", point=(0, 0, 0), axis=(0, 1, 0)))
+    system, state = m.build()
+    new, report = mbd.assemble(system, state)
+    np.testing.assert_allclose(new.omega[0], [0, 10, 0], atol=1e-12)
+    np.testing.assert_allclose(new.v[0], [0, 0, -7], atol=1e-12)
+    warn_of_changes(system, state, new, report)  # nothing described has changed
+
+
+CHANGES = {
+    "contradicting": ({"omega": (0, 10, 0), "v": (0, 0, 0)}, "velocity of body 'rod'.*does not satisfy the joints"),
+    "locked axis": ({"omega": (3, 0, 0)}, "angular velocity of body 'rod'.*became"),
+    "moved": ({"A": so3.exp(jnp.array([0.0, 0.0, 0.5]))}, "assembly moved body 'rod' by .* and turned it"),
+}
+
+
+@pytest.mark.parametrize(("fields", "message"), CHANGES.values(), ids=CHANGES)
+def test_a_change_of_what_was_described_is_told(fields, message):
+    m = mbd.Mechanism("rod")
+    m.add_body("rod", mass=1.0, inertia=(0.01, 0.1, 0.1), r=(0.7, 0, 0), **fields)
+    x, y, z = np.eye(3)
+    ball = [mbd.CD(e, (0, 0, 0), (-0.7, 0, 0)) for e in (x, y, z)]
+    m.add(mbd.Constraint("pin", m.ground, "rod", primitives=[*ball, mbd.DP1(x, y), mbd.DP1(z, y)]))
+    system, state = m.build()
+    new, report = mbd.assemble(system, state)  # asked for by name: the report tells
+    with pytest.warns(mbd.AssemblyWarning, match=message):
+        warn_of_changes(system, state, new, report)
+
+
+def test_a_distance_that_does_not_fit_is_told_with_the_way_it_took():
+    m = mbd.Mechanism("crane")
+    m.add_body("load", mass=1.0, inertia=(0.1, 0.1, 0.1), r=(3.0, 0, 0))
+    m.add(mbd.Distance("rope", m.ground, "load", point_i=(0, 0, 0), point_j=(3.0, 0.5, 0), length=4.0))
+    system, state = m.build()
+    with pytest.warns(mbd.AssemblyWarning, match="assembly moved body 'load'"):
+        mbd.simulate(system, state, steps=1, h=1e-3)
+
+
+def test_rounded_descriptions_are_quiet():
+    for name in ("slider_crank", "four_link"):
+        system, state = mbd.load(name)
+        new, report = mbd.assemble(system, state)
+        assert float(np.max(report.rotation)) > 0.0  # there is something to round
+        warn_of_changes(system, state, new, report)
 
 
 def test_a_consistent_state_is_returned_as_it_is():

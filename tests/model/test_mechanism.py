@@ -156,7 +156,7 @@ REFUSED = {
     ),
     "user force": (
         lambda m: m.add(mbd.UserForce("u", ["b"], lambda p, w, t: (jnp.zeros(3), jnp.zeros(3)))) and simulate(m),
-        r"must return forces and torques of shape \(1, 3\)",
+        r"must return forces and torques of shape \(1, 3\) each",
     ),
 }
 

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ...rotations.so3 import cross
 from ...rotations.types import Scalar
@@ -39,6 +39,10 @@ class AbstractForce(eqx.Module):
     def stored(self, invariants: Float[Array, " p"]) -> Scalar:
         """The potential energy [J] at these numbers."""
         return jnp.zeros((), invariants.dtype)
+
+    def broken(self, before: Pose, after: Pose) -> Bool[Array, ""] | None:
+        """Whether the element left its range between two poses; None where its range has no end."""
+        return None
 
     def dissipative(self) -> "AbstractForce":
         """The element without its potential."""

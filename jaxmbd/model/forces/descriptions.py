@@ -5,10 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ...rotations.so3 import basis_from_axis
 from ..body import Body
+from ..functions import numbers_of_shape, traced_shape
 from ..motions import hoist
 from ..state import Pose, Twist
 from ..validation import concrete, default_dtype, direction, number, vector
@@ -20,7 +23,13 @@ from .springs import AngleTorque, LineForce
 from .user import FunctionForce
 
 FRAMES = ("global", "body")
-_SLIDES = ("Translational", "PointOnLine")
+# What an actuator can do along the axis of a joint, the usual first.
+_FREE = {
+    "Revolute": ("torque",),
+    "Planar": ("torque",),
+    "Translational": ("force",),
+    "PointOnLine": ("force", "torque"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +50,15 @@ class AbstractForceDescription(abc.ABC):
         if frame not in FRAMES:
             raise ValueError(f"force {self.name!r}: frame must be 'global' or 'body', not {frame!r}")
 
-    def _motion(self, value: Any, what: str):
-        return None if value is None else hoist(value, jnp.zeros((), default_dtype()))
+    def _motion(self, value: Any, what: str, shape: tuple[int, ...] = ()):
+        if value is None:
+            return None
+        t = jnp.zeros((), default_dtype())
+        what = f"force {self.name!r}: {what}"
+        if not callable(value):
+            raise ValueError(f"{what} must be a function of time, not {value!r}")
+        numbers_of_shape(traced_shape(lambda t: jnp.asarray(value(t)), (t,), what), shape, what)
+        return hoist(value, t)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +134,9 @@ class TorsionalSpringDamper(AbstractForceDescription):
         i, j = bodies
         what = f"force {self.name!r}"
         e1, _, axis = basis_from_axis(direction(self.axis, f"{what}: axis"))
+        known = concrete(number(self.free_angle, f"{what}: free_angle"))
+        if known is not None and abs(known) > np.pi:
+            raise ValueError(f"{what}: free_angle must lie within half a turn, not {float(known):g} rad")
         return AngleTorque(
             i.direction(axis),
             i.direction(e1),
@@ -153,7 +172,7 @@ class PointForce(AbstractForceDescription):
         what = f"force {self.name!r}"
         self._check_frame(self.frame)
         point = b.r if self.point is None else vector(self.point, 3, f"{what}: point")
-        return AppliedForce(b.point(point), _load(self, self.force, f"{what}: force"), self.frame)
+        return AppliedForce(b.point(point), _load(self, self.force, "force"), self.frame)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,11 +194,13 @@ class Torque(AbstractForceDescription):
 
     def element(self, *bodies: Body) -> AppliedTorque:
         self._check_frame(self.frame)
-        return AppliedTorque(_load(self, self.torque, f"force {self.name!r}: torque"), self.frame)
+        return AppliedTorque(_load(self, self.torque, "torque"), self.frame)
 
 
 def _load(description: AbstractForceDescription, value: Any, what: str):
-    return description._motion(value, what) if callable(value) else vector(value, 3, what)
+    if callable(value):
+        return description._motion(value, what, (3,))
+    return vector(value, 3, f"force {description.name!r}: {what}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,9 +257,16 @@ class Actuator(AbstractJointForce):
         if getattr(self.joint, "axis", None) is None:
             kind = type(self.joint).__name__
             raise ValueError(f"{what}: joint {self.joint.name!r} is {kind}, which has no axis to act about")
-        action = self.action or ("force" if type(self.joint).__name__ in _SLIDES else "torque")
+        actions = _FREE.get(type(self.joint).__name__, ACTIONS)
+        action = self.action or actions[0]
         if action not in ACTIONS:
             raise ValueError(f"{what}: action must be one of {ACTIONS}, not {self.action!r}")
+        if action not in actions:
+            kind, motion = type(self.joint).__name__, {"torque": "turning about", "force": "sliding along"}[action]
+            raise ValueError(
+                f"{what}: a {action} does nothing in joint {self.joint.name!r}, because a {kind} joint allows no "
+                f"{motion} its axis; use action={actions[0]!r}"
+            )
         axis = direction(self.joint.axis, f"joint {self.joint.name!r}: axis")
         control = self.control
         control = self._motion(control, "control") if callable(control) else number(control, f"{what}: control")
@@ -264,6 +292,17 @@ class UserForce(AbstractForceDescription):
 
     def element(self, *bodies: Body) -> FunctionForce:
         k, dtype = len(bodies), default_dtype()
+        what = f"force {self.name!r}"
+        if not callable(self.function):
+            raise ValueError(f"{what}: function must be callable, function(pose, twist, t), not {self.function!r}")
         zero = jnp.zeros((k, 3), dtype)
         pose = Pose(zero, jnp.broadcast_to(jnp.eye(3, dtype=dtype), (k, 3, 3)))
-        return FunctionForce(hoist(self.function, pose, Twist(zero, zero), jnp.zeros((), dtype)))
+        args = (pose, Twist(zero, zero), jnp.zeros((), dtype))
+        found = traced_shape(lambda *args: jax.tree.map(jnp.asarray, self.function(*args)), args, what)
+        shapes = [jnp.shape(x) for x in jax.tree.leaves(found)]
+        if not isinstance(found, (tuple, list)) or shapes != [(k, 3), (k, 3)]:
+            returned = " and ".join(map(str, shapes)) or "nothing"
+            raise ValueError(
+                f"{what}: the function must return forces and torques of shape {(k, 3)} each, but returned {returned}"
+            )
+        return FunctionForce(hoist(self.function, *args))

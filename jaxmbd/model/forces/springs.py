@@ -3,7 +3,7 @@
 import dataclasses
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ...rotations.so3 import cross
 from ...rotations.types import Scalar, Vec3
@@ -91,7 +91,7 @@ class AngleTorque(AbstractActuator):
         n = stiffness (φ - free_angle) + damping dφ/dt - actuator(t),   opposing positive rotation of body j
 
     The angle φ of body j relative to body i is measured from the initial pose, in (-π, π]: a spring wound beyond half
-    a turn is outside this element's range.
+    a turn is outside this element's range, and a run that winds it further ends with `RESULTS.wound_too_far`.
 
     Attributes:
         axis_i_bar: Unit axis in body i [-].
@@ -116,6 +116,15 @@ class AngleTorque(AbstractActuator):
         e_j = pose.A[0].T @ (pose.A[1] @ self.e_j_bar)
         return jnp.stack([self.e_i_bar @ e_j, cross(self.axis_i_bar, self.e_i_bar) @ e_j])
 
+    def _angle(self, pose: Pose) -> Scalar:
+        cos, sin = self.invariants(pose)
+        return jnp.arctan2(sin, cos)
+
+    def broken(self, before: Pose, after: Pose) -> Bool[Array, ""] | None:
+        # Past half a turn the angle jumps by a whole one, and the spring's torque with it.
+        jumped = jnp.abs(self._angle(after) - self._angle(before)) > jnp.pi
+        return jumped & (self.stiffness != 0.0)
+
     def stored(self, invariants: Float[Array, "2"]) -> Scalar:
         angle = jnp.arctan2(invariants[1], invariants[0])
         return 0.5 * self.stiffness * (angle - self.free_angle) ** 2
@@ -126,8 +135,7 @@ class AngleTorque(AbstractActuator):
     def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         axis = pose.A[0] @ self.axis_i_bar
         rate = axis @ (pose.A[1] @ twist.omega[1] - pose.A[0] @ twist.omega[0])
-        cos, sin = self.invariants(pose)
-        torque = self.stiffness * (jnp.arctan2(sin, cos) - self.free_angle) + self.damping * rate
+        torque = self.stiffness * (self._angle(pose) - self.free_angle) + self.damping * rate
         force, unit = self.unit_wrench(pose)
         return force, (self.control(t) - torque) * unit
 

@@ -118,6 +118,10 @@ class AbstractPrimitive(eqx.Module):
         """The partial time derivative of the geometry; zero unless a vector of the primitive turns."""
         return jnp.zeros((), pose_i.r.dtype)
 
+    def branch(self, pose_i: Pose, pose_j: Pose) -> Scalar | None:
+        """Positive or zero on the root that is meant where the row has others; None where any root will do."""
+        return None
+
     def advanced(self, s: Scalar) -> "AbstractPrimitive":
         """The primitive a small time `s` later, exact to second order; itself unless a vector turns."""
         return self

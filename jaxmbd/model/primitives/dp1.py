@@ -22,6 +22,8 @@ class DP1(AbstractPrimitive):
         a_i_bar: Direction in body i [-].
         a_j_bar: Direction in body j [-].
         f: Prescribed value [-], a number or a motion.
+        a_j_along: Direction in body j that ā_i points along on the root that is meant; the other root of a turning
+            direction lies half a turn away. None where both will do.
     """
 
     constants: ClassVar[tuple[float, float, float, float]] = (0.0, 0.0, 0.0, 1.0)
@@ -29,6 +31,7 @@ class DP1(AbstractPrimitive):
     a_i_bar: GivenVector
     a_j_bar: GivenVector
     f: GivenNumber = 0.0
+    a_j_along: GivenVector | None = eqx.field(default=None, kw_only=True)
     # First and second time derivatives of a_i_bar, set by `System.at` where it turns.
     a_i_bar_dot: Vec3 | None = eqx.field(default=None, kw_only=True)
     a_i_bar_ddot: Vec3 | None = eqx.field(default=None, kw_only=True)
@@ -51,6 +54,13 @@ class DP1(AbstractPrimitive):
         if self.a_i_bar_dot is None:
             return jnp.zeros((), pose_i.r.dtype)
         return (pose_i.A @ self.a_i_bar_dot) @ (pose_j.A @ self.a_j_bar)
+
+    def branch(self, pose_i: Pose, pose_j: Pose) -> Scalar | None:
+        if self.a_j_along is None:
+            return None
+        # The cosine is 1 on that root, -1 half a turn away, and 0 on the roots that three rows together have at a third
+        # of a turn. In a stack, rows without such a direction have zeros.
+        return (pose_i.A @ self.a_i_bar) @ (pose_j.A @ self.a_j_along) - 0.5 * (self.a_j_along @ self.a_j_along)
 
     def advanced(self, s: Scalar) -> "DP1":
         if self.a_i_bar_dot is None:

@@ -43,6 +43,7 @@ class PrimitiveStack(eqx.Module):
         motions: list[tuple[str, int, Any]] = []
         plain = []
         turning = any(is_motion(getattr(p, "a_i_bar", None)) for p in primitives)
+        branching = any(isinstance(p, DP1) and p.a_j_along is not None for p in primitives)
         for row, p in enumerate(primitives):
             for name in ("f", "a_i_bar"):
                 value = getattr(p, name, None)
@@ -52,7 +53,8 @@ class PrimitiveStack(eqx.Module):
                     p = eqx.tree_at(lambda q, name=name: getattr(q, name), p, jnp.zeros_like(like))
             if turning and isinstance(p, DP1):
                 zero = jnp.zeros_like(p.a_j_bar)
-                p = DP1(p.a_i_bar, p.a_j_bar, p.f, a_i_bar_dot=zero, a_i_bar_ddot=zero)
+                along = p.a_j_along if p.a_j_along is not None or not branching else zero
+                p = DP1(p.a_i_bar, p.a_j_bar, p.f, a_j_along=along, a_i_bar_dot=zero, a_i_bar_ddot=zero)
             plain.append(p)
         driven = []
         for name in ("f", "a_i_bar"):

@@ -20,7 +20,7 @@ from ..results import RESULTS
 from ..rotations.types import Scalar
 from ..solvers.implicit import save_roots
 from .assembly import AssemblyReport, assemble
-from .failure import raise_failure, refuse_open, refuse_redundant_drivers, warn_of_changes
+from .failure import raise_failure, refuse_open, refuse_redundant_drivers, warn_of_change_point, warn_of_changes
 from .host_loop import HostLoop, counted_loop
 from .requests import (
     check_run,
@@ -188,6 +188,7 @@ def assembled(
         warn_of_changes(system, given, state, report, velocities=velocities)
         if is_concrete((system, state)):
             refuse_redundant_drivers(system, state, t)
+            warn_of_change_point(system, state, t)
     return state, report
 
 

@@ -12,7 +12,7 @@ from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..results import RESULTS
 from .export import result_name
-from .mobility import mobility
+from .mobility import freedoms_lost_nearby, mobility
 
 # Assembly may change this share of a length, an angle [rad] or a speed without a word: three digits are described.
 _ROUNDING = 5e-3
@@ -114,6 +114,21 @@ def _changed_velocities(system: System, given: State, state: State, length: floa
     ]
 
 
+def warn_of_change_point(system: System, state: State, t: Any) -> None:
+    """Warn where the mechanism stands on a change point, where motions branch; `state` is assembled."""
+    if not system.has_loops or max(system.nc, 6 * system.nb) > _LARGEST:
+        return
+    lost = freedoms_lost_nearby(system, state, t)
+    if lost > 0:
+        warnings.warn(
+            f"mechanism {system.name!r}: at t = {float(t):g} s it stands in a singular pose with {lost} degree(s) of "
+            "freedom more than beside it, where several motions branch off; which one a run takes follows the initial "
+            "velocities, and rounding where these are zero. Start beside this pose to choose",
+            AssemblyWarning,
+            stacklevel=5,
+        )
+
+
 def raise_failure(system: System, solution, state: State | None = None, h: Any = None) -> None:
     """Raise `SimulationError` if a run failed; the steps before are in its `solution`."""
     kept = (solution.result == RESULTS.successful) | (solution.result == RESULTS.interrupted)
@@ -183,9 +198,9 @@ def _culprits(system: System, state: State, instants: list[float]) -> list[str]:
             finite = np.all([np.isfinite(np.asarray(x)).all(axis=(1, 2)) for x in loads], axis=0)
             for k in np.flatnonzero(~finite):
                 on = " and ".join(repr(bodies[b]) for b in stack.bodies[k])
-                sentences.append(f"force {stack.names[k]!r} on {on} is NaN or infinite at t = {instant:g} s")
+                sentences.append(f"Force {stack.names[k]!r} on {on} is NaN or infinite at t = {instant:g} s")
         for joint, what in _bad_motions(system, t):
-            sentences.append(f"the motion of {joint!r} ({what}) is NaN or infinite at t = {instant:g} s")
+            sentences.append(f"The motion of {joint!r} ({what}) is NaN or infinite at t = {instant:g} s")
         if sentences:
             return sentences[:3]
     return []

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy import linalg
@@ -18,6 +19,7 @@ from .requests import check_system
 # Rows or columns beyond which singular values take minutes and gigabytes.
 _LARGEST = 3000
 _PART = 1e-6  # of a redundant combination, below which a row takes no part in it
+_ASIDE = 3e-4  # how far aside a pose is compared, in parts of the system's length
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,32 @@ def mobility(system: System, state: State, *, t: Any = 0.0) -> Mobility:
     )
 
 
+def freedoms_lost_nearby(system: System, state: State, t: Any) -> int:
+    """How many degrees of freedom a pose has more than the poses beside it; positive at a change point.
+
+    Rows are looked at again a small way along a motion that the pose allows. What the pose alone leaves free is bound
+    there to first order in that way; loops that stay redundant open to second order only.
+    """
+    rows = scaled_rows(system, state, t)
+    _, values, right = np.linalg.svd(rows)
+    tolerance = max(rows.shape) * np.sqrt(np.finfo(rows.dtype).eps) * values[0] * 1e-1
+    rank = int(np.sum(values > tolerance))
+    free = right[rank:]
+    if not len(free):
+        return 0
+    way = np.random.default_rng(0).normal(size=len(free)) @ free
+    way = (_ASIDE / np.max(np.abs(way)) * way).reshape(-1, 6)
+    way[:, :3] *= float(np.asarray(system.length))
+    pose = _jitted_retract(state.pose, jnp.asarray(way, system.dtype))
+    beside = np.linalg.svd(scaled_rows(system, State(pose.r, pose.A, state.v, state.omega), t), compute_uv=False)
+    return int(np.sum(beside > np.sqrt(_ASIDE**3) * beside[0])) - rank
+
+
+@eqx.filter_jit
+def _jitted_retract(pose, delta):
+    return jax.vmap(RA().retract)(pose, delta)
+
+
 def _redundant_sets(system: System, null: np.ndarray) -> tuple[RedundantSet, ...]:
     """The redundant combinations of rows, (nc, k), as one set for each group of joints that repeat each other."""
     k = null.shape[1]
@@ -177,6 +205,6 @@ def scaled_rows(system: System, state: State, t) -> np.ndarray:
     """The constraint Jacobian in the order of description, columns and rows scaled, (nc, 6 nb); concrete values."""
     # Rotations count as displacements at the system's length, and rows as unit vectors, so that rank is a matter of
     # geometry and not of units.
-    rows = np.asarray(_jitted_rows(system, state.pose, t))
+    rows = np.asarray(_jitted_rows(system, state.pose, jnp.asarray(t, system.dtype)))
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(norms > 1e-9, norms, 1.0)

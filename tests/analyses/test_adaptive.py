@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 import jaxmbd as mbd
@@ -106,3 +107,44 @@ def test_between_two_instants_positions_are_of_sixth_order():
         gaps["omega"].append(np.linalg.norm(found.twist.omega - true.twist.omega))
     orders = {name: np.log2(gap[0] / gap[1]) for name, gap in gaps.items()}
     assert abs(orders["r"] - 6) < 0.5 and abs(orders["A"] - 6) < 0.7 and orders["omega"] > 4.3, orders
+
+
+def hanging_rod():
+    m = mbd.Mechanism("pendulum", gravity=(0.0, 0.0, -9.5))
+    m.add_body("rod", mass=3.0, inertia=(0.05, 0.4, 0.35), r=(0.8, 0.0, 0.0))
+    m.add(mbd.Revolute("pin", m.ground, "rod", point=(0.0, 0.0, 0.0), axis=(0.0, 1.0, 0.0)))
+    return m.build()
+
+
+def rod_reference(ts):
+    """Position, acceleration and pin force of the falling rod, from its angle below the horizontal alone."""
+    k = 3.0 * 9.5 * 0.8 / (0.4 + 3.0 * 0.8**2)
+    y = solve_ivp(
+        lambda t, y: [y[1], k * np.cos(y[0])], (0, ts[-1]), [0, 0], t_eval=ts, rtol=1e-12, atol=1e-12, method="DOP853"
+    ).y
+    along = np.stack([np.cos(y[0]), 0 * ts, -np.sin(y[0])], axis=1)
+    across = np.stack([-np.sin(y[0]), 0 * ts, -np.cos(y[0])], axis=1)
+    a = 0.8 * (k * np.cos(y[0])[:, None] * across - (y[1] ** 2)[:, None] * along)
+    return 0.8 * along, a, 3.0 * (a - np.array([0.0, 0.0, -9.5]))
+
+
+# The errors of rows follow from those of the motion: forces are m l times the squares of rates and m l k sin(angle).
+@pytest.mark.parametrize(
+    ("method", "tolerance", "position", "force"),
+    [
+        pytest.param(mbd.GeneralizedAlpha(), 1e-6, 2e-3, 0.1, id="generalized_alpha"),
+        pytest.param(mbd.BDF2(), 1e-6, 2e-3, 0.1, id="bdf2"),
+        pytest.param(RK5, 1e-9, 1e-7, 3e-6, id="rk5"),
+    ],
+)
+def test_reactions_and_accelerations_are_as_accurate_as_the_motion(method, tolerance, position, force):
+    ts = np.linspace(0.0, 2.0, 101)
+    system, state = hanging_rod()
+    sol = mbd.simulate_adaptive(system, state, ts, tolerance=tolerance, integrator=method, max_steps=1024)
+    r, a, pin = rod_reference(ts)
+    assert np.max(np.abs(sol.r[:, 0] - r)) < position
+    found = sol.reactions(system)["pin"].force
+    assert np.max(np.abs(sol.a[:, 0] - a)) < force / 3.0
+    assert np.max(np.abs(found - pin)) < force
+    # Newton's law holds in every row to rounding, between steps too.
+    np.testing.assert_allclose(found, 3.0 * (np.asarray(sol.a[:, 0]) - np.array([0, 0, -9.5])), atol=1e-11)

@@ -121,7 +121,7 @@ def test_a_plain_dp1_driver_says_that_it_is_singular():
     dp1 = mbd.DP1((0, 1, 0), (0, 1, 0), lambda t: jnp.cos(jnp.pi * (t + 0.5)))
     m.add(mbd.Constraint("driver", m.ground, b, primitives=[dp1]))
     system, state = m.build()
-    with pytest.raises(mbd.SimulationError, match="use RotationDriver") as caught:
+    with pytest.raises(mbd.SimulationError, match="use a RotationDriver") as caught:
         mbd.kinematics(system, state, np.arange(11) * 0.1)  # the angle is 180 degrees at t = 0.5 exactly
     assert np.all(np.isfinite(caught.value.solution.r[:5])) and np.all(np.isnan(caught.value.solution.r[5:]))
 

@@ -85,6 +85,14 @@ class Expression(eqx.Module):
         return program[0] if len(program) == 1 and isinstance(program[0], float) else None
 
 
+def time_function(value: float | str) -> float | Expression:
+    """A time function of a model file: a number, also where a constant text gives it, or an expression."""
+    if not isinstance(value, str):
+        return value
+    expression = Expression(value)
+    return expression if expression.constant is None else expression.constant
+
+
 def parse(text: str) -> Program:
     """The instructions of an expression.
 
@@ -125,6 +133,8 @@ def shown(value: Any) -> str:
     """A value as messages quote it: short, on one line, whatever it holds."""
     if isinstance(value, str):
         return repr(value) if len(value) <= 60 else f"{value[:57]!r}..."
+    if isinstance(value, bool):
+        return str(value).lower()  # as JSON writes it
     if isinstance(value, int | float):
         return repr(value) if abs(value) < 10**20 else f"{value:.6g}" if isinstance(value, float) else "a huge number"
     return {list: "a list", dict: "an object", type(None): "null"}.get(type(value), type(value).__name__)

@@ -1,6 +1,9 @@
 """Model files: JSON to a `Mechanism`, in the format "jaxmbd-1" or the older one of the paper's codes."""
 
 import json
+import os
+import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +12,23 @@ import jax.numpy as jnp
 from pydantic import ValidationError
 
 from .. import model
+from ..model.body import orientation
 from ..model.joints import AbstractConstraint
 from ..model.mechanism import Mechanism
-from ..model.validation import default_dtype
-from .expressions import Expression
+from .expressions import Expression, shown, time_function
 from .older_format import is_older_format, read_older_format
 from .schema import MechanismFile
 
-_SECTIONS = {"bodies": "body", "joints": "joint", "drivers": "driver", "forces": "force"}
+_SECTIONS = {"bodies": "body", "joints": "joint", "drivers": "driver", "forces": "force", "constraints": "constraint"}
+_MAX_BYTES = 64 * 2**20
 
 
 class ModelFileError(ValueError):
     """A model file cannot be read; the message names the file, the part and the cure."""
+
+
+class ModelFileWarning(UserWarning):
+    """A model file was read, but something in it was ignored; the message names the file and the part."""
 
 
 def read_mechanism(path: str | Path) -> Mechanism:
@@ -31,31 +39,121 @@ def read_mechanism(path: str | Path) -> Mechanism:
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelFileError(f"cannot read the model file {str(path)!r}: {error}") from None
-    try:
-        data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ModelFileError(f"{path.name}: not a JSON file: {error}") from None
-    try:
-        return mechanism_from_dict(data)
+        mechanism, remarks = _mechanism(_parse(_read(path)))
     except ModelFileError as error:
-        raise ModelFileError(f"{path.name}: {error}") from None
+        raise ModelFileError(f"{_label(path)}: {error}") from None
+    _warn([f"{_label(path)}: {remark}" for remark in remarks])
+    return mechanism
 
 
 def mechanism_from_dict(data: Any) -> Mechanism:
-    """The mechanism that a parsed JSON object describes."""
+    """The mechanism that a parsed JSON object describes.
+
+    Raises:
+        ModelFileError: Not one of the two formats, or a part that makes no sense.
+    """
+    mechanism, remarks = _mechanism(data)
+    _warn(remarks)
+    return mechanism
+
+
+def _mechanism(data: Any) -> tuple[Mechanism, list[str]]:
     if not isinstance(data, dict):
-        raise ModelFileError(f"a model file holds one JSON object, not {type(data).__name__}")
+        raise ModelFileError(f"a model file holds one JSON object, not {shown(data)}")
     try:
         if is_older_format(data):
             return read_older_format(data)
-        return _from_file(MechanismFile.model_validate(data))
+        return _from_file(MechanismFile.model_validate(data)), []
     except ValidationError as error:
         raise ModelFileError(_explain(error, data)) from None
     except ValueError as error:
         raise ModelFileError(str(error)) from None
+
+
+def _warn(remarks: list[str]) -> None:
+    """Warn at the line outside of this package from which the file is read."""
+    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    for remark in remarks:
+        warnings.warn(remark, ModelFileWarning, stacklevel=level)
+
+
+# --- text ---
+
+
+def _label(path: Path) -> str:
+    return path.name if path.name.isprintable() else repr(path.name)
+
+
+def _read(path: Path) -> str:
+    try:
+        with open(path, "rb") as file:
+            # What has no size, such as a pipe, is read no further than the limit.
+            too_large = os.fstat(file.fileno()).st_size > _MAX_BYTES
+            content = b"" if too_large else file.read(_MAX_BYTES + 1)
+    except IsADirectoryError:
+        raise ModelFileError("this is a folder, not a model file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ModelFileError(f"cannot read the model file: {reason.lower()}") from None
+    if too_large or len(content) > _MAX_BYTES:
+        raise ModelFileError(f"too large for a model file; at most {_MAX_BYTES // 2**20} MiB are read")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ModelFileError("not a text file in UTF-8; save it as JSON in UTF-8") from None
+    if not text.strip():
+        raise ModelFileError("the file is empty")
+    return text
+
+
+def _parse(text: str) -> Any:
+    repeated: dict[int, str] = {}
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict:
+        result = dict(pairs)
+        if len(result) < len(pairs):
+            seen: set[str] = set()
+            repeated[id(result)] = next(key for key, _ in pairs if key in seen or seen.add(key))
+            kept.append(result)
+        return result
+
+    kept: list[dict] = []  # so that no other object takes an id
+    try:
+        data = json.loads(text, object_pairs_hook=unique, parse_constant=_refuse_constant, parse_int=_integer)
+    except RecursionError:
+        raise ModelFileError("not a model file: nested too deeply") from None
+    except ValueError as error:
+        raise ModelFileError(f"not a JSON file: {error}") from None
+    if repeated:
+        place, key = _first_repeated(data, repeated)
+        raise ModelFileError(f"{place}: the key {shown(key)} appears more than once")
+    return data
+
+
+def _refuse_constant(token: str) -> float:
+    raise ValueError(f"{token} is not a number in JSON")
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) < 400 else float(digits)  # infinite, and refused as such
+
+
+def _first_repeated(data: Any, repeated: dict[int, str]) -> tuple[str, str]:
+    """Where the outermost object with a repeated key is, and the key."""
+    todo: list[tuple[list, Any]] = [([], data)]
+    for location, node in todo:
+        if isinstance(node, dict) and id(node) in repeated:
+            where, rest = _part(location, data)
+            return ".".join([where, *map(str, rest)]) if rest else where, repeated[id(node)]
+        if isinstance(node, dict | list):
+            items = node.items() if isinstance(node, dict) else enumerate(node)
+            todo += [([*location, key], child) for key, child in items]
+    raise AssertionError("an object is missing from the tree")
+
+
+# --- parts ---
 
 
 def _from_file(file: MechanismFile) -> Mechanism:
@@ -73,16 +171,9 @@ def _from_file(file: MechanismFile) -> Mechanism:
 def _shape(file) -> Any:
     if file.type == "Composite":
         parts = [_shape(p.shape) for p in file.parts]
-        eye = jnp.eye(3, dtype=default_dtype())
-        return model.Composite(
-            parts, [p.position for p in file.parts], [eye if p.A is None else p.A for p in file.parts]
-        )
+        turns = [orientation(p.A, None, None, f"Composite part {k + 1}") for k, p in enumerate(file.parts)]
+        return model.Composite(parts, [p.position for p in file.parts], turns)
     return getattr(model, file.type)(**file.model_dump(exclude={"type"}))
-
-
-def _motion(value: Any) -> Any:
-    """A time function of a file: a string becomes an expression, a number stays."""
-    return Expression(value) if isinstance(value, str) else value
 
 
 def _driving_motion(value: Any) -> Expression:
@@ -96,7 +187,7 @@ def _constraint(file) -> AbstractConstraint:
         return model.PoseDriver(file.name, file.body_i, file.body_j, **fields)
     for key in ("angle", "displacement", "length"):
         if fields.get(key) is not None:
-            fields[key] = _driving_motion(fields[key]) if file.type.endswith("Driver") else _motion(fields[key])
+            fields[key] = _driving_motion(fields[key]) if file.type.endswith("Driver") else time_function(fields[key])
     if file.type == "Constraint":
         fields["primitives"] = [_primitive(p) for p in file.primitives]
     return getattr(model, file.type)(file.name, file.body_i, file.body_j, **fields)
@@ -104,7 +195,7 @@ def _constraint(file) -> AbstractConstraint:
 
 def _primitive(file) -> Any:
     fields = file.model_dump(exclude={"type"})
-    return getattr(model, file.type)(**{**fields, "f": _motion(fields["f"])})
+    return getattr(model, file.type)(**{**fields, "f": time_function(fields["f"])})
 
 
 class _Load(eqx.Module):
@@ -134,37 +225,63 @@ def _force(file) -> Any:
     return getattr(model, file.type)(file.name, *positional, **fields)
 
 
+# --- messages ---
+
+_MUST_BE = {
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "int_type": "an integer",
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "model_type": "an object with named fields",
+    "model_attributes_type": "an object with named fields",
+    "dict_type": "an object with named fields",
+}
+
+
 def _explain(error: ValidationError, data: dict) -> str:
     """Validation errors as sentences that name the part."""
     sentences = []
-    for item in error.errors()[:5]:
-        where, rest = _part(item["loc"], data)
+    for item in error.errors(include_url=False)[:5]:
+        where, rest = _part(item["loc"], data, has_last=item["type"] != "missing")
         field = ".".join(str(k) for k in rest)
-        kind, context = item["type"], item.get("ctx", {})
-        if kind == "missing":
-            sentences.append(f"{where}: the field {field!r} is missing")
-        elif kind == "extra_forbidden":
-            sentences.append(f"{where}: unknown field {field!r}")
-        elif kind == "union_tag_invalid":
-            known = context["expected_tags"].replace("'", "")
-            sentences.append(f"{where}: unknown type {context['tag']!r}; known are {known}")
-        elif kind == "union_tag_not_found":
-            sentences.append(f"{where}: the field 'type' is missing")
-        else:
-            message = item["msg"].removeprefix("Value error, ")
-            sentences.append(f"{where}: {field}: {message}" if field else f"{where}: {message}")
-    more = error.error_count() - len(sentences)
+        message = _message(item, field)
+        named = item["type"] in ("missing", "extra_forbidden")  # the message names the field
+        sentences.append(f"{where}: {field}: {message}" if field and not named else f"{where}: {message}")
+    more = error.error_count() - 5
     return "; ".join(dict.fromkeys(sentences)) + (f"; and {more} more" if more > 0 else "")
 
 
-def _part(location: tuple, data: dict) -> tuple[str, list]:
-    """The name of the part at an error's location, and the rest of the location without union tags."""
-    path = list(location)
+def _message(item: Any, field: str) -> str:
+    kind, context = item["type"], item.get("ctx", {})
+    if kind == "missing":
+        return f"the field {shown(field)} is missing"
+    if kind == "extra_forbidden":
+        return f"unknown field {shown(field)}"
+    if kind == "union_tag_invalid":
+        return f"unknown type {shown(context['tag'])}; known are {context['expected_tags'].replace(chr(39), '')}"
+    if kind == "union_tag_not_found":
+        return "the field 'type' is missing"
+    if kind in _MUST_BE:
+        return f"must be {_MUST_BE[kind]}, not {shown(item['input'])}"
+    if kind == "string_too_short":
+        return "must not be empty"
+    return item["msg"].removeprefix("Value error, ")
+
+
+def _part(location: Any, data: dict, *, has_last: bool = True) -> tuple[str, list]:
+    """The name of the part at a place in a file, and the rest of the place, without the tags of pydantic's unions."""
+    path, node = [], data
+    for key in location:
+        if (isinstance(node, dict) and key in node) or (isinstance(node, list) and key in range(len(node))):
+            path.append(key)
+            node = node[key]
+    if not has_last:
+        path.append(location[-1])
     if len(path) >= 2 and path[0] in _SECTIONS and isinstance(path[1], int):
         part = data[path[0]][path[1]]
         name = part.get("name") if isinstance(part, dict) else None
-        where = f"{_SECTIONS[path[0]]} {name!r}" if isinstance(name, str) else f"{path[0]}[{path[1]}]"
-        kind = part.get("type") if isinstance(part, dict) else None
-        rest = [k for k in path[2:] if k != kind]
-        return where, [k for k in rest if not (isinstance(k, str) and ("[" in k or k in ("float", "function-after")))]
+        where = f"{_SECTIONS[path[0]]} {shown(name)}" if name and isinstance(name, str) else f"{path[0]}[{path[1]}]"
+        return where, path[2:]
     return "model", path

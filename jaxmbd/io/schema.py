@@ -2,21 +2,48 @@
 
 from typing import Annotated, Any, Literal, Union
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StrictBool, Tag
 
-from .expressions import parse
+from .expressions import Expression
+
+# Squares and fourth powers of such numbers are finite in double precision, and no mechanism has larger ones.
+LARGEST = 1e60
+
+
+def _checked_size(value: float) -> float:
+    if abs(value) > LARGEST:
+        raise ValueError(f"{value:g} is too large; numbers go up to {LARGEST:g}")
+    return value
 
 
 def _checked_expression(text: str) -> str:
-    parse(text)
+    constant = Expression(text).constant
+    if constant is not None:
+        _checked_size(constant)
     return text
 
 
-Vec3 = Annotated[list[FiniteFloat], Field(min_length=3, max_length=3)]
-Vec4 = Annotated[list[FiniteFloat], Field(min_length=4, max_length=4)]
+def _number_or_text(value: Any) -> str:
+    return "text" if isinstance(value, str) else "number"
+
+
+def _moments_or_matrix(value: Any) -> str:
+    rows = value if isinstance(value, list | tuple) else []
+    return "matrix" if any(isinstance(row, list | tuple) for row in rows) else "moments"
+
+
+# JSON's true and "3" are no numbers.
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False), AfterValidator(_checked_size)]
+Vec3 = Annotated[list[Number], Field(min_length=3, max_length=3)]
+Vec4 = Annotated[list[Number], Field(min_length=4, max_length=4)]
 Mat3 = Annotated[list[Vec3], Field(min_length=3, max_length=3)]
+Inertia = Annotated[
+    Union[Annotated[Vec3, Tag("moments")], Annotated[Mat3, Tag("matrix")]], Discriminator(_moments_or_matrix)
+]
 ExpressionText = Annotated[str, AfterValidator(_checked_expression)]
-TimeFunction = Union[FiniteFloat, ExpressionText]
+TimeFunction = Annotated[
+    Union[Annotated[Number, Tag("number")], Annotated[ExpressionText, Tag("text")]], Discriminator(_number_or_text)
+]
 Load = Annotated[list[TimeFunction], Field(min_length=3, max_length=3)]
 Name = Annotated[str, Field(min_length=1)]
 Axis = Literal["x", "y", "z"]
@@ -35,49 +62,49 @@ class Strict(BaseModel):
 class BoxFile(Strict):
     type: Literal["Box"]
     size: Vec3
-    mass: FiniteFloat | None = None
-    density: FiniteFloat | None = None
+    mass: Number | None = None
+    density: Number | None = None
 
 
 class RodFile(Strict):
     type: Literal["Rod"]
-    length: FiniteFloat
-    mass: FiniteFloat
+    length: Number
+    mass: Number
     axis: Axis = "x"
 
 
 class CylinderFile(Strict):
     type: Literal["Cylinder"]
-    radius: FiniteFloat
-    length: FiniteFloat
-    mass: FiniteFloat | None = None
-    density: FiniteFloat | None = None
+    radius: Number
+    length: Number
+    mass: Number | None = None
+    density: Number | None = None
     axis: Axis = "z"
 
 
 class HollowCylinderFile(Strict):
     type: Literal["HollowCylinder"]
-    inner_radius: FiniteFloat
-    radius: FiniteFloat
-    length: FiniteFloat
-    mass: FiniteFloat | None = None
-    density: FiniteFloat | None = None
+    inner_radius: Number
+    radius: Number
+    length: Number
+    mass: Number | None = None
+    density: Number | None = None
     axis: Axis = "z"
 
 
 class SphereFile(Strict):
     type: Literal["Sphere"]
-    radius: FiniteFloat
-    mass: FiniteFloat | None = None
-    density: FiniteFloat | None = None
+    radius: Number
+    mass: Number | None = None
+    density: Number | None = None
 
 
 class ConeFile(Strict):
     type: Literal["Cone"]
-    radius: FiniteFloat
-    height: FiniteFloat
-    mass: FiniteFloat | None = None
-    density: FiniteFloat | None = None
+    radius: Number
+    height: Number
+    mass: Number | None = None
+    density: Number | None = None
     axis: Axis = "z"
 
 
@@ -106,11 +133,14 @@ ShapeFile = Annotated[
 
 
 class BodyFile(Strict):
-    """A body; lengths in m, masses in kg, angles in rad. `r` and `v` are global, `omega` is in the body frame."""
+    """A body; lengths in m, masses in kg, angles in rad. `r` and `v` are global, `omega` is in the body frame.
+
+    Where `v` or `omega` is left out, assembly finds it.
+    """
 
     name: Name
-    mass: FiniteFloat | None = None
-    inertia: Vec3 | Mat3 | None = None
+    mass: Number | None = None
+    inertia: Inertia | None = None
     shape: ShapeFile | None = None
     r: Vec3 = [0.0, 0.0, 0.0]
     A: Mat3 | None = None
@@ -118,7 +148,7 @@ class BodyFile(Strict):
     euler: Vec3 | None = None
     v: Vec3 | None = None
     omega: Vec3 | None = None
-    allow_unphysical_inertia: bool = False
+    allow_unphysical_inertia: StrictBool = False
     comment: str | None = None
 
 
@@ -248,18 +278,18 @@ class SpringDamperFile(PairFile):
     type: Literal["SpringDamper"]
     point_i: Vec3
     point_j: Vec3
-    stiffness: FiniteFloat = 0.0
-    damping: FiniteFloat = 0.0
-    free_length: FiniteFloat | None = None
+    stiffness: Number = 0.0
+    damping: Number = 0.0
+    free_length: Number | None = None
     actuator: TimeFunction | None = None
 
 
 class TorsionalSpringDamperFile(PairFile):
     type: Literal["TorsionalSpringDamper"]
     axis: Vec3
-    stiffness: FiniteFloat = 0.0
-    damping: FiniteFloat = 0.0
-    free_angle: FiniteFloat = 0.0
+    stiffness: Number = 0.0
+    damping: Number = 0.0
+    free_angle: Number = 0.0
     actuator: TimeFunction | None = None
 
 
@@ -286,8 +316,8 @@ class ViscousFrictionFile(Strict):
     type: Literal["ViscousFriction"]
     name: Name
     joint: Name
-    rotational: FiniteFloat = 0.0
-    translational: FiniteFloat = 0.0
+    rotational: Number = 0.0
+    translational: Number = 0.0
     comment: str | None = None
 
 

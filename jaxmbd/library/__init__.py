@@ -4,9 +4,11 @@ This layer knows names and files only. A new packaged mechanism is a new JSON fi
 function in `generators.py`.
 """
 
+import os
 from importlib import resources
 from pathlib import Path
 
+from ..io.expressions import shown
 from ..io.model_files import ModelFileError, read_mechanism
 from ..model.mechanism import Mechanism
 from ..model.state import State
@@ -15,6 +17,8 @@ from .generators import GENERATORS as GENERATORS
 from .generators import SIZED as SIZED
 from .generators import n_pendulum as n_pendulum
 from .stewart import stewart_platform as stewart_platform
+
+LARGEST = 10_000  # bodies of a mechanism asked for by name; a size beyond is a slip of the pen
 
 
 def names() -> list[str]:
@@ -30,20 +34,35 @@ def load_mechanism(model: str | Path) -> Mechanism:
         ModelFileError: Neither a packaged name nor a readable model file.
     """
     text = str(model)
-    name, _, argument = text.partition(":")
-    if name in GENERATORS:
-        if argument and name not in SIZED:
-            raise ModelFileError(f"{text!r}: {name} comes in one size; write {name!r}")
-        try:
-            return GENERATORS[name](int(argument)) if argument else GENERATORS[name]()
-        except ValueError as error:
-            raise ModelFileError(f"{text!r}: {error}") from None
+    name, colon, size = text.partition(":")
     if name in names():
+        if colon and name not in SIZED:
+            raise ModelFileError(f"{shown(text)}: {name} comes in one size; write {name!r}")
+        return _packaged(name, *([_size(name, size)] if colon else []))
+    if os.path.exists(text):
+        return read_mechanism(text)
+    raise ModelFileError(f"{shown(text)} is neither a file nor a packaged mechanism; packaged are {', '.join(names())}")
+
+
+def _packaged(name: str, *size: int) -> Mechanism:
+    if name not in GENERATORS:
         with resources.as_file(resources.files(__package__) / f"{name}.json") as path:
             return read_mechanism(path)
-    if Path(text).exists():
-        return read_mechanism(text)
-    raise ModelFileError(f"{text!r} is neither a file nor a packaged mechanism; packaged are {', '.join(names())}")
+    try:
+        return GENERATORS[name](*size)
+    except ValueError as error:
+        raise ModelFileError(f"{':'.join([name, *map(str, size)])!r}: {error}") from None
+
+
+def _size(name: str, text: str) -> int:
+    asked = shown(f"{name}:{text}")
+    if not (text.isascii() and text.isdigit()):
+        raise ModelFileError(f"{asked}: the size must be a whole number, as in '{name}:16'")
+    digits = text.lstrip("0") or "0"
+    bodies = SIZED[name](int(digits[:20]))  # twenty digits are too many already
+    if bodies > LARGEST:
+        raise ModelFileError(f"{asked} asks for {bodies} bodies; the largest packaged size is {LARGEST}")
+    return int(digits)
 
 
 def load(model: str | Path, *, linear_solver: str = "auto") -> tuple[System, State]:

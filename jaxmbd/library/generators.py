@@ -1,5 +1,7 @@
 """Families of mechanisms."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..model.joints import Revolute, Spherical
@@ -82,8 +84,12 @@ def four_bar_ladder(n: int = 8) -> Mechanism:
     return m
 
 
-# Those of a size take it as their argument.
-SIZED = ("n_pendulum", "revolute_chain", "four_bar_ladder")
+# Those of a size take it as their argument; the number of bodies that this makes.
+SIZED: dict[str, Callable[[int], int]] = {
+    "n_pendulum": lambda n: n,
+    "revolute_chain": lambda n: n,
+    "four_bar_ladder": lambda n: 2 * n + 1,
+}
 GENERATORS = {
     "n_pendulum": n_pendulum,
     "revolute_chain": revolute_chain,

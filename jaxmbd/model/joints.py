@@ -24,8 +24,8 @@ Rows = list[tuple[str, AbstractPrimitive]]
 
 def coincident(i: Body, j: Body, point: Array) -> Rows:
     """Three CD rows: a point of body i stays at a point of body j."""
-    eye = jnp.eye(3, dtype=default_dtype())
-    return [(f"position {n}", CD(eye[k], i.point(point), j.point(point))) for k, n in enumerate("xyz")]
+    eye, s_i, s_j = np.eye(3, dtype=default_dtype()), i.point(point), j.point(point)
+    return [(f"position {n}", CD(jnp.asarray(eye[k]), s_i, s_j)) for k, n in enumerate("xyz")]
 
 
 def perpendicular_1(i: Body, j: Body, normal: Array, axis: Array) -> Rows:

@@ -1,6 +1,7 @@
 """Mechanism: what the user writes, by name."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,12 +18,13 @@ from .joints import AbstractConstraint
 from .motions import hoist, is_motion
 from .primitives import PrimitiveStack
 from .shapes import AbstractShape
-from .stacking import asarrays, group_alike
+from .stacking import asarrays, group_alike, stack_arrays
 from .state import State
 from .system import Connection, System
 from .validation import default_dtype, is_concrete, vector, warn_if_single
 
 Part = AbstractConstraint | AbstractForceDescription
+_PLURALS = {"body": "bodies", "joint": "joints", "force": "forces"}
 
 
 class Mechanism:
@@ -180,8 +182,8 @@ class Mechanism:
         if linear_solver == "auto":
             linear_solver = choose_strategy(_suits_range_space(bodies, connections), 6 * len(bodies) + len(order))
         system = System(
-            mass=jnp.stack([_or_nan(b.mass, ()) for b in bodies]),
-            inertia=jnp.stack([_or_nan(b.inertia, (3, 3)) for b in bodies]),
+            mass=stack_arrays(*(_or_nan(b.mass, ()) for b in bodies)),
+            inertia=stack_arrays(*(_or_nan(b.inertia, (3, 3)) for b in bodies)),
             gravity=self.gravity,
             length=_length(bodies, connections),
             constraints=stacks,
@@ -196,7 +198,7 @@ class Mechanism:
             linear_solver=linear_solver,
             described=tuple(b.described for b in bodies),
         )
-        state = State(*(jnp.stack([getattr(b, k) for b in bodies]) for k in ("r", "A", "v", "omega")))
+        state = State(*(stack_arrays(*(getattr(b, k) for b in bodies)) for k in ("r", "A", "v", "omega")))
         return system, state
 
     def _check_precision(self) -> None:
@@ -217,8 +219,7 @@ class Mechanism:
         if not isinstance(name, str) or not name:
             raise ValueError(f"{kind}: needs a name, a non-empty string, not {name!r}")
         if name in table:
-            plural = "bodies" if kind == "body" else f"{kind}s"
-            raise ValueError(f"{kind} {name!r}: the name is taken; names of {plural} are unique")
+            raise ValueError(f"{kind} {name!r}: the name is taken; names of {_PLURALS[kind]} are unique")
 
     def _body(self, body: Body | str, part: str) -> Body:
         if isinstance(body, Body):
@@ -246,11 +247,11 @@ class Mechanism:
 
     # --- stacking --------------------------------------------------------------------------------
 
-    def _index(self, body: Body) -> int:
-        return len(self.bodies) if body.is_ground else list(self.bodies).index(body.name)
+    def _indices(self) -> dict[str, int]:
+        return {name: k for k, name in enumerate([*self.bodies, "ground"])}
 
     def _stack_constraints(self):
-        dtype = default_dtype()
+        dtype, index = default_dtype(), self._indices()
         by_type: dict[type, list[tuple]] = {}
         connections = []
         count = 0
@@ -259,7 +260,7 @@ class Mechanism:
             table = part.rows(i, j)
             for k, (_, primitive) in enumerate(table):
                 primitive = asarrays(_hoist_motions(primitive), dtype)
-                row = (primitive, self._index(i), self._index(j), count + k)
+                row = (primitive, index[i.name], index[j.name], count + k)
                 by_type.setdefault(type(primitive), []).append(row)
             point = part.reference_point(i, j)
             connections.append(
@@ -270,8 +271,8 @@ class Mechanism:
                     axis_j_bar=j.direction(part.reference_axis(i, j)),
                     name=part.name,
                     kind=type(part).__name__,
-                    i=self._index(i),
-                    j=self._index(j),
+                    i=index[i.name],
+                    j=index[j.name],
                     rows=tuple(range(count, count + len(table))),
                     labels=tuple(label for label, _ in table),
                     is_driver=part.is_driver,
@@ -286,12 +287,12 @@ class Mechanism:
         return tuple(stacks), tuple(int(k) for k in np.argsort(numbers)), tuple(connections)
 
     def _stack_forces(self) -> tuple[ForceStack, ...]:
-        dtype = default_dtype()
+        dtype, index = default_dtype(), self._indices()
         elements, targets, names = [], [], []
         for part in self.forces.values():
             bodies = [self._body(b, part.name) for b in part.targets()]
             elements.append(asarrays(part.element(*bodies), dtype))
-            targets.append(tuple(self._index(b) for b in bodies))
+            targets.append(tuple(index[b.name] for b in bodies))
             names.append(part.name)
         stacks = []
         for members, stacked in group_alike(elements):
@@ -315,7 +316,8 @@ def _suits_range_space(bodies: list[Body], connections: tuple[Connection, ...]) 
     regular = all(float(b.mass or 0.0) > 0.0 and x[0] > 1e-6 * x[-1] for b, x in zip(known, moments, strict=True))
     # A body leaves a block between every two of its joints.
     pairs = {frozenset((c.i, c.j)) for c in connections}
-    return regular and all(sum(k in pair for pair in pairs) <= 6 for k in range(len(bodies)))
+    neighbors = Counter(k for pair in pairs for k in pair if k < len(bodies))
+    return regular and max(neighbors.values(), default=0) <= 6
 
 
 def _length(bodies: list[Body], connections: tuple[Connection, ...]) -> Array:
@@ -327,7 +329,7 @@ def _length(bodies: list[Body], connections: tuple[Connection, ...]) -> Array:
     points = [c.s_i_bar for c in connections if c.i < len(bodies)]
     points += [c.s_j_bar for c in connections if c.j < len(bodies)]
     points += [b.r - bodies[0].r for b in bodies]
-    squared = jnp.sum(jnp.stack(points) ** 2, axis=1)
+    squared = jnp.sum(stack_arrays(*points) ** 2, axis=1)
     largest = jax.lax.stop_gradient(jnp.max(squared))
     scale = jnp.where(largest > 0.0, largest, 1.0)
     size = jnp.sqrt(scale) * jnp.sum((squared / scale) ** 4) ** 0.125

@@ -38,12 +38,12 @@ def group_alike(items: Sequence[Any]) -> list[tuple[tuple[int, ...], Any]]:
 def stack(items: Sequence[Any]) -> Any:
     """Stack the arrays of items of equal structure along a new leading axis."""
     arrays, static = zip(*(eqx.partition(item, eqx.is_array) for item in items), strict=True)
-    stacked = jax.tree.map(_stack, *arrays)
+    stacked = jax.tree.map(stack_arrays, *arrays)
     return eqx.combine(stacked, static[0])
 
 
-def _stack(*leaves):
-    # Numbers that are known are stacked by NumPy: JAX would compile a program for every length.
+def stack_arrays(*leaves):
+    """Stack arrays of one shape; known ones by NumPy, because JAX would compile a program for every length."""
     return jnp.asarray(np.stack([np.asarray(x) for x in leaves])) if is_concrete(leaves) else jnp.stack(leaves)
 
 

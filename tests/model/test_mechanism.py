@@ -217,3 +217,19 @@ sol.to_npz({str(tmp_path / "single.npz")!r})
     exact = mbd.simulate(*mbd.load("double_pendulum"), steps=100, h=1e-3)
     with np.load(tmp_path / "single.npz") as file:
         np.testing.assert_allclose(file["r"], exact.r, atol=1e-4)
+
+
+def test_a_taken_name_is_refused_with_the_plural_of_its_kind():
+    m = mbd.Mechanism("m")
+    m.add_body("a")
+    with pytest.raises(ValueError, match="names of bodies are unique"):
+        m.add_body("a")
+
+
+def test_building_a_long_chain_leaves_no_long_stack_to_jax(monkeypatch):
+    # JAX compiles a concatenation for every length, in a time that grew with the square of the number of bodies.
+    lengths = []
+    stack = jnp.stack
+    monkeypatch.setattr(jnp, "stack", lambda arrays, *a, **kw: lengths.append(len(arrays)) or stack(arrays, *a, **kw))
+    system, _ = mbd.load("n_pendulum:40")
+    assert system.nb == 40 and max(lengths, default=0) < 10

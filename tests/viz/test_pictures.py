@@ -28,7 +28,7 @@ def test_plot_draws_every_body_and_quantity(motion, tmp_path):
 
 
 def test_plot_refuses_unknown_names(motion):
-    with pytest.raises(ValueError, match="unknown quantity speed; known are"):
+    with pytest.raises(ValueError, match="unknown quantity 'speed'; known are"):
         viz.plot(*motion, quantities=("speed",))
     with pytest.raises(ValueError, match="unknown body 'rods'; the bodies are crank, rod, slider"):
         viz.plot(*motion, bodies=("rods",))

@@ -42,6 +42,7 @@ def drawing(system: System) -> dict:
                 system.shapes, np.asarray(system.mass), np.asarray(system.inertia), strict=True
             )
         ],
+        "shaped": [shape is not None for shape in system.shapes],
         "connections": [
             {
                 "name": c.name,

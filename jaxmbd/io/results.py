@@ -145,6 +145,7 @@ def plain_drawing(nb: int, nc: int) -> dict[str, Any]:
         "bodies": [f"body{k}" for k in range(nb)],
         "rows": [f"row{k}" for k in range(nc)],
         "outlines": [[] for _ in range(nb)],
+        "shaped": [True] * nb,
         "connections": [],
         "springs": [],
     }
@@ -182,6 +183,7 @@ class _Drawing(_Part):
     bodies: list[str]
     rows: list[str]
     outlines: list[list[Annotated[list[_Vector], Field(min_length=1)]]]
+    shaped: list[bool]
     connections: list[_Connection]
     springs: list[_Spring]
 
@@ -197,7 +199,7 @@ def _read_drawing(raw: Any, data: dict[str, Any]) -> dict[str, Any]:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(x) for x in first["loc"])
         raise ResultFileError(f"its drawing does not make sense at {place}: {first['msg']}") from None
-    for name, expected in (("bodies", nb), ("rows", nc), ("outlines", nb)):
+    for name, expected in (("bodies", nb), ("rows", nc), ("outlines", nb), ("shaped", nb)):
         found = len(getattr(drawing, name))
         if found != expected:
             raise ResultFileError(f"its drawing has {found} {name}, but its arrays have {expected}")

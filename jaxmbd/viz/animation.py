@@ -21,7 +21,7 @@ _COLOURS = plt.rcParams["axes.prop_cycle"].by_key()["color"]
 _TRACE = 0.35  # opacity of the path of mass centres
 _TRACE_POINTS = 1000  # drawn of a path at most
 _EXTENT_ROWS = 300  # looked at for the limits of the axes
-_AXIS = 0.09  # half the length of a joint's axis, in half edges of the picture
+_AXIS = 0.14  # half the length of a joint's axis, in half edges of the picture
 _TRIAD = 0.12  # length of the axes of a body that has no outline, likewise
 _MAX_LEGEND = 8  # bodies
 _MAX_SIZE = 50.0  # [inch]
@@ -181,6 +181,9 @@ class _Artists:
         self.ax, self.data = ax, data
         self.lines: list[tuple[np.ndarray, np.ndarray, Any]] = []
         self.traces: list[tuple[int, Any]] = []
+        fixed = [p for part in _parts(data) for b, p in _ends(part) if b == len(data.bodies)]
+        if fixed:
+            ax.plot(*np.array(fixed).T, "s", color=_GROUND, ms=8.0, alpha=0.7)
         for b in range(len(data.bodies)):
             self._draw_body(b, half, trace)
         for spring in data.drawing["springs"]:
@@ -190,9 +193,6 @@ class _Artists:
         dots = [end for c in _drawn(data) for end in (_ends(c) if c["link"] else _ends(c)[1:])]
         if dots:
             self._add(*zip(*dots, strict=True), marker="o", ls="", mfc="white", mec="black", ms=5.0)
-        fixed = [p for part in _parts(data) for b, p in _ends(part) if b == len(data.bodies)]
-        if fixed:
-            ax.plot(*np.array(fixed).T, "s", color=_GROUND, ms=8.0, alpha=0.7)
         if len(data.bodies) <= _MAX_LEGEND:
             ax.figure.legend(loc="upper right", fontsize=8, frameon=False)
 
@@ -203,7 +203,9 @@ class _Artists:
             points = [x for p in arms for x in (np.zeros(3), p)]
             self._add(b, points, color=colour, lw=3.0, solid_capstyle="round", alpha=0.9)
         if outline:
-            self._add(b, _joined(outline), color=colour, lw=1.1)
+            # The equivalent cuboid is thinner, because the body need not look like it.
+            style = {"lw": 1.1} if self.data.drawing["shaped"][b] else {"lw": 0.8, "alpha": 0.6}
+            self._add(b, _joined(outline), color=colour, **style)
         else:
             axes = np.stack([np.zeros((3, 3)), _TRIAD * half * np.eye(3)], axis=1)
             self._add(b, _joined(axes), color=colour, lw=1.6)
@@ -215,7 +217,7 @@ class _Artists:
         for (b, p), axis in zip(_ends(c), (c["axis_i_bar"], c["axis_j_bar"]), strict=True):
             if np.any(axis):
                 along = _AXIS * half * np.array(axis) / np.linalg.norm(axis)
-                self._add(b, [p - along, p + along], color="black", lw=1.0)
+                self._add(b, [p - along, p + along], color="black", lw=1.2)
         if c["link"]:
             self._add(*zip(*_ends(c), strict=True), color=_LINK, lw=1.2)
 

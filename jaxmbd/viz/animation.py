@@ -97,9 +97,7 @@ def snapshot(
     count = len(data.arrays["t"])
     k = operator.index(k)
     if not -count <= k < count:
-        raise ValueError(
-            f"there is no row {k}: the motion has {count} finite rows, k goes from {-count} to {count - 1}"
-        )
+        raise ValueError(f"there is no row {k}: k goes from {-count} to {count - 1}, the finite rows of the motion")
     figure, artists, title = _stage(data, 5.5, (22.0, -55.0), True)
     artists.move(k % count)
     title.set_text(_title(data, k))
@@ -160,7 +158,7 @@ def _save(film: FuncAnimation, path: Path, fps: int) -> None:
 
 
 def _title(data: Picture, k: int) -> str:
-    return f"{label(data.drawing['name'])}   t = {data.arrays['t'][k]:.2f} s"
+    return f"{label(data.drawing['name'], 32)}\nt = {data.arrays['t'][k]:.2f} s"
 
 
 # --- what is drawn ---
@@ -171,7 +169,7 @@ def _stage(data: Picture, size: float, view: tuple[float, float], trace: bool):
     figure = plt.figure(figsize=(size, size))
     ax = figure.add_axes((-0.02, 0.0, 0.98, 0.96), projection="3d")
     half = _frame_axes(ax, data, view)
-    return figure, _Artists(ax, data, trace, half), figure.text(0.02, 0.96, "", fontsize=10)
+    return figure, _Artists(ax, data, trace, half), figure.text(0.02, 0.985, "", fontsize=10, va="top")
 
 
 class _Artists:

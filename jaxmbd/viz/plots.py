@@ -24,6 +24,7 @@ QUANTITIES = {
 FIRST_BODIES, MAX_BODIES = 8, 40  # drawn by default, and when named
 
 _WITHOUT_BODY = {"lam", "iterations"}
+_POINTS = 2000  # of a line at most, several for every dot of a picture
 
 
 def plot(
@@ -56,7 +57,7 @@ def plot(
         chosen = _known(bodies, data.bodies, "body", "the bodies are")
         if len(chosen) > MAX_BODIES:
             raise ValueError(f"plot draws {MAX_BODIES} bodies at most, not {len(chosen)}")
-    elif len(data.bodies) > FIRST_BODIES:
+    elif len(data.bodies) > FIRST_BODIES and not set(quantities) <= _WITHOUT_BODY:
         left_out = f" (first {FIRST_BODIES} of {len(data.bodies)} bodies)"
         warnings.warn(
             f"{data.drawing['name']!r} has {len(data.bodies)} bodies; drawn are the first {FIRST_BODIES}: name others "
@@ -111,12 +112,12 @@ def _draw(ax, data: Picture, quantity: str, body: int, *, first: bool) -> None:
     if quantity in _WITHOUT_BODY:
         names = data.drawing["rows"] if quantity == "lam" else [""]
         for k, name in enumerate(names):
-            ax.plot(t, np.atleast_2d(values.T)[k], lw=1.0, label=label(name))
+            ax.plot(*_thinned(t, np.atleast_2d(values.T)[k]), lw=1.0, label=label(name))
         if quantity == "lam" and len(names) <= 12:
             ax.legend(fontsize=6, ncols=2)
     else:
         for k, axis in enumerate("xyz"):
-            ax.plot(t, values[:, body, k], lw=1.2, label=axis)
+            ax.plot(*_thinned(t, values[:, body, k]), lw=1.2, label=axis)
         if first:
             ax.legend(fontsize=7, ncols=3, loc="upper right")
         # Rounding noise around a constant should look constant.
@@ -126,3 +127,12 @@ def _draw(ax, data: Picture, quantity: str, body: int, *, first: bool) -> None:
             ax.set_ylim(0.5 * (low + high - least), 0.5 * (low + high + least))
     ax.grid(alpha=0.3)
     ax.margins(x=0.0)
+
+
+def _thinned(t: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A line with the lowest and the highest point of every short interval, so that no peak is lost."""
+    if len(t) <= _POINTS:
+        return t, y
+    parts = np.array_split(np.arange(len(t)), _POINTS // 2 - 1)
+    rows = np.unique([0, len(t) - 1, *(p[k(y[p])] for p in parts for k in (np.argmin, np.argmax))])
+    return t[rows], y[rows]

@@ -11,7 +11,7 @@ from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
 
 from ..analyses.solution import Solution
 from ..model.system import System
-from .data import Picture, label, picture, quiet_fonts
+from .data import LARGEST, Picture, label, picture, quiet_fonts
 
 MAX_FRAMES = 20_000
 
@@ -166,9 +166,10 @@ def _title(data: Picture, k: int) -> str:
 
 def _stage(data: Picture, size: float, view: tuple[float, float], trace: bool):
     """A figure with axes that hold the whole motion, its artists, and its title."""
+    middle, half = _cube(data)
     figure = plt.figure(figsize=(size, size))
     ax = figure.add_axes((-0.02, 0.0, 0.98, 0.96), projection="3d")
-    half = _frame_axes(ax, data, view)
+    _frame_axes(ax, middle, half, view)
     return figure, _Artists(ax, data, trace, half), figure.text(0.02, 0.985, "", fontsize=10, va="top")
 
 
@@ -261,19 +262,25 @@ def _joined(polylines) -> np.ndarray:
     return np.concatenate([x for line in polylines for x in (np.array(line, float), gap)][:-1])
 
 
-def _frame_axes(ax, data: Picture, view: tuple[float, float]) -> float:
-    """One cube that holds the whole motion, equal scales on all axes; returns half its edge."""
-    low, high = _extent(data)
-    middle, half = 0.5 * (low + high), 0.55 * float(np.max(high - low))
-    if half <= 1e-9 * (1.0 + float(np.max(np.abs(middle)))):
-        half = 0.5  # a point at rest
+def _frame_axes(ax, middle: np.ndarray, half: float, view: tuple[float, float]) -> None:
+    """Equal scales on all axes of a cube."""
     for k, axis in enumerate("xyz"):
         getattr(ax, f"set_{axis}lim")(middle[k] - half, middle[k] + half)
         getattr(ax, f"set_{axis}label")(f"{axis} [m]", fontsize=8)
     ax.tick_params(labelsize=7)
     ax.set_box_aspect((1, 1, 1), zoom=0.92)
     ax.view_init(*view)
-    return half
+
+
+def _cube(data: Picture) -> tuple[np.ndarray, float]:
+    """Centre and half edge of a cube that holds the whole motion."""
+    low, high = _extent(data)
+    middle, half = 0.5 * (low + high), 0.55 * float(np.max(high - low))
+    if not max(half, float(np.max(np.abs(middle)))) < LARGEST:
+        raise ValueError(f"the drawing reaches beyond {LARGEST:g} m, which cannot be drawn")
+    if half <= 1e-9 * (1.0 + float(np.max(np.abs(middle)))):
+        half = 0.5  # a point at rest
+    return middle, half
 
 
 def _extent(data: Picture) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from ..analyses.solution import Solution
 from ..io.results import plain_drawing, read_npz
 from ..model.system import System
 
-_LARGEST = 1e100  # beyond it, matplotlib's own numbers overflow
+LARGEST = 1e100  # beyond it, matplotlib's own numbers overflow
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def _drawable(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     good &= np.all(np.isfinite(arrays["A"]), axis=(1, 2, 3))
     if not np.any(good):
         raise ValueError("the result holds no finite row: the run failed at its start")
-    if max(np.max(np.abs(arrays[name][good])) for name in ("t", "r", "A")) > _LARGEST:
-        raise ValueError(f"the result holds times or positions beyond {_LARGEST:g}, which cannot be drawn")
+    if max(np.max(np.abs(arrays[name][good])) for name in ("t", "r", "A")) > LARGEST:
+        raise ValueError(f"the result holds times or positions beyond {LARGEST:g}, which cannot be drawn")
     return {name: x[good] for name, x in arrays.items()}
 
 

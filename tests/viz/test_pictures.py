@@ -311,6 +311,13 @@ def test_short_and_empty_results_are_drawn_or_refused_in_words(tmp_path):
     huge = resting(system, state, t_end=1e200)
     with pytest.raises(ValueError, match=r"beyond 1e\+100, which cannot be drawn"):
         viz.snapshot(huge, system)
+    m = mbd.Mechanism("vast")
+    m.add_body("vast", shape=mbd.Box((1e120, 1.0, 1.0), mass=1.0))
+    system, state = m.build()
+    plt.close("all")
+    with pytest.raises(ValueError, match=r"the drawing reaches beyond 1e\+100 m"):
+        viz.snapshot(resting(system, state), system)
+    assert not plt.get_fignums()
 
 
 def test_snapshot_refuses_a_row_that_is_not_there():

@@ -1,9 +1,12 @@
 """Results as files: NPZ with the arrays of a `Solution` under their own names, CSV with one row per instant."""
 
+import contextlib
 import csv
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import jax
 import numpy as np
@@ -13,6 +16,9 @@ from ..results import RESULTS
 
 ARRAYS = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "iterations")
 
+# Labels of a connection that is one distance between two points: Distance, DistanceDriver and a Constraint of one D.
+_LINKS = (("distance",), ("D 1",))
+
 
 def result_name(result) -> str:
     """The name of an outcome, such as "successful"."""
@@ -21,12 +27,22 @@ def result_name(result) -> str:
 
 
 def drawing(system: System) -> dict:
-    """What a picture needs to know of a system: names, outlines, joints."""
+    """What a picture needs to know of a system: names, outlines, joints.
+
+    A body without a shape gets the outline of its equivalent cuboid, the solid box with its mass and inertia; a body
+    without mass gets none.
+    """
     return {
         "name": system.name,
         "bodies": list(system.bodies),
         "rows": list(system.row_names),
-        "outlines": [[] if s is None else [line.tolist() for line in s.outline()] for s in system.shapes],
+        "outlines": [
+            [line.tolist() for line in (_cuboid(mass, inertia) if shape is None else shape.outline())]
+            for shape, mass, inertia in zip(
+                system.shapes, np.asarray(system.mass), np.asarray(system.inertia), strict=True
+            )
+        ],
+        "shaped": [shape is not None for shape in system.shapes],
         "connections": [
             {
                 "name": c.name,
@@ -35,7 +51,9 @@ def drawing(system: System) -> dict:
                 "j": c.j,
                 "s_i_bar": np.asarray(c.s_i_bar).tolist(),
                 "s_j_bar": np.asarray(c.s_j_bar).tolist(),
+                "axis_i_bar": np.asarray(c.axis_i_bar).tolist(),
                 "axis_j_bar": np.asarray(c.axis_j_bar).tolist(),
+                "link": c.labels in _LINKS,
             }
             for c in system.connections
         ],
@@ -50,29 +68,91 @@ def drawing(system: System) -> dict:
     }
 
 
+def _cuboid(mass: np.floating, inertia: np.ndarray) -> list[np.ndarray]:
+    """Outline of the solid box with the given mass and inertia, body frame; empty without mass or extent.
+
+    With principal moments J and edges d, J_1 = m (d_2² + d_3²) / 12, hence d_1² = 6 (J_2 + J_3 - J_1) / m. Moments that
+    violate the triangle inequality, as published ones do, would make it negative; that edge is zero then.
+    """
+    if not (np.isfinite(mass) and mass > 0.0 and np.all(np.isfinite(inertia))):
+        return []
+    moments, axes = np.linalg.eigh(0.5 * (inertia + inertia.T))
+    half = 0.5 * np.sqrt(np.maximum(6.0 * (np.sum(moments) - 2.0 * moments) / mass, 0.0))
+    if not (np.all(np.isfinite(half)) and np.any(half > 0.0)):
+        return []
+    ring = np.array([[1, 1, 1], [-1, 1, 1], [-1, -1, 1], [1, -1, 1], [1, 1, 1]]) * half
+    low = ring * np.array([1, 1, -1])
+    lines = [ring, low] + [np.stack([ring[k], low[k]]) for k in range(4)]
+    return [line @ axes.T for line in lines]
+
+
+def check_fit(solution, system: System | None) -> None:
+    """Raise `ValueError` unless the solution is one motion, of a system with these bodies and rows."""
+    shape = np.shape(solution.r)
+    if len(shape) != 3:
+        raise ValueError(
+            f"the solution is a batch, its r has shape {shape}: take one motion with jax.tree.map(lambda x: x[k], sol)"
+        )
+    found, rows = shape[1], np.shape(solution.lam)[-1]
+    if system is not None and (found, rows) != (system.nb, system.nc):
+        raise ValueError(
+            f"the solution has {found} bodies and {rows} rows, but system {system.name!r} has {system.nb} and "
+            f"{system.nc}: give the system it was made with"
+        )
+
+
+@contextlib.contextmanager
+def _written(path: str | Path, mode: str, **options) -> Iterator[IO]:
+    """A file that appears whole or not at all: written beside its place and moved there.
+
+    Raises:
+        OSError: It cannot be written; the message names the path.
+        ValueError: What is written failed.
+    """
+    path = Path(path)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with open(partial, mode, **options) as file:
+            yield file
+        os.replace(partial, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise OSError(f"cannot write the result file {str(path)!r}: {error.strerror or error}") from error
+        if isinstance(error, Exception):
+            raise ValueError(f"cannot write the result file {str(path)!r}: {error}") from error
+        raise
+
+
 def write_npz(path, solution, system: System | None = None) -> None:
     """Write a solution to an NPZ file.
 
     The array `stats` holds a JSON text with the numbers of the run and, given a system, its drawing.
 
     The file appears whole or not at all: it is written beside its place and moved there.
+
+    Raises:
+        OSError: The file cannot be written; the message names the path.
+        ValueError: The solution is a batch, or of another system.
     """
+    check_fit(solution, system)
     stats = jax.tree.map(lambda x: np.asarray(x).tolist(), solution.stats)
     stats["result"] = result_name(solution.result)
     if system is not None:
         stats["drawing"] = drawing(system)
     arrays = {name: np.asarray(getattr(solution, name)) for name in ARRAYS}
-    path = Path(path)
-    partial = path.with_name(path.name + ".partial")
-    with open(partial, "wb") as file:
-        np.savez_compressed(
-            file, **arrays, result=np.asarray(solution.result._value), stats=np.array(json.dumps(stats))
-        )
-    os.replace(partial, path)
+    arrays |= {"result": np.asarray(solution.result._value), "stats": np.array(json.dumps(stats))}
+    with _written(path, "wb") as file:
+        np.savez_compressed(file, **arrays)
 
 
 def write_csv(path, solution, system: System | None = None) -> None:
-    """Write a table: t, then r, v, omega, a, alpha of every body, its rotation matrix row by row, multipliers."""
+    """Write a table: t, then r, v, omega, a, alpha of every body, its rotation matrix row by row, multipliers.
+
+    The file appears whole or not at all, and errors are those of `write_npz`.
+    """
+    check_fit(solution, system)
     nb = solution.r.shape[1]
     names = list(system.bodies) if system is not None else [f"body{k}" for k in range(nb)]
     header, columns = ["t"], [np.asarray(solution.t)[:, None]]
@@ -85,10 +165,7 @@ def write_csv(path, solution, system: System | None = None) -> None:
     rows = system.row_names if system is not None else [f"row{k}" for k in range(solution.lam.shape[1])]
     header += [f"lam[{name}]" for name in rows] + ["iterations"]
     columns += [np.asarray(solution.lam), np.asarray(solution.iterations)[:, None]]
-    path = Path(path)
-    partial = path.with_name(path.name + ".partial")
-    with open(partial, "w", newline="", encoding="utf-8") as file:
+    with _written(path, "w", newline="", encoding="utf-8", errors="backslashreplace") as file:
         writer = csv.writer(file)
         writer.writerow(header)
         writer.writerows(np.concatenate(columns, axis=1).tolist())
-    os.replace(partial, path)

@@ -1,32 +1,211 @@
-"""Read result files; they are written by `Solution.to_npz` (see `analyses.export`)."""
+"""Read result files; they are written by `Solution.to_npz` (see `analyses.export`).
 
+Whatever the bytes of a file are, `read_npz` returns arrays that fit each other or raises `ResultFileError`.
+"""
+
+import io
 import json
+import math
+import shutil
+import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import psutil
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..analyses.export import ARRAYS
 
+_SHAPES = {
+    "t": ("T",),
+    "r": ("T", "nb", 3),
+    "A": ("T", "nb", 3, 3),
+    "v": ("T", "nb", 3),
+    "omega": ("T", "nb", 3),
+    "a": ("T", "nb", 3),
+    "alpha": ("T", "nb", 3),
+    "lam": ("T", "nc"),
+    "iterations": ("T",),
+}
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_CHUNK = 2**20  # bytes that are decompressed at a time
+
 
 class ResultFileError(ValueError):
-    """A file is not a result of this package."""
+    """A file is not a result of this package; the message names the file and what is wrong."""
 
 
 def read_npz(path: str | Path) -> dict[str, Any]:
     """Arrays of a result file by name; `stats` is a dictionary again.
 
+    `stats["drawing"]`, where the file has one, is complete: what an older file lacks has its default.
+
     Raises:
-        ResultFileError: The file cannot be read or lacks an array.
+        ResultFileError: The file cannot be read, is damaged, is no result, or its arrays do not fit each other.
     """
     path = Path(path)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            data: dict[str, Any] = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise ResultFileError(f"cannot read the result file {str(path)!r}: {error}") from None
-    missing = [name for name in ARRAYS if name not in data]
-    if missing:
-        raise ResultFileError(f"{path.name}: not a result file of jaxmbd: it lacks {', '.join(missing)}")
-    data["stats"] = json.loads(str(data["stats"])) if "stats" in data else {}
-    return data
+        if path.is_dir():
+            raise ResultFileError("it is a folder")
+        data = _read_arrays(path)
+        _check_shapes(data)
+        data["stats"] = _read_stats(data)
+    except ResultFileError as error:
+        reason = str(error)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except Exception as error:  # zipfile, zlib, numpy and json raise a dozen kinds of errors for damaged bytes
+        reason = f"it is damaged ({' '.join(str(error).split()) or type(error).__name__})"
+    else:
+        return data
+    raise ResultFileError(f"cannot read the result file {str(path)!r}: {reason}")
+
+
+# --- arrays ---
+
+
+def _read_arrays(path: Path) -> dict[str, Any]:
+    with open(path, "rb") as raw:
+        if not zipfile.is_zipfile(raw):
+            raise ResultFileError("it is not an NPZ file, or the end of it is missing")
+        with zipfile.ZipFile(raw) as file:
+            members = file.infolist()
+            size, free = sum(m.file_size for m in members), psutil.virtual_memory().available
+            if size > free:
+                raise ResultFileError(
+                    f"its arrays take {size / 2**30:.3g} GiB, and {free / 2**30:.3g} GiB of memory are free"
+                )
+            missing = [name for name in ARRAYS if f"{name}.npy" not in file.namelist()]
+            if missing:
+                raise ResultFileError(f"it is not a result of jaxmbd, because it lacks {', '.join(missing)}")
+            return {m.filename.removesuffix(".npy"): _read_array(file, m) for m in members}
+
+
+def _read_array(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """One array; numpy's own reader would reserve whatever memory a damaged header asks for."""
+    name, buffer = member.filename.removesuffix(".npy"), io.BytesIO()
+    with file.open(member) as source:
+        shutil.copyfileobj(source, buffer, _CHUNK)
+    buffer.seek(0)
+    version = np.lib.format.read_magic(buffer)
+    if version not in _HEADERS:
+        raise ResultFileError(f"the array {name!r} has the unknown NPY version {version}")
+    shape, fortran_order, dtype = _HEADERS[version](buffer)
+    if dtype.hasobject:
+        raise ResultFileError(f"the array {name!r} holds Python objects, which are not read")
+    values = buffer.getbuffer()[buffer.tell() :]
+    if math.prod(shape) * dtype.itemsize != len(values):
+        raise ResultFileError(f"the array {name!r} has {len(values)} bytes, which do not make the shape {shape}")
+    return np.ndarray(shape, dtype, buffer=values, order="F" if fortran_order else "C")
+
+
+def _check_shapes(data: dict[str, Any]) -> None:
+    for name, symbols in _SHAPES.items():
+        array, kinds = data[name], "iu" if name == "iterations" else "f"
+        if array.dtype.kind not in kinds:
+            numbers = "integers" if kinds == "iu" else "floating-point numbers"
+            raise ResultFileError(f"the array {name!r} holds {array.dtype}, not {numbers}")
+        if array.ndim != len(symbols):
+            raise _wrong_shape(name, array, symbols)
+    sizes = {"T": len(data["t"]), "nb": data["r"].shape[1], "nc": data["lam"].shape[1]}
+    for name, symbols in _SHAPES.items():
+        expected = tuple(sizes[s] if isinstance(s, str) else s for s in symbols)
+        if data[name].shape != expected:
+            raise _wrong_shape(name, data[name], expected)
+
+
+def _wrong_shape(name: str, array: np.ndarray, expected: tuple) -> ResultFileError:
+    wanted = ", ".join(map(str, expected)) + ("," if len(expected) == 1 else "")
+    return ResultFileError(f"the array {name!r} has shape {array.shape}, not ({wanted})")
+
+
+# --- stats ---
+
+
+def _read_stats(data: dict[str, Any]) -> dict[str, Any]:
+    if "stats" not in data:
+        return {}
+    if data["stats"].shape != () or data["stats"].dtype.kind != "U":
+        raise ResultFileError("its 'stats' is not one JSON text")
+    stats = json.loads(str(data["stats"]))
+    if not isinstance(stats, dict):
+        raise ResultFileError(f"its 'stats' is a JSON {type(stats).__name__}, not an object")
+    if not isinstance(stats.get("result", ""), str):
+        raise ResultFileError("the outcome in its 'stats' is not a name")
+    if stats.get("drawing") is not None:
+        stats["drawing"] = _read_drawing(stats["drawing"], data)
+    return stats
+
+
+def plain_drawing(nb: int, nc: int) -> dict[str, Any]:
+    """The drawing of a result whose system is unknown."""
+    return {
+        "name": "result",
+        "bodies": [f"body{k}" for k in range(nb)],
+        "rows": [f"row{k}" for k in range(nc)],
+        "outlines": [[] for _ in range(nb)],
+        "shaped": [True] * nb,
+        "connections": [],
+        "springs": [],
+    }
+
+
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+_Vector = Annotated[list[_Number], Field(min_length=3, max_length=3)]
+_Index = Annotated[int, Field(ge=0)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class _Connection(_Part):
+    name: str
+    kind: str
+    i: _Index
+    j: _Index
+    s_i_bar: _Vector
+    s_j_bar: _Vector
+    axis_i_bar: _Vector = [0.0, 0.0, 0.0]
+    axis_j_bar: _Vector = [0.0, 0.0, 0.0]
+    link: bool = False
+
+
+class _Spring(_Part):
+    bodies: Annotated[list[_Index], Field(min_length=2, max_length=2)]
+    s_i_bar: _Vector
+    s_j_bar: _Vector
+
+
+class _Drawing(_Part):
+    name: str
+    bodies: list[str]
+    rows: list[str]
+    outlines: list[list[Annotated[list[_Vector], Field(min_length=1)]]]
+    shaped: list[bool]
+    connections: list[_Connection]
+    springs: list[_Spring]
+
+
+def _read_drawing(raw: Any, data: dict[str, Any]) -> dict[str, Any]:
+    """A checked drawing, its gaps filled (see `analyses.export.drawing`)."""
+    if not isinstance(raw, dict):
+        raise ResultFileError("its drawing is not a JSON object")
+    nb, nc = data["r"].shape[1], data["lam"].shape[1]
+    try:
+        drawing = _Drawing.model_validate(plain_drawing(nb, nc) | raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(x) for x in first["loc"])
+        raise ResultFileError(f"its drawing does not make sense at {place}: {first['msg']}") from None
+    for name, expected in (("bodies", nb), ("rows", nc), ("outlines", nb), ("shaped", nb)):
+        found = len(getattr(drawing, name))
+        if found != expected:
+            raise ResultFileError(f"its drawing has {found} {name}, but its arrays have {expected}")
+    if len(set(drawing.bodies)) < nb:
+        raise ResultFileError("its drawing gives two bodies the same name")
+    bodies = [b for c in drawing.connections for b in (c.i, c.j)] + [b for s in drawing.springs for b in s.bodies]
+    if max(bodies, default=0) > nb:
+        raise ResultFileError(f"its drawing names body {max(bodies)}, but there are {nb} and the ground")
+    return drawing.model_dump()

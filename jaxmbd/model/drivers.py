@@ -69,6 +69,9 @@ class DistanceDriver(AbstractConstraint):
     def reference_point(self, i: Body, j: Body) -> Array:
         return vector(self.point_j, 3, f"driver {self.name!r}: point_j")
 
+    def reference_points(self, i: Body, j: Body) -> tuple[Array, Array]:
+        return vector(self.point_i, 3, f"driver {self.name!r}: point_i"), self.reference_point(i, j)
+
 
 @dataclass(frozen=True, eq=False)
 class PoseDriver(AbstractConstraint):

@@ -60,14 +60,19 @@ class AbstractConstraint(abc.ABC):
         """Its table of primitives, with labels."""
 
     def reference_point(self, i: Body, j: Body) -> Array:
-        """Where reactions are given and pictures draw it, global at the initial pose [m]."""
+        """Its point on body j, where reactions are given, global at the initial pose [m]."""
         point = getattr(self, "point", None)
         return (i.r if j.is_ground else j.r) if point is None else self._point()
 
-    def reference_axis(self, i: Body, j: Body) -> Array:
-        """Its axis for pictures, global at the initial pose; zero where it has none."""
-        axis = getattr(self, "axis", None)
-        return jnp.zeros(3, default_dtype()) if axis is None else self._axis()
+    def reference_points(self, i: Body, j: Body) -> tuple[Array, Array]:
+        """Its points on body i and on body j, global at the initial pose [m]; most joints have one common point."""
+        point = self.reference_point(i, j)
+        return point, point
+
+    def reference_axes(self, i: Body, j: Body) -> tuple[Array, Array]:
+        """Its axes on body i and on body j, global at the initial pose; zero where it has none."""
+        axis = jnp.zeros(3, default_dtype()) if getattr(self, "axis", None) is None else self._axis()
+        return axis, axis
 
     def _point(self) -> Array:
         return vector(self.point, 3, f"joint {self.name!r}: point")
@@ -115,6 +120,9 @@ class Universal(AbstractConstraint):
             )
         row = ("axes perpendicular", DP1(i.direction(a_i), j.direction(a_j)))
         return coincident(i, j, self._point()) + [row]
+
+    def reference_axes(self, i: Body, j: Body) -> tuple[Array, Array]:
+        return self._axis("axis_i"), self._axis("axis_j")
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +203,9 @@ class Distance(AbstractConstraint):
     def reference_point(self, i: Body, j: Body) -> Array:
         return vector(self.point_j, 3, f"joint {self.name!r}: point_j")
 
+    def reference_points(self, i: Body, j: Body) -> tuple[Array, Array]:
+        return vector(self.point_i, 3, f"joint {self.name!r}: point_i"), self.reference_point(i, j)
+
 
 @dataclass(frozen=True, eq=False)
 class PointOnLine(AbstractConstraint):
@@ -205,6 +216,9 @@ class PointOnLine(AbstractConstraint):
 
     def rows(self, i: Body, j: Body) -> Rows:
         return perpendicular_2(i, j, self._axis(), self._point(), self._point())
+
+    def reference_axes(self, i: Body, j: Body) -> tuple[Array, Array]:
+        return self._axis(), jnp.zeros(3, default_dtype())  # the line belongs to body i alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +262,12 @@ class Constraint(AbstractConstraint):
         if s_j is None:
             return super().reference_point(i, j)
         return j.r + j.A @ vector(s_j, 3, f"constraint {self.name!r}: point_j_bar")
+
+    def reference_points(self, i: Body, j: Body) -> tuple[Array, Array]:
+        point_j = self.reference_point(i, j)
+        s_i = next((p.s_i_bar for p in self.primitives if hasattr(p, "s_i_bar")), None)
+        point_i = point_j if s_i is None else i.r + i.A @ vector(s_i, 3, f"constraint {self.name!r}: s_i_bar")
+        return point_i, point_j
 
 
 def _nonzero(value: Any, what: str) -> Array:

@@ -262,13 +262,14 @@ class Mechanism:
                 primitive = asarrays(_hoist_motions(primitive), dtype)
                 row = (primitive, index[i.name], index[j.name], count + k)
                 by_type.setdefault(type(primitive), []).append(row)
-            point = part.reference_point(i, j)
+            point_i, point_j = part.reference_points(i, j)
+            axis_i, axis_j = part.reference_axes(i, j)
             connections.append(
                 Connection(
-                    s_i_bar=i.point(point),
-                    s_j_bar=j.point(point),
-                    axis_i_bar=i.direction(part.reference_axis(i, j)),
-                    axis_j_bar=j.direction(part.reference_axis(i, j)),
+                    s_i_bar=i.point(point_i),
+                    s_j_bar=j.point(point_j),
+                    axis_i_bar=i.direction(axis_i),
+                    axis_j_bar=j.direction(axis_j),
                     name=part.name,
                     kind=type(part).__name__,
                     i=index[i.name],

@@ -16,8 +16,8 @@ class Connection(eqx.Module):
     """A joint, driver or free set of primitives as the reports know it.
 
     Attributes:
-        s_i_bar: Its reference point in body i [m].
-        s_j_bar: Its reference point in body j [m]; reactions are given there.
+        s_i_bar: Its point on body i [m].
+        s_j_bar: Its point on body j [m]; reactions are given there. For a distance, the other end of the link.
         axis_i_bar: Its axis in body i [-] (zero where it has none).
         axis_j_bar: Its axis in body j [-].
         name: As given by the user.

@@ -1,6 +1,9 @@
 """Animation of bodies and joints in three dimensions."""
 
+import math
+import operator
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -8,11 +11,21 @@ from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
 
 from ..analyses.solution import Solution
 from ..model.system import System
-from .data import Picture, picture
+from .data import LARGEST, Picture, label, picture, quiet_fonts
+
+MAX_FRAMES = 20_000
 
 _GROUND = "0.45"
+_LINK = "0.25"
 _COLOURS = plt.rcParams["axes.prop_cycle"].by_key()["color"]
 _TRACE = 0.35  # opacity of the path of mass centres
+_TRACE_POINTS = 1000  # drawn of a path at most
+_EXTENT_ROWS = 300  # looked at for the limits of the axes
+_AXIS = 0.14  # half the length of a joint's axis, in half edges of the picture
+_TRIAD = 0.12  # length of the axes of a body that has no outline, likewise
+_MAX_LEGEND = 8  # bodies
+_MAX_SIZE = 50.0  # [inch]
+_MAX_FPS, _MAX_GIF_FPS = 240, 50  # a GIF counts in 1/100 s, and viewers slow down what takes less than two
 
 
 def animate(
@@ -26,15 +39,18 @@ def animate(
     view: tuple[float, float] = (22.0, -55.0),
     trace: bool = True,
 ) -> FuncAnimation:
-    """Animate a motion: bodies as outlines and as sticks to their joints, joints as dots, the ground in grey.
+    """Animate a motion: bodies as outlines and as sticks to their joints, joints as dots with their axes.
+
+    The ground is grey, massless links are thin dark lines, springs are green. A body without a shape has the outline
+    of the solid box with its mass and inertia; a body without mass has three short axes.
 
     Args:
         source: A solution, or the path of a result file.
         system: Its system, for shapes and joints (a result file carries its own).
         out: Where to save: .gif, .html (self-contained, with controls) or .mp4 (needs ffmpeg).
-        fps: Frames per second.
-        speed: Seconds of motion per second of film.
-        size: Edge of the picture [inch].
+        fps: Frames per second, 1 to 240 (.gif: 1 to 50).
+        speed: Seconds of motion per second of animation.
+        size: Edge of the picture [inch], up to 50.
         view: Elevation and azimuth of the camera [degrees].
         trace: Draw the paths of the mass centres.
 
@@ -42,147 +58,243 @@ def animate(
         The matplotlib animation.
 
     Raises:
-        ValueError: An ending other than those, or a result without a finite row.
+        ValueError: An argument out of range, more than 20000 frames, another ending, .mp4 without ffmpeg, or a result
+            without a finite row.
     """
-    if out is not None and Path(out).suffix not in (".gif", ".html", ".mp4"):
-        raise ValueError(f"cannot write an animation to {Path(out).name!r}; use .gif, .html or .mp4")
+    path = None if out is None else Path(out)
+    _check_arguments(path, fps, speed, size, view)
     data = picture(source, system)
-    t = data.arrays["t"]
-    count = max(2, int(round((t[-1] - t[0]) / speed * fps)) + 1) if len(t) > 1 else 1
-    frames = np.unique(np.searchsorted(t, np.linspace(t[0], t[-1], count) - 1e-12).clip(0, len(t) - 1))
-    figure = plt.figure(figsize=(size, size))
-    ax = figure.add_axes((-0.02, 0.0, 0.98, 0.96), projection="3d")
-    _frame_axes(ax, data, view)
-    artists = _Artists(ax, data, trace)
-    title = figure.text(0.02, 0.96, "", fontsize=10)
+    frames = _frames(data.arrays["t"], fps, speed)
+    figure, artists, title = _stage(data, size, view, trace)
 
     def update(k: int):
         artists.move(int(k))
-        title.set_text(f"{data.drawing['name']}   t = {t[k]:.2f} s")
+        title.set_text(_title(data, int(k)))
         return artists.all
 
     update(int(frames[0]))
     film = FuncAnimation(figure, update, frames=frames, interval=1000.0 / fps, blit=False)
-    if out is not None:
-        _save(film, Path(out), fps)
+    if path is not None:
+        _save(film, path, fps)
     return film
 
 
 def snapshot(
     source: Solution | str | Path, system: System | None = None, *, k: int = -1, out: str | Path | None = None
 ):
-    """One row of a motion as a still picture; returns the matplotlib figure."""
+    """One row of a motion as a still picture; returns the matplotlib figure.
+
+    Args:
+        source: A solution, or the path of a result file.
+        system: Its system, for shapes and joints (a result file carries its own).
+        k: Which of the finite rows; negative ones count from the end.
+        out: Where to save the figure (PNG, PDF, SVG by its ending).
+
+    Raises:
+        ValueError: There is no row k.
+    """
     data = picture(source, system)
-    figure = plt.figure(figsize=(5.5, 5.5))
-    ax = figure.add_axes((-0.02, 0.0, 0.98, 0.96), projection="3d")
-    _frame_axes(ax, data, (22.0, -55.0))
-    _Artists(ax, data, True).move(range(len(data.arrays["t"]))[k])
-    figure.text(0.02, 0.96, f"{data.drawing['name']}   t = {data.arrays['t'][k]:.2f} s", fontsize=10)
+    count = len(data.arrays["t"])
+    k = operator.index(k)
+    if not -count <= k < count:
+        raise ValueError(f"there is no row {k}: k goes from {-count} to {count - 1}, the finite rows of the motion")
+    figure, artists, title = _stage(data, 5.5, (22.0, -55.0), True)
+    artists.move(k % count)
+    title.set_text(_title(data, k))
     if out is not None:
-        figure.savefig(out, dpi=130)
+        with quiet_fonts():
+            figure.savefig(out, dpi=130)
     return figure
 
 
-def _save(film: FuncAnimation, path: Path, fps: int) -> None:
-    if path.suffix == ".gif":
-        film.save(path, writer=PillowWriter(fps=fps), dpi=80)
-    elif path.suffix == ".html":
-        path.write_text(film.to_jshtml(fps=fps), encoding="utf-8")
-    elif not FFMpegWriter.isAvailable():
+# --- arguments and files ---
+
+
+def _check_arguments(path: Path | None, fps: int, speed: float, size: float, view: tuple[float, float]) -> None:
+    ending = None if path is None else path.suffix.lower()
+    if path is not None and ending not in (".gif", ".html", ".mp4"):
+        raise ValueError(f"cannot write an animation to {path.name!r}; use .gif, .html or .mp4")
+    most = _MAX_GIF_FPS if ending == ".gif" else _MAX_FPS
+    if not isinstance(fps, int | np.integer) or isinstance(fps, bool) or not 1 <= fps <= most:
+        kind = "a .gif" if ending == ".gif" else "an animation"
+        raise ValueError(f"fps must be a whole number from 1 to {most} for {kind}, not {fps}")
+    if not (math.isfinite(speed) and speed > 0.0):
+        raise ValueError(f"speed must be positive and finite, not {speed}")
+    if not 0.0 < size <= _MAX_SIZE:
+        raise ValueError(f"size must be positive and at most {_MAX_SIZE:g} inches, not {size}")
+    if len(view) != 2 or not all(math.isfinite(angle) for angle in view):
+        raise ValueError(f"view must be two finite angles in degrees, elevation and azimuth, not {view}")
+    if ending == ".mp4" and not FFMpegWriter.isAvailable():
         raise ValueError("writing .mp4 needs ffmpeg, which is not installed; write .gif or .html instead")
-    else:
-        film.save(path, writer=FFMpegWriter(fps=fps), dpi=110)
+    if path is not None and not path.absolute().parent.is_dir():
+        raise ValueError(f"cannot write {str(path)!r}: there is no such folder")
+
+
+def _frames(t: np.ndarray, fps: int, speed: float) -> np.ndarray:
+    """The rows nearest to the times of the frames; a row that lasts longer than a frame is repeated."""
+    if np.any(np.diff(t) < 0.0):
+        raise ValueError("the times of the result decrease somewhere, so it cannot be animated")
+    seconds = float(t[-1] - t[0]) / speed
+    if seconds * fps >= MAX_FRAMES:
+        raise ValueError(
+            f"the animation would have {seconds * fps + 1:.6g} frames, and {MAX_FRAMES} are the most: "
+            "raise speed or lower fps"
+        )
+    times = np.linspace(t[0], t[-1], max(2, round(seconds * fps) + 1) if len(t) > 1 else 1)
+    return np.searchsorted(0.5 * (t[1:] + t[:-1]), times)
+
+
+def _save(film: FuncAnimation, path: Path, fps: int) -> None:
+    ending = path.suffix.lower()
+    with quiet_fonts():
+        if ending == ".gif":
+            film.save(path, writer=PillowWriter(fps=fps), dpi=80)
+        elif ending == ".html":
+            # Beyond this limit [MB] matplotlib would leave frames out; their number is limited already.
+            with plt.rc_context({"animation.embed_limit": 1e6}):
+                path.write_text(film.to_jshtml(fps=fps), encoding="utf-8")
+        else:
+            film.save(path, writer=FFMpegWriter(fps=fps), dpi=110)
+
+
+def _title(data: Picture, k: int) -> str:
+    return f"{label(data.drawing['name'], 32)}\nt = {data.arrays['t'][k]:.2f} s"
+
+
+# --- what is drawn ---
+
+
+def _stage(data: Picture, size: float, view: tuple[float, float], trace: bool):
+    """A figure with axes that hold the whole motion, its artists, and its title."""
+    middle, half = _cube(data)
+    figure = plt.figure(figsize=(size, size))
+    ax = figure.add_axes((-0.02, 0.0, 0.98, 0.96), projection="3d")
+    _frame_axes(ax, middle, half, view)
+    return figure, _Artists(ax, data, trace, half), figure.text(0.02, 0.985, "", fontsize=10, va="top")
 
 
 class _Artists:
-    """The moving lines of a picture."""
+    """The lines of a picture: points fixed in bodies, and paths of mass centres."""
 
-    def __init__(self, ax, data: Picture, trace: bool):
-        self.data = data
-        nb = len(data.bodies)
-        self.sticks, self.outlines, self.traces = [], [], []
-        self.points = _body_points(data)
-        for b in range(nb):
-            colour = _COLOURS[b % len(_COLOURS)]
-            for point in self.points[b]:
-                (line,) = ax.plot([], [], [], color=colour, lw=3.0, solid_capstyle="round", alpha=0.9)
-                self.sticks.append((b, np.stack([np.zeros(3), point]), line))
-            for polyline in data.drawing["outlines"][b]:
-                (line,) = ax.plot([], [], [], color=colour, lw=1.1)
-                self.outlines.append((b, np.array(polyline), line))
-            (centre,) = ax.plot([], [], [], "o", color=colour, ms=4.0, label=data.bodies[b])
-            self.sticks.append((b, np.zeros((1, 3)), centre))
-            if trace:
-                (line,) = ax.plot([], [], [], color=colour, lw=0.8, alpha=_TRACE)
-                self.traces.append((b, line))
-        (self.joints,) = ax.plot([], [], [], "o", mfc="white", mec="black", ms=5.0)
-        self.springs = [(s, ax.plot([], [], [], color="tab:green", lw=1.4)[0]) for s in data.drawing["springs"]]
-        fixed = [
-            np.array(c["s_j_bar"] if c["j"] == nb else c["s_i_bar"]) for c in _drawn(data) if nb in (c["i"], c["j"])
-        ]
+    def __init__(self, ax, data: Picture, trace: bool, half: float):
+        self.ax, self.data = ax, data
+        self.lines: list[tuple[np.ndarray, np.ndarray, Any]] = []
+        self.traces: list[tuple[int, Any]] = []
+        fixed = [p for part in _parts(data) for b, p in _ends(part) if b == len(data.bodies)]
         if fixed:
             ax.plot(*np.array(fixed).T, "s", color=_GROUND, ms=8.0, alpha=0.7)
-        if nb <= 8:
+        for b in range(len(data.bodies)):
+            self._draw_body(b, half, trace)
+        for spring in data.drawing["springs"]:
+            self._add(*zip(*_ends(spring), strict=True), color="tab:green", lw=1.4)
+        for connection in _drawn(data):
+            self._draw_connection(connection, half)
+        dots = [end for c in _drawn(data) for end in (_ends(c) if c["link"] else _ends(c)[1:])]
+        if dots:
+            self._add(*zip(*dots, strict=True), marker="o", ls="", mfc="white", mec="black", ms=5.0)
+        if len(data.bodies) <= _MAX_LEGEND:
             ax.figure.legend(loc="upper right", fontsize=8, frameon=False)
+
+    def _draw_body(self, b: int, half: float, trace: bool) -> None:
+        colour, outline = _COLOURS[b % len(_COLOURS)], self.data.drawing["outlines"][b]
+        arms = [p for c in _drawn(self.data) for body, p in _ends(c) if body == b and np.linalg.norm(p) > 1e-9]
+        if arms:
+            points = [x for p in arms for x in (np.zeros(3), p)]
+            self._add(b, points, color=colour, lw=3.0, solid_capstyle="round", alpha=0.9)
+        if outline:
+            # The equivalent cuboid is thinner, because the body need not look like it.
+            style = {"lw": 1.1} if self.data.drawing["shaped"][b] else {"lw": 0.8, "alpha": 0.6}
+            self._add(b, _joined(outline), color=colour, **style)
+        else:
+            axes = np.stack([np.zeros((3, 3)), _TRIAD * half * np.eye(3)], axis=1)
+            self._add(b, _joined(axes), color=colour, lw=1.6)
+        self._add(b, np.zeros((1, 3)), marker="o", ls="", color=colour, ms=4.0, label=label(self.data.bodies[b], 24))
+        if trace:
+            self.traces.append((b, self.ax.plot([], [], [], color=colour, lw=0.8, alpha=_TRACE)[0]))
+
+    def _draw_connection(self, c: dict, half: float) -> None:
+        for (b, p), axis in zip(_ends(c), (c["axis_i_bar"], c["axis_j_bar"]), strict=True):
+            if np.any(axis):
+                along = _AXIS * half * np.array(axis) / np.linalg.norm(axis)
+                self._add(b, [p - along, p + along], color="black", lw=1.2)
+        if c["link"]:
+            self._add(*zip(*_ends(c), strict=True), color=_LINK, lw=1.2)
+
+    def _add(self, bodies, points, **style) -> None:
+        points = np.array(points, float)
+        bodies = np.broadcast_to(np.asarray(bodies, int), len(points))
+        (line,) = self.ax.plot([], [], [], **style)
+        self.lines.append((bodies, points, line))
 
     @property
     def all(self):
-        lines = [line for _, _, line in self.sticks + self.outlines] + [line for _, line in self.traces]
-        return [*lines, self.joints, *(line for _, line in self.springs)]
-
-    def _place(self, b: int, points: np.ndarray, k: int) -> np.ndarray:
-        if b == len(self.data.bodies):
-            return points
-        return self.data.arrays["r"][k, b] + points @ self.data.arrays["A"][k, b].T
+        return [line for _, _, line in self.lines] + [line for _, line in self.traces]
 
     def move(self, k: int) -> None:
-        for b, points, line in self.sticks + self.outlines:
-            line.set_data_3d(*self._place(b, points, k).T)
+        arrays = self.data.arrays
+        r = np.concatenate([arrays["r"][k], np.zeros((1, 3))])  # the last one is the ground
+        A = np.concatenate([arrays["A"][k], np.eye(3)[None]])
+        for bodies, points, line in self.lines:
+            line.set_data_3d(*(r[bodies] + np.einsum("nij,nj->ni", A[bodies], points)).T)
+        rows = np.unique(np.append(np.arange(0, k, math.ceil(len(arrays["t"]) / _TRACE_POINTS)), k))
         for b, line in self.traces:
-            line.set_data_3d(*self.data.arrays["r"][: k + 1, b].T)
-        ends = [self._place(c["j"], np.array([c["s_j_bar"]]), k)[0] for c in _drawn(self.data)]
-        if ends:
-            self.joints.set_data_3d(*np.array(ends).T)
-        for s, line in self.springs:
-            ends = [
-                self._place(b, np.array([p]), k)[0]
-                for b, p in zip(s["bodies"], (s["s_i_bar"], s["s_j_bar"]), strict=True)
-            ]
-            line.set_data_3d(*np.array(ends).T)
+            line.set_data_3d(*arrays["r"][rows, b].T)
 
 
 def _drawn(data: Picture) -> list[dict]:
-    # A driver sits at a joint that is drawn already.
-    return [c for c in data.drawing["connections"] if not c["kind"].endswith("Driver")]
+    """Connections that a picture shows; most drivers sit at a joint that is drawn already."""
+    return [c for c in data.drawing["connections"] if c["link"] or not c["kind"].endswith("Driver")]
 
 
-def _body_points(data: Picture) -> list[list[np.ndarray]]:
-    """Joint points of every body in its own frame, away from the mass centre."""
-    points: list[list[np.ndarray]] = [[] for _ in data.bodies]
-    for c in _drawn(data):
-        for b, p in ((c["i"], c["s_i_bar"]), (c["j"], c["s_j_bar"])):
-            if b < len(points) and np.linalg.norm(p) > 1e-9:
-                points[b].append(np.array(p))
-    return points
+def _parts(data: Picture) -> list[dict]:
+    return [*_drawn(data), *data.drawing["springs"]]
 
 
-def _frame_axes(ax, data: Picture, view: tuple[float, float]) -> None:
-    """One cube that holds the whole motion, equal scales on all axes."""
-    corners = [data.arrays["r"].reshape(-1, 3)]
-    for b, points in enumerate(_body_points(data)):
-        extra = [*points, *(p for line in data.drawing["outlines"][b] for p in np.array(line))]
-        for p in extra:
-            corners.append(data.arrays["r"][:, b] + data.arrays["A"][:, b] @ p)
-    nb = len(data.bodies)
-    corners += [
-        np.array([c["s_i_bar"] if c["i"] == nb else c["s_j_bar"]]) for c in _drawn(data) if nb in (c["i"], c["j"])
-    ]
-    every = np.concatenate(corners)
-    low, high = every.min(0), every.max(0)
-    middle, half = 0.5 * (low + high), 0.55 * max(float(np.max(high - low)), 1e-6)
+def _ends(part: dict) -> tuple[tuple[int, list[float]], tuple[int, list[float]]]:
+    """Body and point of the two ends of a connection or spring."""
+    i, j = part["bodies"] if "bodies" in part else (part["i"], part["j"])
+    return (i, part["s_i_bar"]), (j, part["s_j_bar"])
+
+
+def _joined(polylines) -> np.ndarray:
+    """Polylines as one, with a gap (NaN) between two."""
+    gap = np.full((1, 3), np.nan)
+    return np.concatenate([x for line in polylines for x in (np.array(line, float), gap)][:-1])
+
+
+def _frame_axes(ax, middle: np.ndarray, half: float, view: tuple[float, float]) -> None:
+    """Equal scales on all axes of a cube."""
     for k, axis in enumerate("xyz"):
         getattr(ax, f"set_{axis}lim")(middle[k] - half, middle[k] + half)
         getattr(ax, f"set_{axis}label")(f"{axis} [m]", fontsize=8)
     ax.tick_params(labelsize=7)
     ax.set_box_aspect((1, 1, 1), zoom=0.92)
     ax.view_init(*view)
+
+
+def _cube(data: Picture) -> tuple[np.ndarray, float]:
+    """Centre and half edge of a cube that holds the whole motion."""
+    low, high = _extent(data)
+    middle, half = 0.5 * (low + high), 0.55 * float(np.max(high - low))
+    if not max(half, float(np.max(np.abs(middle)))) < LARGEST:
+        raise ValueError(f"the drawing reaches beyond {LARGEST:g} m, which cannot be drawn")
+    if half <= 1e-9 * (1.0 + float(np.max(np.abs(middle)))):
+        half = 0.5  # a point at rest
+    return middle, half
+
+
+def _extent(data: Picture) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest and highest coordinates of everything that is drawn, over the motion."""
+    count = len(data.arrays["t"])
+    rows = np.unique(np.linspace(0, count - 1, min(count, _EXTENT_ROWS)).round().astype(int))
+    points = [[p for line in outline for p in line] for outline in data.drawing["outlines"]] + [[]]
+    for part in _parts(data):
+        for b, p in _ends(part):
+            points[b].append(p)
+    extremes = [data.arrays["r"].min((0, 1)), data.arrays["r"].max((0, 1)), *points.pop()]
+    for b, own in enumerate(points):
+        if own:
+            r, A = data.arrays["r"][rows, b], data.arrays["A"][rows, b]
+            placed = r[:, None] + np.einsum("tij,nj->tni", A, np.array(own))
+            extremes += [placed.min((0, 1)), placed.max((0, 1))]
+    return np.min(extremes, axis=0), np.max(extremes, axis=0)

@@ -1,15 +1,20 @@
 """What pictures are made of: arrays of a result and the drawing of its system."""
 
+import contextlib
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..analyses.export import drawing, result_name
+from ..analyses.export import ARRAYS, check_fit, drawing, result_name
 from ..analyses.solution import Solution
-from ..io.results import read_npz
+from ..io.results import plain_drawing, read_npz
 from ..model.system import System
+
+LARGEST = 1e100  # beyond it, matplotlib's own numbers overflow
 
 
 @dataclass(frozen=True)
@@ -32,33 +37,58 @@ class Picture:
 
 
 def picture(source: Solution | str | Path, system: System | None = None) -> Picture:
-    """From a solution with its system, or from a result file."""
+    """From a solution with its system, or from a result file.
+
+    Raises:
+        ValueError: Another system's solution, a damaged file, or nothing that could be drawn.
+    """
     if isinstance(source, Solution):
-        arrays = {
-            k: np.asarray(getattr(source, k)) for k in ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "iterations")
-        }
+        check_fit(source, system)
+        arrays = {k: np.asarray(getattr(source, k)) for k in ARRAYS}
         plan = drawing(system) if system is not None else _plain(arrays)
-        return Picture(_finite(arrays), plan, result_name(source.result))
+        return Picture(_drawable(arrays), plan, result_name(source.result))
     data = read_npz(source)
-    stats = data.pop("stats")
-    data.pop("result", None)
-    return Picture(_finite(data), stats.get("drawing") or _plain(data), stats.get("result", "unknown"))
+    stats = data["stats"]
+    arrays = {k: data[k] for k in ARRAYS}
+    return Picture(_drawable(arrays), stats.get("drawing") or _plain(arrays), stats.get("result", "unknown"))
 
 
-def _finite(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    good = np.all(np.isfinite(arrays["r"]), axis=(1, 2))
+def label(text: str, most: int = 40) -> str:
+    """A name as matplotlib may print it: one line, of bounded length, without formulas."""
+    # Whatever is not printable (line breaks, control characters, halves of surrogate pairs) becomes a space.
+    text = "".join(c if c.isprintable() else " " for c in text)
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    # A leading underscore would leave a line out of the legend, and a pair of "$" would be read as a formula.
+    return (" " + text if text.startswith("_") else text).replace("$", r"\$")
+
+
+@contextlib.contextmanager
+def quiet_fonts() -> Iterator[None]:
+    """Leave out matplotlib's warnings for characters that its font lacks; it draws a box for each."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
+        yield
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names for a message, the first ones of many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(list(names)[:most]) + more
+
+
+def _drawable(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The rows with finite times and poses."""
+    if 0 in arrays["r"].shape:
+        raise ValueError("the result holds no rows" if len(arrays["t"]) == 0 else "the result holds no bodies")
+    good = np.isfinite(arrays["t"]) & np.all(np.isfinite(arrays["r"]), axis=(1, 2))
+    good &= np.all(np.isfinite(arrays["A"]), axis=(1, 2, 3))
     if not np.any(good):
         raise ValueError("the result holds no finite row: the run failed at its start")
+    if max(np.max(np.abs(arrays[name][good])) for name in ("t", "r", "A")) > LARGEST:
+        raise ValueError(f"the result holds times or positions beyond {LARGEST:g}, which cannot be drawn")
     return {name: x[good] for name, x in arrays.items()}
 
 
 def _plain(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    nb, nc = arrays["r"].shape[1], arrays["lam"].shape[1]
-    return {
-        "name": "result",
-        "bodies": [f"body{k}" for k in range(nb)],
-        "rows": [f"row{k}" for k in range(nc)],
-        "outlines": [[] for _ in range(nb)],
-        "connections": [],
-        "springs": [],
-    }
+    return plain_drawing(arrays["r"].shape[1], arrays["lam"].shape[1])

@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 import jaxmbd as mbd
 from jaxmbd.analyses.requests import check_memory
@@ -88,7 +89,7 @@ def _table(*headings: str) -> Table:
 
 
 def _row(table: Table, *cells: str) -> None:
-    table.add_row(*(escape(c) for c in cells))
+    table.add_row(*(Text(c) for c in cells))
 
 
 @contextmanager
@@ -272,12 +273,12 @@ def _check_out(path: Path, suffixes: tuple[str, ...]) -> None:
     """Refuse, before any work, a file that could not be written after it."""
     if path.suffix not in suffixes:
         raise ValueError(f"--out must end in {' or '.join(suffixes)}, not {path.name!r}")
-    if path.is_dir():
-        raise ValueError(f"--out: {str(path)!r} is a folder; name a file in it")
     folder = path.absolute().parent
-    if not folder.is_dir():
-        raise ValueError(f"--out: the folder {str(folder)!r} does not exist")
     try:
+        if path.is_dir():
+            raise ValueError(f"--out: {str(path)!r} is a folder; name a file in it")
+        if not folder.is_dir():
+            raise ValueError(f"--out: the folder {str(folder)!r} does not exist")
         with tempfile.TemporaryFile(dir=folder):
             pass
         # Longest of the names that writing needs.
@@ -349,9 +350,7 @@ def inverse_dynamics(
     system, state = mbd.load(model)
     ts = _instants(system, t_end, h)
     with _busy(f"inverse dynamics of {system.name} at {len(ts)} instants"):
-        found = mbd.inverse_dynamics(
-            system, state, ts, actuators=actuator, formulation=mbd.FORMULATIONS[formulation]()
-        )
+        found = mbd.inverse_dynamics(system, state, ts, actuators=actuator, formulation=mbd.FORMULATIONS[formulation]())
     power = found.power
     columns = {"t": np.asarray(found.solution.t)}
     for name in found.efforts:
@@ -489,7 +488,9 @@ def _range(text: str, m: mbd.Mechanism) -> tuple[str, np.ndarray]:
         if not (equals and len(parts) == 3 and np.isfinite([first, last]).all() and 1 <= count <= 10**6):
             raise ValueError
     except (ValueError, IndexError):
-        raise ValueError(f"--vary must be PATH=FIRST:LAST:COUNT, such as bodies.rod.mass=1:2:11, not {text!r}") from None
+        raise ValueError(
+            f"--vary must be PATH=FIRST:LAST:COUNT, such as bodies.rod.mass=1:2:11, not {text!r}"
+        ) from None
     m.with_values({path: first})  # refuses an unknown path, or a number that is impossible there
     return path, np.linspace(first, last, count)
 

@@ -74,7 +74,8 @@ class CompilationCounter(logging.Handler):
     def emit(self, record):
         message = record.getMessage()
         self.programs += any(
-            f"Compiling jit({name})" in message or f"Compiling {name}" in message for name in ("start", "advance", "march")
+            f"Compiling jit({name})" in message or f"Compiling {name}" in message
+            for name in ("start", "advance", "march")
         )
 
 

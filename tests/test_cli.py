@@ -90,7 +90,9 @@ def pendulum(tmp_path, name="pendulum", body="rod", forces=(), drivers=(), **fie
         "name": name,
         "bodies": [rod],
         "joints": [{"type": "Revolute", "name": "pin", **pair, "point": [0, 0, 0], "axis": [0, 1, 0]}],
-        "drivers": [{"type": "RotationDriver", "name": "motor", **pair, "axis": [0, 1, 0], "angle": d} for d in drivers],
+        "drivers": [
+            {"type": "RotationDriver", "name": "motor", **pair, "axis": [0, 1, 0], "angle": d} for d in drivers
+        ],
         "forces": [{"body": body, **f} for f in forces],
     }
     path = tmp_path / "model.json"
@@ -171,7 +173,10 @@ def test_adaptive_steps_and_options_of_integrators(jaxmbd, tmp_path):
     assert done.code == 0, done.stderr
     assert "11 rows" in done.stdout and "steps," in done.stdout
     done = jaxmbd("simulate", model, "--t-end", 0.1, "--rho-inf", 0.5, "--out", "b.npz")
-    assert done.code == 1 and "--rho-inf: implicit_euler has no such setting; it belongs to generalized_alpha" in done.stderr
+    assert (
+        done.code == 1
+        and "--rho-inf: implicit_euler has no such setting; it belongs to generalized_alpha" in done.stderr
+    )
     done = jaxmbd(
         "simulate", model, "--t-end", 0.01, "--integrator", "generalized_alpha", "--rho-inf", 0.5, "--out", "b.npz"
     )
@@ -251,9 +256,18 @@ REFUSED = {
     "a folder as file": (("simulate", "double_pendulum", "--out", "folder.npz"), "is a folder"),
     "a name that is too long": (("simulate", "double_pendulum", "--out", "x" * 300 + ".npz"), "cannot write to"),
     "a negative step": (("simulate", "double_pendulum", "--h", "-1", "--out", "x.npz"), "must be positive"),
-    "too many rows": (("simulate", "double_pendulum", "--t-end", "1e6", "--h", "1e-6", "--out", "x.npz"), "GB are free"),
-    "steps without number": (("simulate", "double_pendulum", "--t-end", "1e14", "--h", "1e-6", "--out", "x.npz"), "steps"),
-    "too many instants": (("kinematics", "four_link", "--t-end", "1e9", "--h", "1e-6", "--out", "x.npz"), "GB are free"),
+    "too many rows": (
+        ("simulate", "double_pendulum", "--t-end", "1e6", "--h", "1e-6", "--out", "x.npz"),
+        "GB are free",
+    ),
+    "steps without number": (
+        ("simulate", "double_pendulum", "--t-end", "1e14", "--h", "1e-6", "--out", "x.npz"),
+        "steps",
+    ),
+    "too many instants": (
+        ("kinematics", "four_link", "--t-end", "1e9", "--h", "1e-6", "--out", "x.npz"),
+        "GB are free",
+    ),
     "an end that is no number": (("simulate", "double_pendulum", "--t-end", "nan", "--out", "x.npz"), "t_end must be"),
     "a missing result": (("plot", "missing.npz"), "cannot read"),
     "no frames": (("animate", "result.npz", "--fps", "0"), "fps"),

@@ -55,8 +55,10 @@ def simulate_adaptive(
 
     Steps are free of the requested times: positions and velocities between two steps are interpolated to sixth order.
     Accelerations and multipliers of every row solve the equations of motion at its positions and velocities, so they
-    are as accurate as the motion, whatever the method. Derivatives hold the chosen steps fixed. A compiled run reserves memory for `max_steps` rows, and in a batch every member takes that
-    many turns, most of them idle: choose it near what is needed there.
+    are as accurate as the motion, whatever the method. Derivatives hold the chosen steps fixed.
+
+    A compiled run reserves memory for `max_steps` rows, and in a batch every element takes that many turns, most of
+    them idle: choose it near what is needed there.
 
     Args:
         system: The mechanism; see `Mechanism.build`.

@@ -19,8 +19,9 @@ from ..solvers.saddle import apply_tangent, scatter_rows
 from .requests import check_system
 
 METRICS = ("identity", "mass")
-# What a velocity that was not described counts beside one that was; every solve reduces its pull by this factor.
-_UNDESCRIBED = 1e-4
+# What a velocity that was not described counts beside one that was. Every solve reduces its pull by this factor times
+# the square of what a described velocity moves at most; with loops, E has to stay small beside the smallest weights.
+_UNDESCRIBED, _UNDESCRIBED_IN_LOOPS = 1e-9, 1e-4
 _MIXED_SOLVES = 6
 _MAX_STEPS = 200
 _MAX_TURN = 0.7  # [rad] a step: linearised joints say little beyond
@@ -79,9 +80,7 @@ def _assemble(system: System, state: State, t: Scalar, metrics: tuple[str, str])
     return new, jax.lax.stop_gradient(report)
 
 
-def assemble(
-    system: System, state: State, *, t: Any = 0.0, metric: str | None = None
-) -> tuple[State, AssemblyReport]:
+def assemble(system: System, state: State, *, t: Any = 0.0, metric: str | None = None) -> tuple[State, AssemblyReport]:
     """The consistent state closest to `state` at time t.
 
     Positions minimise the distance to the given ones subject to Φ = 0; then velocities minimise the distance to the
@@ -144,7 +143,8 @@ def _closest_velocity(system: System, pose: Pose, u0, weights, t: Scalar) -> Flo
     described = np.repeat(np.array(system.described or [(True, True)] * system.nb), 3, axis=1)
     mixed = bool(described.any() and not described.all())
     if mixed:
-        share = jnp.asarray(np.where(described, 1.0, _UNDESCRIBED), u0.dtype)
+        light = _UNDESCRIBED_IN_LOOPS if system.has_loops else _UNDESCRIBED
+        share = jnp.asarray(np.where(described, 1.0, light), u0.dtype)
         weights = weights * jnp.sqrt(share[:, :, None] * share[:, None, :])
     matrix = SaddleMatrix(weights, (), rows, rows, RA().regularisation(system, weights, rows), i, j)
     factors = factorise(matrix, system.linear_solver)

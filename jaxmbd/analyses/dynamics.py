@@ -290,10 +290,9 @@ def advance(
 def march(
     system, progress: Progress, first, count, size: int, *, t0, h, save_every, formulation, integrator
 ) -> tuple[Progress, Row]:
-    """Take `count` saves from the `first` on, into `size` rows; a loop whose length does not recompile.
-
-    """
+    """Take `count` saves from the `first` on, into `size` rows; a loop whose length does not recompile."""
     step = _step(system, t0, h, formulation, integrator)
+
     def save(progress: Progress, n0):
         def one(k, inner):
             progress, total = inner

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import json
 import os
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -165,7 +166,26 @@ def write_csv(path, solution, system: System | None = None) -> None:
     rows = system.row_names if system is not None else [f"row{k}" for k in range(solution.lam.shape[1])]
     header += [f"lam[{name}]" for name in rows] + ["iterations"]
     columns += [np.asarray(solution.lam), np.asarray(solution.iterations)[:, None]]
+    _write_rows(path, header, np.concatenate(columns, axis=1))
+
+
+def write_table(path: Path, columns: dict[str, np.ndarray]) -> None:
+    """Write arrays under their names: any shapes to an NPZ file, columns of one length to a CSV file.
+
+    The file appears whole or not at all.
+    """
+    if path.suffix == ".csv":
+        _write_rows(path, list(columns), np.stack(list(columns.values()), axis=1))
+        return
+    with _written(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        # Not numpy.savez, whose own arguments are names too.
+        for name, array in columns.items():
+            with archive.open(name.replace("/", "_") + ".npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+
+
+def _write_rows(path: str | Path, header: list[str], rows: np.ndarray) -> None:
     with _written(path, "w", newline="", encoding="utf-8", errors="backslashreplace") as file:
         writer = csv.writer(file)
         writer.writerow(header)
-        writer.writerows(np.concatenate(columns, axis=1).tolist())
+        writer.writerows(rows.tolist())

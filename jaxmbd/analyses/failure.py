@@ -191,8 +191,9 @@ def _culprits(system: System, state: State, instants: list[float]) -> list[str]:
         t = jnp.asarray(instant, system.dtype)
         sentences = []
         for stack in system.forces:
-            local = Pose(pose.r[stack.index], pose.A[stack.index]), Twist(
-                twist.v[stack.index], twist.omega[stack.index]
+            local = (
+                Pose(pose.r[stack.index], pose.A[stack.index]),
+                Twist(twist.v[stack.index], twist.omega[stack.index]),
             )
             loads = stack.each(lambda element, p, w, t=t: element.wrench(p, w, t), *local)
             finite = np.all([np.isfinite(np.asarray(x)).all(axis=(1, 2)) for x in loads], axis=0)

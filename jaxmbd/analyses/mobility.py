@@ -137,7 +137,7 @@ def _redundant_sets(system: System, null: np.ndarray) -> tuple[RedundantSet, ...
         return ()
     # Rows of the joints that close loops are preferred: each combination then stays within the loop that it closes.
     preference = np.where(_closes_a_loop(system), 1e3, 1.0)
-    _, _, order = linalg.qr((preference[:, None] * null).T, mode="economic", pivoting=True)
+    order = linalg.qr((preference[:, None] * null).T, mode="r", pivoting=True)[-1]
     chosen = order[:k]
     basis = null @ np.linalg.inv(null[chosen])
     names = system.row_names

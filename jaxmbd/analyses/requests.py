@@ -17,6 +17,7 @@ from ..model.system import System
 from ..model.validation import concrete, is_concrete
 from ..rotations.types import Scalar
 
+_LONGEST = 10**12  # steps of a run
 _ROTATION_DEFECT = 1e-6  # in double precision; a matrix farther from SO(3) gives errors of that size
 
 
@@ -215,6 +216,8 @@ def check_run(system: System, steps: int, save_every: Any, formulation: Abstract
     save_every = _whole(save_every, "save_every")
     if steps % save_every:
         raise ValueError(f"save_every={save_every} must divide the number of steps, {steps}")
+    if steps > _LONGEST:
+        raise ValueError(f"{float(steps):.3g} steps take weeks even at a microsecond each; check h and t_end")
     if steps > np.iinfo(jnp.zeros((), int).dtype).max:
         raise ValueError(f"{steps} steps are more than single precision can count; call enable_x64() first")
     check_memory(system, steps // save_every + 1, "save fewer rows with save_every=")

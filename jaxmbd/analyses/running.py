@@ -55,7 +55,9 @@ def run(
     known = {"h": h, "t0": t0, "the system": system, "the state": state}
     traced = [name for name, value in known.items() if not is_concrete(value)]
     if traced:
-        raise ValueError(f"run works on the host, but {traced[0]} is traced by JAX: call simulate inside jit, vmap and grad")
+        raise ValueError(
+            f"run works on the host, but {traced[0]} is traced by JAX: call simulate inside jit, vmap and grad"
+        )
     return simulate_in_pieces(
         system,
         state,

@@ -65,4 +65,3 @@ def _given(value: Any) -> str:
     if len(leaves) == 1:
         return f"an array of {leaves[0].dtype}"
     return f"{len(leaves)} arrays (join them with jnp.array([...]))"
-

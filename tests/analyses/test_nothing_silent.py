@@ -173,7 +173,9 @@ def test_a_force_that_is_not_a_number_is_named_with_its_body_and_instant(end):
     m.add(mbd.PointForce("fading", "right", force=Load(jnp.asarray(end))))
     system, state = m.build()
     instant = "0 s" if end < 0 else "0.006 s"
-    with pytest.raises(mbd.SimulationError, match=f"Force 'fading' on 'right' is NaN or infinite at t = {instant}") as e:
+    with pytest.raises(
+        mbd.SimulationError, match=f"Force 'fading' on 'right' is NaN or infinite at t = {instant}"
+    ) as e:
         mbd.simulate(system, state, h=1e-3, steps=10)
     assert "rank" not in str(e.value) and "steady" not in str(e.value)
     assert int(np.isfinite(e.value.solution.r[:, 0, 0]).sum()) == (0 if end < 0 else 6)

@@ -68,9 +68,15 @@ def many_rows():
 CASES = {
     # functions
     "math.sin in a driver": (lambda: mechanism(angle=lambda t: math.sin(t)), "driver 'motor': angle: .*jnp.sin"),
-    "numpy.sin in a driver": (lambda: mechanism(angle=lambda t: np.sin(np.asarray(t))), "driver 'motor': angle: .*jax.numpy"),
+    "numpy.sin in a driver": (
+        lambda: mechanism(angle=lambda t: np.sin(np.asarray(t))),
+        "driver 'motor': angle: .*jax.numpy",
+    ),
     "if in a driver": (lambda: mechanism(angle=lambda t: t if t < 1 else 1.0), r"motor.*jnp.where\(t < 1"),
-    "a driver that returns a vector": (lambda: mechanism(angle=lambda t: jnp.ones(3)), "must return a number, but .*shape"),
+    "a driver that returns a vector": (
+        lambda: mechanism(angle=lambda t: jnp.ones(3)),
+        "must return a number, but .*shape",
+    ),
     "a driver that returns nothing": (lambda: mechanism(angle=lambda t: None), "driver 'motor': angle"),
     "a driver that is a number": (lambda: mechanism(angle=3.0), "must be a function of time, not 3.0"),
     "a driver that fails": (lambda: mechanism(angle=lambda t: {}[1]), "motor.*failed with KeyError"),
@@ -95,7 +101,10 @@ CASES = {
         lambda: jax.jit(mbd.simulate)(*built(), h=1e-3, t_end=1.0),
         "with a traced h, t_end or t0 give steps=",
     ),
-    "run inside jit": (lambda: jax.jit(lambda h: mbd.run(*built(), h=h, steps=2).r)(1e-3), "run works on the host.*call simulate"),
+    "run inside jit": (
+        lambda: jax.jit(lambda h: mbd.run(*built(), h=h, steps=2).r)(1e-3),
+        "run works on the host.*call simulate",
+    ),
     "progress inside jit": (
         lambda: jax.jit(lambda h: simulate(h=h, progress=True).r)(1e-3),
         "progress and on_chunk work on the host",
@@ -117,7 +126,10 @@ CASES = {
     "a state of another mechanism": (other_state, "the state has 2 bodies, the system 1"),
     "all rows of a solution as a state": (many_rows, "holds 2 rows; give one of them"),
     "a solution as a state": (lambda: simulate(built()[0], eqx.Module()), "must be a State"),
-    "an orientation that is no rotation": (lambda: changed_state(A=2.0 * jnp.eye(3)[None]), "'arm' is not a rotation matrix"),
+    "an orientation that is no rotation": (
+        lambda: changed_state(A=2.0 * jnp.eye(3)[None]),
+        "'arm' is not a rotation matrix",
+    ),
     "a reflection": (lambda: changed_state(A=-jnp.eye(3)[None]), "'arm' is not a rotation matrix"),
     "NaN in a state": (lambda: changed_state(v=jnp.full((1, 3), jnp.nan)), "state.v of body 'arm' contains NaN"),
     "both t_end and steps": (lambda: simulate(t_end=1.0), "give either t_end or steps"),
@@ -128,6 +140,7 @@ CASES = {
     "an initial time that is NaN": (lambda: simulate(t0=math.nan), "t0 must be a finite time"),
     "an end before the start": (lambda: simulate(steps=None, t_end=-1.0), "must lie after the initial time"),
     "too many rows for the memory": (lambda: simulate(steps=10**12), "GB are free; save fewer rows"),
+    "more steps than a life has": (lambda: simulate(steps=10**15, save_every=10**15), "take weeks"),
     "more steps than can be counted": (lambda: simulate(steps=None, t_end=1e14, h=1e-6), "takes 1.0e.20 steps"),
     "save_every that does not divide": (lambda: simulate(steps=10, save_every=3), "must divide the number of steps"),
     "times that do not increase": (
@@ -143,7 +156,10 @@ CASES = {
         lambda: mbd.Mechanism("m").add_body("b", mass=True, inertia=(1, 1, 1)),
         "body 'b': mass: not an array of numbers: True",
     ),
-    "gravity of wrong shape": (lambda: setattr(mechanism(), "gravity", -9.81), r"gravity: expected an array of shape \(3,\)"),
+    "gravity of wrong shape": (
+        lambda: setattr(mechanism(), "gravity", -9.81),
+        r"gravity: expected an array of shape \(3,\)",
+    ),
     "a force along a hinge": (
         lambda: mechanism().add(mbd.Actuator("motor", "pin", action="force")),
         "a force does nothing in joint 'pin'.*action='torque'",

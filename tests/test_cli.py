@@ -73,7 +73,7 @@ def test_simulate_plot_and_animate(jaxmbd, tmp_path):
 
 def test_info_reports_freedoms_and_redundant_loops(jaxmbd):
     done = jaxmbd("info", "four_bar")
-    assert done.code == 0
+    assert done.code == 0, done.stderr
     assert "20 rows of rank 17: 1 freedom(s), 3 redundant" in done.stdout
     assert "3 row(s) in the loop of pin_crank, pin_crank_coupler, pin_coupler_rocker, pin_rocker" in done.stdout
     assert "could go: pin_rocker: axis perpendicular to e1" in done.stdout
@@ -149,7 +149,7 @@ def test_changed_descriptions_are_told(jaxmbd, tmp_path):
     model = pendulum(tmp_path, v=[0.0, 0.0, 0.0], omega=[0.0, 10.0, 0.0])
     for command in (("info", model), ("simulate", model, "--t-end", 0.002, "--out", "o.npz")):
         done = jaxmbd(*command)
-        assert done.code == 0
+        assert done.code == 0, done.stderr
         assert "warning: mechanism 'pendulum': the described" in done.stderr and "body 'rod'" in done.stderr
 
 
@@ -163,7 +163,7 @@ def test_names_with_markup_are_printed_as_they_are(jaxmbd, tmp_path, name):
     done = jaxmbd("simulate", model, "--t-end", 0.002, "--out", out)
     assert done.code == 0 and f"wrote {out}" in done.stdout
     done = jaxmbd("info", f"{name} missing")
-    assert done.code == 1 and f"'{name} missing'".replace("\\", "\\\\") in done.stderr
+    assert done.code == 1 and f"'{name} missing'" in done.stderr
 
 
 def test_adaptive_steps_and_options_of_integrators(jaxmbd, tmp_path):
@@ -180,7 +180,7 @@ def test_adaptive_steps_and_options_of_integrators(jaxmbd, tmp_path):
     done = jaxmbd(
         "simulate", model, "--t-end", 0.01, "--integrator", "generalized_alpha", "--rho-inf", 0.5, "--out", "b.npz"
     )
-    assert done.code == 0
+    assert done.code == 0, done.stderr
 
 
 def test_inverse_dynamics_gives_the_torque_of_the_driver(jaxmbd, tmp_path):
@@ -244,7 +244,7 @@ def test_an_interruption_keeps_the_rows_and_is_no_success(jaxmbd, tmp_path, monk
 
 def test_large_mechanisms_are_answered_or_refused_with_their_size(jaxmbd):
     done = jaxmbd("info", "n_pendulum:600")
-    assert done.code == 0
+    assert done.code == 0, done.stderr
     assert "1800 rows of rank 1800: 1800 freedom(s)" in done.stdout and "... and 560 more bodies" in done.stdout
     done = jaxmbd("info", "n_pendulum:1000000")
     assert done.code == 1 and "1000000" in done.stderr

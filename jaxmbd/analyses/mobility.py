@@ -191,7 +191,7 @@ def _of_tree(system: System, state: State, t: Any) -> Mobility:
 @eqx.filter_jit
 def _block_rows(system: System, pose, t):
     scale = jnp.concatenate([jnp.ones(3, system.dtype), jnp.full(3, 1.0 / system.length)])
-    return RA().rows(system.at(jnp.asarray(t, system.dtype)), pose) * scale
+    return RA().rows(system.at(jnp.asarray(t, system.dtype)), pose) * scale[None, None, :]
 
 
 @eqx.filter_jit

@@ -212,11 +212,12 @@ def advance(
         t = t0 + n.astype(h.dtype) * h
         active = progress.result == RESULTS.successful
         new, info = integrator.step(formulation, system, progress.motion, t, h, active)
-        ok = active & info.converged
+        ok = active & info.converged & ~info.singular
         # The last good motion stays in place: a failed member of a batch keeps finite values and derivatives.
         motion = jax.tree.map(lambda a, b: jnp.where(ok, a, b), new, progress.motion)
         why = RESULTS.where(jnp.isfinite(info.correction), RESULTS.newton_max_steps, RESULTS.non_finite)
-        result = RESULTS.where(active & ~info.converged, why, progress.result)
+        why = RESULTS.where(info.converged, RESULTS.singular, why)
+        result = RESULTS.where(active & ~ok, why, progress.result)
         return Progress(motion, progress.completed + ok.astype(int), result), info.iterations
 
     step = jax.checkpoint(step, policy=save_roots, prevent_cse=False)

@@ -1,6 +1,6 @@
 """Newton's method in two stages: a frozen quasi-Newton matrix first, the exact matrix where that is not enough.
 
-Where the exact matrix contracts poorly as well, it is nearly singular, and a careful solver takes over, if there is one.
+Where the exact matrix contracts poorly as well, it is nearly singular; a careful solver then takes over, if given.
 """
 
 from collections.abc import Callable

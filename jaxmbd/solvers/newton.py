@@ -114,11 +114,12 @@ def newton(
         delta = factors.solve(-value)
         step_norm, root, takes_over = norm(delta), jnp.zeros((), bool), loop.careful
         if careful is not None:
+            solve = careful
             takes_over = takes_over | ~(step_norm < options.contraction * loop.norm)
             first = step_norm, delta, root, takes_over & ~converged(step_norm, loop.norm)
 
             def again(state):
-                delta, step_norm, root = careful(factors, value)
+                delta, step_norm, root = solve(factors, value)
                 return step_norm, delta, root, jnp.zeros((), bool)
 
             # A loop of at most one turn: under vmap it runs only while some member needs it.

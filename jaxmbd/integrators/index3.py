@@ -29,6 +29,7 @@ from ..solvers import (
     implicit_root,
     newton,
 )
+from ..solvers.checked import DENSE_LIMIT
 from ..solvers.saddle import scatter_rows
 
 NEWTON_MODES = ("auto", "frozen", "exact")
@@ -129,6 +130,11 @@ class Index3Step(AbstractRootProblem):
             matrix = self.matrix(x, args, exact=True)
             return _Exact(matrix, unchecked(matrix))
 
+        def careful(exact, value):
+            return self._careful(exact.matrix, value, args, options.tolerance)
+
+        # Trees have no E that could stall the iteration; the paper's criterion has other units.
+        stalls = matrix.regularisation is not None and matrix.size <= DENSE_LIMIT and self.criterion == "position"
         x, info = newton(
             lambda x: self.residual(x, args),
             lambda x: factors,
@@ -137,9 +143,9 @@ class Index3Step(AbstractRootProblem):
             x0,
             options,
             active,
-            lambda exact, value: self._careful(exact.matrix, value, args, options.tolerance),
+            careful if stalls else None,
         )
-        x, lost = self._least(x, matrix, factors, args, info.careful & info.converged)
+        x, lost = self._least(x, matrix, factors, args)
         info = eqx.tree_at(lambda i: i.singular, info, lost)
         # A failed solve returns its starting point: finite, so that a masked member of a batch has finite derivatives.
         return jnp.where(info.converged, x, x0), info
@@ -164,22 +170,12 @@ class Index3Step(AbstractRootProblem):
     def _compliance(self, matrix: SaddleMatrix, args: StepData):
         return self.formulation.compliance(args.system, matrix.diagonal, matrix.right)
 
-    def _least(self, x, matrix: SaddleMatrix, factors, args: StepData, careful):
+    def _least(self, x, matrix: SaddleMatrix, factors, args: StepData):
         """Multipliers of minimum norm, and whether those taken away carried a notable part of the reactions."""
-        if matrix.regularisation is not None:
-            # E of frozen factors is large, and of few digits in S.
-            least = minimum_norm(x, factors, rough=True)
-            return least, self._notable(x, least, matrix, args)
-
-        def settle(state):
-            x, _, _ = state
-            softness = jnp.finfo(x.dtype).eps ** 0.5 * self._compliance(matrix, args)
-            least = minimum_norm(x, DenseFactors.of(_softened(matrix, softness)))
-            return least, self._notable(x, least, matrix, args), jnp.zeros((), bool)
-
-        # A loop of at most one turn: under vmap it runs only while some member needs it.
-        x, lost, _ = jax.lax.while_loop(lambda state: state[2], settle, (x, jnp.zeros((), bool), careful))
-        return x, lost
+        if matrix.regularisation is None:
+            return x, jnp.zeros((), bool)
+        least = minimum_norm(x, factors, rough=True)  # E of frozen factors is large, and of few digits in S
+        return least, self._notable(x, least, matrix, args)
 
     def _notable(self, x, least, matrix: SaddleMatrix, args: StepData):
         def force(lam):

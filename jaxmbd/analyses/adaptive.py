@@ -135,7 +135,8 @@ def _integrate(
         position, velocity = integrator.error(p.motion, new, h)
         row = make_row(formulation, system, new.q, new.u, new.a, new.lam, info.iterations, info.converged)
         error = jnp.maximum(_size(system, position), _size(system, velocity) / _rate(system, row)) / tolerance
-        outcome = checked_motion(system, formulation, p.motion.q, new.q, p.t + h, RESULTS.successful)
+        outcome = RESULTS.where(info.singular, RESULTS.singular, RESULTS.successful)
+        outcome = checked_motion(system, formulation, p.motion.q, new.q, p.t + h, outcome)
         good = info.converged & (error <= 1.0) & (outcome == RESULTS.successful)
         # NaN counts as a large error.
         factor = jnp.where(error > 0.0, _SAFETY * error ** (-1.0 / (order + 1)), _GROW)

@@ -314,7 +314,7 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
         active = progress.result == RESULTS.successful
         new, info = integrator.step(formulation, system, progress.motion, t, h, active)
         why = RESULTS.where(jnp.isfinite(info.correction), RESULTS.newton_max_steps, RESULTS.non_finite)
-        why = RESULTS.where(info.converged, RESULTS.successful, why)
+        why = RESULTS.where(info.converged, RESULTS.where(info.singular, RESULTS.singular, RESULTS.successful), why)
         why = checked_motion(system, formulation, progress.motion.q, new.q, t, why)
         ok = active & (why == RESULTS.successful)
         # The last good motion stays in place: a failed member of a batch keeps finite values and derivatives.

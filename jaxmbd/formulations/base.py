@@ -381,6 +381,10 @@ class AbstractFormulation(eqx.Module):
         """
         if not system.has_loops:
             return None
+        return jnp.sqrt(jnp.finfo(mass.dtype).eps) * self.compliance(system, mass, rows)
+
+    def compliance(self, system: System, mass, rows: Float[Array, "m 2 d"]) -> Float[Array, " m"]:
+        """The geometric mean of the diagonal of R M⁻¹ Rᵀ for all rows of joints, zero for normalisations, (m,)."""
         # Mean inertias of translation and rotation stand in for M, which may be singular.
         trans = 3.0 / jnp.maximum(jnp.trace(mass[:, :3, :3], axis1=1, axis2=2), jnp.finfo(mass.dtype).tiny)
         spin = jnp.trace(mass[:, 3:, 3:], axis1=1, axis2=2)
@@ -394,4 +398,4 @@ class AbstractFormulation(eqx.Module):
         scale = jnp.exp(jnp.mean(jnp.log(jnp.maximum(diagonal, floor))))
         # Normalisations never repeat; without E they stay out of the norm, which then is the same in all formulations.
         uniform = np.arange(len(i)) < len(i) - self.inner_rows(system)
-        return jnp.sqrt(jnp.finfo(mass.dtype).eps) * scale * jnp.asarray(uniform, mass.dtype)
+        return scale * jnp.asarray(uniform, mass.dtype)

@@ -76,4 +76,5 @@ def outcome(a: Float[Array, "nb d"], *moved: Float[Array, "..."]) -> NewtonInfo:
     finite = jnp.all(jnp.isfinite(a))
     for x in moved:
         finite = finite & jnp.all(jnp.isfinite(x))
-    return NewtonInfo(jnp.zeros((), int), finite, jnp.where(finite, 0.0, jnp.nan).astype(a.dtype))
+    no = jnp.zeros((), bool)
+    return NewtonInfo(jnp.zeros((), int), finite, jnp.where(finite, 0.0, jnp.nan).astype(a.dtype), no, no)

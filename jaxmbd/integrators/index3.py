@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..formulations import AbstractFormulation, Screw
@@ -19,11 +20,23 @@ from ..formulations.base import StepScales
 from ..formulations.index1 import closest_velocity, minimum_norm
 from ..model.system import System
 from ..rotations.types import Scalar
-from ..solvers import AbstractRootProblem, NewtonOptions, factorise, implicit_root, newton
+from ..solvers import (
+    AbstractRootProblem,
+    DenseFactors,
+    NewtonOptions,
+    SaddleMatrix,
+    factorise,
+    implicit_root,
+    newton,
+)
+from ..solvers.checked import DENSE_LIMIT
+from ..solvers.saddle import scatter_rows
 
 NEWTON_MODES = ("auto", "frozen", "exact")
 GROUPS = ("SO3xR3", "SE3")
 CRITERIA = ("position", "correction")
+# Share of the reactions that multipliers may hold which the pose leaves undetermined.
+_NOTABLE = 0.2
 
 
 class StepData(eqx.Module):
@@ -52,6 +65,21 @@ class StepData(eqx.Module):
     def displacement(self, a: Float[Array, "nb d"]) -> Float[Array, "nb d"]:
         """The argument of `retract` that leads to its end."""
         return self.increment + self.scales.position * a
+
+
+class _Exact(eqx.Module):
+    """Newton's exact matrix and its factors."""
+
+    matrix: SaddleMatrix
+    factors: Any
+
+    def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
+        return self.factors.solve(b)
+
+
+def _softened(matrix: SaddleMatrix, softness: Float[Array, " m"]) -> SaddleMatrix:
+    """The matrix with another E."""
+    return eqx.tree_at(lambda m: m.regularisation, matrix, softness, is_leaf=lambda x: x is None)
 
 
 class Index3Step(AbstractRootProblem):
@@ -96,29 +124,78 @@ class Index3Step(AbstractRootProblem):
             return factorise(matrix, args.system.linear_solver, checked=False)
 
         factors = unchecked(matrix)
+        options, norm = self._options(tolerance, x0.dtype), self._norm(args, factors.regularisation)
+
+        def exact(x):
+            matrix = self.matrix(x, args, exact=True)
+            return _Exact(matrix, unchecked(matrix))
+
+        def careful(exact, value):
+            return self._careful(exact.matrix, value, args, options.tolerance)
+
+        # Trees have no E that could stall the iteration; the paper's criterion has other units.
+        stalls = matrix.regularisation is not None and matrix.size <= DENSE_LIMIT and self.criterion == "position"
         x, info = newton(
             lambda x: self.residual(x, args),
             lambda x: factors,
-            lambda x: unchecked(self.matrix(x, args, exact=True)),
-            self._norm(args),
+            exact,
+            norm,
             x0,
-            self._options(tolerance, x0.dtype),
+            options,
             active,
+            careful if stalls else None,
         )
-        if matrix.regularisation is not None:
-            x = minimum_norm(x, factors, rough=True)  # E of frozen factors is large, and of few digits in S
+        x, lost = self._least(x, matrix, factors, args)
+        info = eqx.tree_at(lambda i: i.singular, info, lost)
         # A failed solve returns its starting point: finite, so that a masked member of a batch has finite derivatives.
         return jnp.where(info.converged, x, x0), info
 
-    def _norm(self, args: StepData):
+    def _careful(self, matrix: SaddleMatrix, value, args: StepData, tolerance):
+        """Newton's correction where constraints nearly lose rank: pivots chosen by size, and E near rounding.
+
+        E keeps a fraction E/(σ + E) of the error along an eigenvector of R M⁻¹ Rᵀ whose eigenvalue is σ, and a pose
+        that is passed within δ of the singular one has σ ~ δ². A small E therefore goes on until the constraints hold
+        to the tolerance; what then remains along such a direction moves them no more and is left alone by the usual E,
+        which keeps multipliers small. The iterate is a root where in addition the forces balance.
+        """
+        n, eps = args.u.size, jnp.finfo(value.dtype).eps
+        violation = args.scales.position * jnp.max(jnp.abs(value[n:]), initial=0.0) / args.system.length
+        closed = violation <= tolerance
+        softness = jnp.where(closed, eps**0.5, eps**0.75) * self._compliance(matrix, args)
+        factors, norm = DenseFactors.of(_softened(matrix, softness)), self._norm(args, softness)
+        delta = factors.solve(-value)
+        unbalanced = norm(factors.solve(jnp.where(np.arange(value.size) < n, -value, 0.0)))
+        return delta, norm(delta), closed & (unbalanced <= tolerance)
+
+    def _compliance(self, matrix: SaddleMatrix, args: StepData):
+        return self.formulation.compliance(args.system, matrix.diagonal, matrix.right)
+
+    def _least(self, x, matrix: SaddleMatrix, factors, args: StepData):
+        """Multipliers of minimum norm, and whether those taken away carried a notable part of the reactions."""
+        if matrix.regularisation is None:
+            return x, jnp.zeros((), bool)
+        least = minimum_norm(x, factors, rough=True)  # E of frozen factors is large, and of few digits in S
+        return least, self._notable(x, least, matrix, args)
+
+    def _notable(self, x, least, matrix: SaddleMatrix, args: StepData):
+        def force(lam):
+            return jnp.max(jnp.abs(scatter_rows(matrix.right, lam, matrix.i, matrix.j, args.system.nb)), initial=0.0)
+
+        n = args.u.size
+        return force(x[n:] - least[n:]) > _NOTABLE * force(least[n:])
+
+    def _norm(self, args: StepData, softness: Float[Array, " m"] | None):
+        """The length of a correction in position units, and what E leaves of the constraints' values: E δλ."""
         if self.criterion == "correction":
             return jnp.linalg.norm
         weights = jnp.ones(args.u.shape[1], args.u.dtype).at[:3].set(1.0 / args.system.length)
 
         def norm(delta):
-            return args.scales.position * jnp.max(
-                jnp.abs(delta[: args.u.size].reshape(args.u.shape)) * weights[None, :]
-            )
+            n = args.u.size
+            length = jnp.max(jnp.abs(delta[:n].reshape(args.u.shape)) * weights[None, :])
+            if softness is not None:
+                length = jnp.maximum(length, jnp.max(softness * jnp.abs(delta[n:]), initial=0.0) / args.system.length)
+            return args.scales.position * length
 
         return norm
 
@@ -128,7 +205,7 @@ class Index3Step(AbstractRootProblem):
         return NewtonOptions(
             tolerance,
             max_steps=0 if self.mode == "exact" else self.max_steps,
-            max_exact_steps=0 if self.mode == "frozen" else 20,
+            max_exact_steps=0 if self.mode == "frozen" else 30,
             estimate_error=self.criterion == "position",
         )
 

@@ -15,7 +15,7 @@ STRATEGIES = ("dense", "block_sparse", "range_space")
 _SMALL = 60
 _SOFTER = 30.0
 # Unknowns up to which a failed block elimination is repeated by a dense one; its memory is reserved in every program.
-_DENSE_LIMIT = 600
+DENSE_LIMIT = 600
 
 
 def choose_strategy(suits_range_space: bool, unknowns: int) -> str:
@@ -83,7 +83,7 @@ class CheckedFactors(eqx.Module):
         bad = ~self._good(matrix, b, x, rest)
         if refined:
             x = x + by_blocks(rest)
-        if b.size > _DENSE_LIMIT:
+        if b.size > DENSE_LIMIT:
             return jnp.where(bad, jnp.nan, x)
 
         def again(state):

@@ -1,6 +1,10 @@
-"""Newton's method in two stages: a frozen quasi-Newton matrix first, the exact matrix where that is not enough."""
+"""Newton's method in two stages: a frozen quasi-Newton matrix first, the exact matrix where that is not enough.
+
+Where the exact matrix contracts poorly as well, it is nearly singular; a careful solver then takes over, if given.
+"""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,11 +17,22 @@ Vector = Float[Array, " n"]
 
 
 class NewtonInfo(eqx.Module):
-    """Outcome of one solve: iterations used (both stages), whether it converged, the last correction's norm."""
+    """Outcome of one solve.
+
+    Attributes:
+        iterations: Used in both stages.
+        converged: Whether the last iterate is a root.
+        correction: The last correction's norm.
+        careful: Whether the exact matrix contracted poorly, so that the careful solver took over.
+        singular: Whether the root leaves undetermined a notable part of what it holds; False unless the caller of
+            `newton` finds that out.
+    """
 
     iterations: Int[Array, ""]
     converged: Bool[Array, ""]
     correction: Scalar
+    careful: Bool[Array, ""]
+    singular: Bool[Array, ""]
 
 
 class NewtonOptions(eqx.Module):
@@ -47,6 +62,7 @@ class _Loop(eqx.Module):
     norm: Scalar
     previous: Scalar
     done: Bool[Array, ""]
+    careful: Bool[Array, ""]
 
 
 def newton(
@@ -57,6 +73,7 @@ def newton(
     x0: Vector,
     options: NewtonOptions,
     active: Bool[Array, ""] | bool = True,
+    careful: Callable[[Any, Vector], tuple[Vector, Scalar, Bool[Array, ""]]] | None = None,
 ) -> tuple[Vector, NewtonInfo]:
     """Solve residual(x) = 0.
 
@@ -68,6 +85,9 @@ def newton(
         x0: Starting point.
         options: Tolerance and limits.
         active: False makes no iteration at all (a run that has failed already).
+        careful: From `exact_factors` and a residual the correction for a matrix that is nearly singular, its norm, and
+            whether the residual is zero to rounding, so that the iterate is a root however long the correction. It
+            takes over once the exact stage contracts poorly.
 
     Returns:
         The last iterate and what happened. Nothing raises; `converged` tells.
@@ -83,14 +103,31 @@ def newton(
         # A correction far below the tolerance ends the iteration even where rounding hides the contraction.
         return (remaining <= options.tolerance) | (step_norm <= 0.1 * options.tolerance)
 
-    def correct(loop: _Loop, factors, halvings: int = 0) -> _Loop:
-        value = residual(loop.x)
-        delta = factors.solve(-value)
+    def correct(loop: _Loop, factors) -> _Loop:
+        delta = factors.solve(-residual(loop.x))
         step_norm = norm(delta)
         done = converged(step_norm, loop.norm)
-        if halvings:
-            delta = _shortened(residual, loop.x, value, delta, jnp.where(done, 0, halvings))
-        return _Loop(loop.x + delta, loop.k + 1, step_norm, loop.norm, done)
+        return _Loop(loop.x + delta, loop.k + 1, step_norm, loop.norm, done, loop.careful)
+
+    def correct_exactly(loop: _Loop) -> _Loop:
+        value, factors = residual(loop.x), exact_factors(loop.x)
+        delta = factors.solve(-value)
+        step_norm, root, takes_over = norm(delta), jnp.zeros((), bool), loop.careful
+        if careful is not None:
+            solve = careful
+            takes_over = takes_over | ~(step_norm < options.contraction * loop.norm)
+            first = step_norm, delta, root, takes_over & ~converged(step_norm, loop.norm)
+
+            def again(state):
+                delta, step_norm, root = solve(factors, value)
+                return step_norm, delta, root, jnp.zeros((), bool)
+
+            # A loop of at most one turn: under vmap it runs only while some member needs it.
+            step_norm, delta, root, _ = jax.lax.while_loop(lambda state: state[3], again, first)
+        done = converged(step_norm, loop.norm) | root
+        if options.halvings:
+            delta = _shortened(residual, loop.x, value, delta, jnp.where(done, 0, options.halvings))
+        return _Loop(loop.x + delta, loop.k + 1, step_norm, loop.norm, done, takes_over)
 
     def frozen_continues(loop: _Loop):
         # Leave early where the frozen matrix hardly contracts; NaN compares false and leaves too.
@@ -99,7 +136,8 @@ def newton(
             contracting = jnp.isfinite(loop.norm) | (loop.k == 0)
         return active & ~loop.done & (loop.k < options.max_steps) & contracting
 
-    start = _Loop(x0, jnp.zeros((), int), infinity, infinity, jnp.zeros((), bool))
+    no = jnp.zeros((), bool)
+    start = _Loop(x0, jnp.zeros((), int), infinity, infinity, no, no)
     if options.max_steps:
         frozen = quasi_factors(x0)
         loop = jax.lax.while_loop(frozen_continues, lambda s: correct(s, frozen), start)
@@ -115,9 +153,9 @@ def newton(
         # Where the frozen matrix contracted, however slowly, go on from there; where it diverged, start anew.
         restart = jnp.where(loop.norm < loop.previous, loop.x, x0)
         first = loop.k
-        second = _Loop(jnp.where(loop.done, loop.x, restart), loop.k, infinity, infinity, loop.done)
-        loop = jax.lax.while_loop(exact_continues, lambda s: correct(s, exact_factors(s.x), options.halvings), second)
-    return loop.x, NewtonInfo(loop.k, loop.done & jnp.all(jnp.isfinite(loop.x)), loop.norm)
+        second = _Loop(jnp.where(loop.done, loop.x, restart), loop.k, infinity, infinity, loop.done, no)
+        loop = jax.lax.while_loop(exact_continues, correct_exactly, second)
+    return loop.x, NewtonInfo(loop.k, loop.done & jnp.all(jnp.isfinite(loop.x)), loop.norm, loop.careful, no)
 
 
 def _shortened(residual, x: Vector, value: Vector, delta: Vector, halvings) -> Vector:

@@ -1,0 +1,241 @@
+"""Poses where the constraint Jacobian loses rank: mechanisms that pass them, start near them and land on them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import jaxmbd as mbd
+from helpers import FORMULATIONS, name_of
+from jaxmbd.results import RESULTS
+
+INTEGRATORS = [mbd.GeneralizedAlpha(), mbd.BDF2(), mbd.ImplicitEuler()]
+Y, G = (0.0, 1.0, 0.0), 9.81
+BAR = (1e-3, 1 / 12, 1 / 12)
+CLOSED = 1e-10  # [m]: Newton's tolerance, 2e-12 of the system's length, times what contraction is estimated wrongly
+STEPS = 8  # of a run across a pose; it lands on it at step 3
+# Distances [rad] from the pose at which that step lands.
+DISTANCES = [0.0, -1e-6, -1e-5, 1e-4, -2.2e-4]
+
+
+def turned(angle):
+    """About y, from x towards z."""
+    c, s = np.cos(angle), np.sin(angle)
+    return np.array([[c, 0.0, -s], [0.0, 1.0, 0.0], [s, 0.0, c]])
+
+
+class Ladder:
+    """Parallelograms in a row, in line at θ = 0, where each could also leave as an antiparallelogram."""
+
+    singular = 0.0
+
+    def __init__(self, loops: int):
+        self.loops = loops
+        self.name = f"parallelograms {loops}"
+
+    def inertia(self, theta):
+        return (self.loops + 1) / 3 + self.loops, 0.0
+
+    def torque(self, theta):
+        return -G * ((self.loops + 1) / 2 + self.loops) * np.cos(theta)
+
+    def build(self, theta, rate):
+        m = mbd.Mechanism("ladder")
+        along = np.array([np.cos(theta), 0.0, np.sin(theta)])
+        across = rate * np.array([-np.sin(theta), 0.0, np.cos(theta)])
+        x = np.array([1.0, 0.0, 0.0])
+        rockers = []
+        for k in range(self.loops + 1):
+            rocker = m.add_body(
+                f"rocker{k}",
+                mass=1.0,
+                inertia=BAR,
+                r=k * x + along / 2,
+                A=turned(theta),
+                v=across / 2,
+                omega=(0.0, -rate, 0.0),
+            )
+            m.add(mbd.Revolute(f"ground{k}", m.ground, rocker, point=k * x, axis=Y))
+            rockers.append(rocker)
+        for k in range(self.loops):
+            coupler = m.add_body(f"coupler{k}", mass=1.0, inertia=BAR, r=(k + 0.5) * x + along, v=across)
+            m.add(mbd.Revolute(f"left{k}", rockers[k], coupler, point=k * x + along, axis=Y))
+            m.add(mbd.Revolute(f"right{k}", coupler, rockers[k + 1], point=(k + 1) * x + along, axis=Y))
+        return m.build()
+
+    def off_branch(self, A):
+        """How far couplers are from level."""
+        return np.max(np.abs(A[:, self.loops + 1 :, 2, 0]))
+
+
+class FoldedSliderCrank:
+    """Crank and rod of one length: at a quarter turn they fold, and the slider could stay at the pivot from there."""
+
+    name = "folded slider-crank"
+    singular = np.pi / 2
+
+    def inertia(self, theta):
+        c, s = np.cos(theta), np.sin(theta)
+        return 1 / 3 + 1 / 12 + 0.25 * c**2 + (2.25 + 4.0) * s**2, 2.0 * s * c * 6.0
+
+    def torque(self, theta):
+        return -G * np.cos(theta)
+
+    def build(self, theta, rate):
+        c, s = np.cos(theta), np.sin(theta)
+        m = mbd.Mechanism("folded slider-crank")
+        pin, end = np.array([c, 0.0, s]), np.array([2.0 * c, 0.0, 0.0])
+        crank = m.add_body(
+            "crank",
+            mass=1.0,
+            inertia=BAR,
+            r=pin / 2,
+            A=turned(theta),
+            v=rate * np.array([-s, 0, c]) / 2,
+            omega=(0.0, -rate, 0.0),
+        )
+        rod = m.add_body(
+            "rod",
+            mass=1.0,
+            inertia=BAR,
+            r=(pin + end) / 2,
+            A=turned(-theta),
+            v=rate * np.array([-1.5 * s, 0.0, 0.5 * c]),
+            omega=(0.0, rate, 0.0),
+        )
+        slider = m.add_body("slider", mass=1.0, inertia=BAR, r=end, v=(-2.0 * rate * s, 0.0, 0.0))
+        m.add(mbd.Revolute("pivot", m.ground, crank, point=(0.0, 0.0, 0.0), axis=Y))
+        m.add(mbd.Revolute("pin", crank, rod, point=pin, axis=Y))
+        m.add(mbd.Revolute("end", rod, slider, point=end, axis=Y))
+        m.add(mbd.Translational("slide", m.ground, slider, point=end, axis=(1.0, 0.0, 0.0)))
+        return m.build()
+
+    def off_branch(self, A):
+        """How far the rod is from the crank's mirror image."""
+        return np.max(np.abs(A[:, 1, 2, 0] + A[:, 0, 2, 0]))
+
+
+MECHANISMS = [Ladder(1), Ladder(2), FoldedSliderCrank()]
+
+
+def motion(mechanism, start, t):
+    """Angles of the one degree of freedom, M(θ) θ̈ + ½ M' θ̇² = torque(θ), by scipy."""
+
+    def rate(_, y):
+        M, slope = mechanism.inertia(y[0])
+        return [y[1], (mechanism.torque(y[0]) - 0.5 * slope * y[1] ** 2) / M]
+
+    if t[-1] == 0.0:
+        return np.array(start)[:, None]
+    return solve_ivp(rate, (0.0, t[-1]), start, t_eval=t, method="DOP853", rtol=1e-12, atol=1e-13).y
+
+
+def first_angle(A):
+    return np.unwrap(np.arctan2(A[:, 0, 2, 0], A[:, 0, 0, 0]))
+
+
+def crosses(mechanism, formulation, integrator, h, distances, rate=5.0):
+    """Runs whose third step lands at each distance from the pose; the largest errors of angles over h²."""
+    # Local errors of the second order's methods are h³; in a fixed number of steps Euler's grow to parts of h² too.
+    tolerance = (200.0 if integrator.name == "implicit_euler" else 20.0) * h**2
+    for distance in distances:
+        before = motion(mechanism, [mechanism.singular + distance, rate], np.array([0.0, -3.0 * h]))[:, -1]
+        system, state = mechanism.build(*before)
+        sol = mbd.simulate(system, state, h=h, steps=STEPS, formulation=formulation, integrator=integrator, throw=False)
+        told = f"{mechanism.name} {integrator.name} h={h} distance={distance}"
+        assert sol.result == RESULTS.successful, f"{told}: {RESULTS[sol.result]}"
+        truth = motion(mechanism, before, np.arange(STEPS + 1) * h)[0]
+        error = np.angle(np.exp(1j * (first_angle(np.asarray(sol.A)) - truth)))
+        assert np.max(np.abs(error)) < tolerance, f"{told}: {np.max(np.abs(error)) / h**2} h²"
+        assert mechanism.off_branch(np.asarray(sol.A)) < tolerance, told
+        assert np.max(np.abs(sol.violation(system).position)) < CLOSED, told
+        # Forces of a bar on each side: undetermined parts of the multipliers are taken away, not returned.
+        assert np.all(np.isfinite(sol.lam)) and np.max(np.abs(sol.lam[3])) < 1e4, told
+
+
+@pytest.mark.parametrize("mechanism", [Ladder(2), FoldedSliderCrank()], ids=name_of)
+def test_generalized_alpha_passes_a_change_point_wherever_a_step_lands(mechanism):
+    for h in (5e-3, 2.5e-4):
+        crosses(mechanism, mbd.RA(), mbd.GeneralizedAlpha(), h, DISTANCES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("integrator", INTEGRATORS, ids=name_of)
+@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=name_of)
+def test_a_change_point_is_passed_wherever_a_step_lands(mechanism, formulation, integrator):
+    for h in (5e-3, 2e-3, 1e-3, 5e-4, 2.5e-4, 1e-4):
+        crosses(mechanism, formulation, integrator, h, DISTANCES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("integrator", INTEGRATORS, ids=name_of)
+@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=name_of)
+def test_ten_seconds_through_change_points(mechanism, formulation, integrator):
+    start, last = [np.pi / 4, 6.0], None
+    system, state = mechanism.build(*start)
+    truth = motion(mechanism, start, np.array([0.0, 10.0]))[0, -1]
+    for h in (5e-3, 1e-3, 5e-4, 2.5e-4, 1.25e-4, 1e-4):
+        sol = mbd.run(
+            system,
+            state,
+            h=h,
+            t_end=10.0,
+            save_every=round(5e-3 / h),
+            formulation=formulation,
+            integrator=integrator,
+            progress=False,
+            throw=False,
+        )
+        assert sol.result == RESULTS.successful, f"h={h}: {RESULTS[sol.result]}"
+        error = abs(np.angle(np.exp(1j * (first_angle(np.asarray(sol.A))[-1] - truth))))
+        if h < 1e-3 and last is not None and integrator.error_order == 2:
+            assert error < 0.5 * last + 1e-7, f"h={h}: {error} after {last}"
+        last = error
+
+
+def driven_slider_crank(lead):
+    """A crank that its slider drives through the dead centre, which it reaches after `lead` seconds.
+
+    The drive is consistent with a crank turning at 1 rad/s, but gravity turns the crank at the dead centre, where no
+    force of the slider holds it.
+    """
+    r, rod = 0.5, 1.0
+    pin = r * np.array([np.cos(lead), 0.0, -np.sin(lead)])
+    end = np.array([pin[0] + np.sqrt(rod**2 - pin[2] ** 2), 0.0, 0.0])
+    m = mbd.Mechanism("driven slider-crank")
+    crank = m.add_body("crank", mass=1.0, inertia=BAR, r=pin / 2, A=turned(-lead))
+    link = m.add_body("rod", mass=1.0, inertia=BAR, r=(pin + end) / 2, A=turned(np.arctan2(-pin[2], end[0] - pin[0])))
+    slider = m.add_body("slider", mass=1.0, inertia=BAR, r=end)
+    m.add(mbd.Revolute("pivot", m.ground, crank, point=(0.0, 0.0, 0.0), axis=Y))
+    m.add(mbd.Revolute("pin", crank, link, point=pin, axis=Y))
+    m.add(mbd.Revolute("end", link, slider, point=end, axis=Y))
+    m.add(mbd.Translational("slide", m.ground, slider, point=end, axis=(1.0, 0.0, 0.0)))
+
+    def displacement(t):
+        angle = t - lead
+        return r * jnp.cos(angle) + jnp.sqrt(rod**2 - (r * jnp.sin(angle)) ** 2) - end[0]
+
+    m.add(mbd.TranslationDriver("drive", m.ground, slider, axis=(1.0, 0.0, 0.0), displacement=displacement))
+    return m.build()
+
+
+@pytest.mark.parametrize("offset", [0.0, 5e-4])
+def test_an_unbounded_force_at_a_dead_center_ends_the_run_as_singular(offset):
+    system, state = driven_slider_crank(0.03 + offset)
+    sol = mbd.simulate(system, state, h=1e-3, steps=60, integrator=mbd.GeneralizedAlpha(), throw=False)
+    assert sol.result == RESULTS.singular
+    assert 20 <= int(sol.stats["completed_steps"]) < 32
+
+
+def test_derivatives_across_a_change_point_are_finite():
+    mechanism, h = Ladder(1), 1e-3
+    before = motion(mechanism, [0.0, 5.0], np.array([0.0, -3.0 * h]))[:, -1]
+    system, state = mechanism.build(*before)
+
+    def outcome(h):
+        return mbd.simulate(system, state, h=h, steps=5, integrator=mbd.GeneralizedAlpha(), throw=False).r[-1, 0, 2]
+
+    assert np.isfinite(jax.jacfwd(outcome)(jnp.asarray(h)))

@@ -12,10 +12,12 @@ from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..results import RESULTS
 from .export import result_name
-from .mobility import freedoms_lost_nearby, mobility
+from .mobility import freedoms_lost_nearby, mobility, nearly_repeating
 
 # Assembly may change this share of a length, an angle [rad] or a speed without a word: three digits are described.
 _ROUNDING = 5e-3
+# Of the largest singular value; ordinary mechanisms have smallest ones of 0.01 and more.
+_NEAR_SINGULAR = 5e-3
 # Rows up to which drivers are checked for redundancy, which takes singular values.
 _LARGEST = 600
 
@@ -155,6 +157,8 @@ def describe_failure(system: System, solution, state: State | None = None, h: An
     if found:
         return ". ".join(parts + found)
     parts += _advice(system, name)
+    if name in ("singular", "newton_max_steps", "step_too_small"):
+        parts += _singular_pose(system, solution.at(k), t)
     if system.nc:
         joint, row, _ = open_joints(system, last.violation(system).velocity[0])[0]
         load = {
@@ -179,6 +183,20 @@ def _advice(system: System, name: str) -> list[str]:
     if plain:
         return [f"A driver f = cos(angle) such as {plain[0]!r} is singular at 0 and 180 degrees; use a RotationDriver"]
     return ["Check where the joints' axes or points fall together at this pose"]
+
+
+def _singular_pose(system: System, state: State, t: float) -> list[str]:
+    """That a pose is close to a singular one, with the joints; the last good row is beside it, not on it."""
+    if max(system.nc, 6 * system.nb) > _LARGEST:
+        return []
+    value, joints = nearly_repeating(system, state, t)
+    if not value < _NEAR_SINGULAR:
+        return []
+    return [
+        f"The pose at t = {t:g} s is close to a singular one: the rows of {', '.join(map(repr, joints[:6]))} nearly "
+        f"repeat each other (smallest singular value {value:.1e} of the largest), so that motions branch there or "
+        "forces grow without bound"
+    ]
 
 
 def _culprits(system: System, state: State, instants: list[float]) -> list[str]:

@@ -125,6 +125,26 @@ def freedoms_lost_nearby(system: System, state: State, t: Any) -> int:
     return int(np.sum(beside > np.sqrt(_ASIDE**3) * beside[0])) - rank
 
 
+def nearly_repeating(system: System, state: State, t: Any) -> tuple[float, tuple[str, ...]]:
+    """How near a pose is to a singular one: the smallest singular value that is not zero, and the joints it is about.
+
+    Returns:
+        The value relative to the largest one, and the names of the joints whose rows would repeat each other if it were
+        zero; 1 and no names where there are no rows.
+    """
+    if not system.nc:
+        return 1.0, ()
+    rows = scaled_rows(system, state, t)
+    left, values, _ = np.linalg.svd(rows)
+    tolerance = max(rows.shape) * np.sqrt(np.finfo(rows.dtype).eps) * values[0] * 1e-1
+    rank = int(np.sum(values > tolerance))
+    if not rank:
+        return 1.0, ()
+    vector = np.abs(left[:, rank - 1])
+    joints = tuple(c.name for c in system.connections if np.any(vector[list(c.rows)] > 0.1 * vector.max()))
+    return float(values[rank - 1] / values[0]), joints
+
+
 @eqx.filter_jit
 def _jitted_retract(pose, delta):
     return jax.vmap(RA().retract)(pose, delta)

@@ -56,10 +56,10 @@ def run_at(system, state, h, steps, formulation, pieces=1, **kw):
 
 
 class CompilationCounter(logging.Handler):
-    """Counts the step programs that JAX compiles inside a `with` block."""
+    """Counts the programs that JAX compiles inside a `with` block: `programs` are those of steps, `every` are all."""
 
     def __enter__(self):
-        self.programs = 0
+        self.programs = self.every = 0
         self._logger = logging.getLogger("jax._src.interpreters.pxla")
         self._logger.addHandler(self)
         self._propagate, self._logger.propagate = self._logger.propagate, False
@@ -73,6 +73,7 @@ class CompilationCounter(logging.Handler):
 
     def emit(self, record):
         message = record.getMessage()
+        self.every += "Compiling" in message
         self.programs += any(
             f"Compiling jit({name})" in message or f"Compiling {name}" in message
             for name in ("start", "advance", "march")

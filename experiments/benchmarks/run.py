@@ -54,6 +54,7 @@ def compiled(system, state, formulation):
     integrator = mbd.ImplicitEuler()
     t0, h, zero = jnp.zeros(()), jnp.asarray(H), jnp.zeros((), int)
     state, report = mbd.assemble(system, state)
+    system = system.unnamed()  # what compiled programs get
     progress, _ = dynamics.start(system, state, state, report, t0, h, formulation, integrator)
     begin = time.perf_counter()
     job = dynamics.advance.lower(system, progress, t0, h, zero, STEPS, 1, formulation, integrator).compile()

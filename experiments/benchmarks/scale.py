@@ -61,6 +61,7 @@ def single(model):
     t0, h, zero = jnp.zeros(()), jnp.asarray(H), jnp.zeros((), int)
     begin = time.perf_counter()
     state, report = dynamics.assembled(system, state, t0)
+    system = system.unnamed()  # what compiled programs get
     progress, _ = dynamics.start(system, state, state, report, t0, h, formulation, integrator)
     preparation = time.perf_counter() - begin
     static = (1, STEPS, formulation, integrator, (1, 1))

@@ -12,6 +12,7 @@ from ..formulations.index1 import dynamic_accelerations
 from ..model.state import State
 from ..model.system import System
 from ..rotations import so3
+from .compiled import Compiled
 
 
 class Accelerations(eqx.Module):
@@ -28,7 +29,7 @@ class Accelerations(eqx.Module):
     lam: Float[Array, " nc"]
 
 
-@eqx.filter_jit
+@Compiled
 def accelerations(system: System, state: State, t: Any = 0.0, *, rate: Any = None) -> Accelerations:
     """Solve the index-1 equations of motion at a state; a pure function.
 

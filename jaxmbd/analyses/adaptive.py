@@ -17,6 +17,7 @@ from ..results import RESULTS
 from ..rotations.types import Scalar
 from ..solvers.implicit import save_roots
 from .assembly import AssemblyReport
+from .compiled import Compiled
 from .dynamics import assembled, checked_motion, first_row
 from .failure import raise_failure
 from .interpolation import between
@@ -101,7 +102,7 @@ def simulate_adaptive(
     return solution
 
 
-@eqx.filter_jit
+@Compiled
 def _integrate(
     system: System,
     given: State,

@@ -16,6 +16,7 @@ from ..rotations import so3
 from ..rotations.types import Scalar
 from ..solvers import AbstractRootProblem, Coupling, SaddleMatrix, factorise, implicit_root, linear_solve
 from ..solvers.saddle import apply_tangent, scatter_rows
+from .compiled import Compiled
 from .requests import check_system
 
 METRICS = ("identity", "mass")
@@ -53,8 +54,10 @@ class AssemblyReport(eqx.Module):
     on_branch: Bool[Array, ""]
 
 
-@eqx.filter_jit
-def _assemble(system: System, state: State, t: Scalar, metrics: tuple[str, str]) -> tuple[State, AssemblyReport]:
+@Compiled
+def _assemble(
+    system: System, state: State, t: Scalar, metrics: tuple[str, str], described: tuple[tuple[bool, bool], ...]
+) -> tuple[State, AssemblyReport]:
     problem = _Closest()
     weights, velocity_weights = (_weights(system, metric) for metric in metrics)
     system = _geometry(system)
@@ -64,7 +67,7 @@ def _assemble(system: System, state: State, t: Scalar, metrics: tuple[str, str])
     pose = jax.vmap(RA().retract)(state.pose, xi)
 
     u0 = jnp.concatenate([state.v, state.omega], axis=1)
-    u = _closest_velocity(system, pose, u0, velocity_weights, t)
+    u = _closest_velocity(system, pose, u0, velocity_weights, t, described)
     new = State(pose.r, pose.A, u[:, :3], u[:, 3:])
     report = AssemblyReport(
         displacement=_norms(xi[:, :3]),
@@ -105,7 +108,7 @@ def assemble(system: System, state: State, *, t: Any = 0.0, metric: str | None =
     if metric == "mass" and system.massless:
         raise ValueError(f"metric='mass' needs the mass of {', '.join(system.massless)}; use metric='identity'")
     metrics = (metric or "identity", metric or ("identity" if system.massless else "mass"))
-    return _assemble(system, state, jnp.asarray(t, system.dtype), metrics)
+    return _assemble(system, state, jnp.asarray(t, system.dtype), metrics, system.described)
 
 
 def _geometry(system: System) -> System:
@@ -135,12 +138,12 @@ def _weights(system: System, metric: str) -> Float[Array, "nb 6 6"]:
     return W.at[:, :3, :3].set(system.mass[:, None, None] * eye[None]).at[:, 3:, 3:].set(spin)
 
 
-def _closest_velocity(system: System, pose: Pose, u0, weights, t: Scalar) -> Float[Array, "nb 6"]:
+def _closest_velocity(system: System, pose: Pose, u0, weights, t: Scalar, flags) -> Float[Array, "nb 6"]:
     jet_system, f_dot, _ = system.jet(t)
     rows = RA().rows(jet_system, pose)
     nu = velocity_right_side(RA(), jet_system, f_dot, pose)
     i, j = RA().row_bodies(system)
-    described = np.repeat(np.array(system.described or [(True, True)] * system.nb), 3, axis=1)
+    described = np.repeat(np.array(flags or [(True, True)] * system.nb), 3, axis=1)
     mixed = bool(described.any() and not described.all())
     if mixed:
         light = _UNDESCRIBED_IN_LOOPS if system.has_loops else _UNDESCRIBED

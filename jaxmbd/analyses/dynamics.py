@@ -20,6 +20,7 @@ from ..results import RESULTS
 from ..rotations.types import Scalar
 from ..solvers.implicit import save_roots
 from .assembly import AssemblyReport, assemble
+from .compiled import Compiled
 from .failure import raise_failure, refuse_open, refuse_redundant_drivers, warn_of_change_point, warn_of_changes
 from .host_loop import HostLoop, counted_loop
 from .requests import (
@@ -140,8 +141,9 @@ def simulate_in_pieces(
     given = state
     h, t0 = jnp.asarray(h, system.dtype), jnp.asarray(t0, system.dtype)
     state, report = assembled(system, state, t0, metric=metric)
+    bare = system.unnamed()
     # Two programs: the start does not depend on the number of steps, so a longer run compiles the stepping only.
-    run, first = start(system, given, state, report, t0, h, formulation, integrator)
+    run, first = start(bare, given, state, report, t0, h, formulation, integrator)
     if is_concrete((system, run, h, t0, formulation, integrator)):
         options = {"t0": t0, "h": h, "save_every": jnp.asarray(save_every)}
 
@@ -150,7 +152,7 @@ def simulate_in_pieces(
             return make_solution(t, rows, run.result, run_stats(report, run))
 
         loop = HostLoop(
-            partial(march, system, formulation=formulation, integrator=integrator, **options),
+            partial(march, bare, formulation=formulation, integrator=integrator, **options),
             lambda run: run.result == RESULTS.successful,
             solution_of,
             system.name,
@@ -163,7 +165,7 @@ def simulate_in_pieces(
     if progress or on_chunk is not None:
         raise ValueError("simulate: progress and on_chunk work on the host, outside jit, vmap and grad; leave them out")
     zero = jnp.zeros((), int)
-    run, rows = advance(system, run, t0, h, zero, saves, save_every, formulation, integrator, kept)
+    run, rows = advance(bare, run, t0, h, zero, saves, save_every, formulation, integrator, kept)
     rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
     t = times(t0, h, np.arange(saves + 1) * save_every)
     return make_solution(t, rows, run.result, run_stats(report, run))
@@ -204,7 +206,7 @@ def run_stats(report: AssemblyReport, progress: Progress) -> dict[str, Any]:
     }
 
 
-@eqx.filter_jit
+@Compiled
 def start(system, given, state, report, t0, h, formulation, integrator) -> tuple[Progress, Row]:
     """Consistent accelerations and multipliers at the first instant, and the first row."""
     motion, row, result = first_row(system, given, state, report, t0, formulation, h)
@@ -256,7 +258,7 @@ def _scan(function, carry, xs, chunks: int):
     return carry, jax.tree.map(lambda y: y.reshape(-1, *y.shape[2:]), ys)
 
 
-@eqx.filter_jit
+@Compiled
 def advance(
     system,
     progress: Progress,
@@ -286,7 +288,7 @@ def advance(
     return _scan(save, progress, jnp.arange(saves), chunks[0])
 
 
-@eqx.filter_jit
+@Compiled
 def march(
     system, progress: Progress, first, count, size: int, *, t0, h, save_every, formulation, integrator
 ) -> tuple[Progress, Row]:

@@ -1,5 +1,6 @@
 """Inverse dynamics: the efforts of drivers or actuators that a prescribed motion takes."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from ..model.system import System
 from ..model.validation import is_concrete
 from ..rotations.types import Scalar
 from ..solvers import DenseFactors
+from .compiled import Compiled
 from .determined import DenseRows
 from .inputs import AbstractInput, ActuatorInput, collect_inputs
 from .kinematics import kinematics
@@ -97,9 +99,13 @@ def inverse_dynamics(
     inputs = None if actuators is None else collect_inputs(system, list(actuators))
     solution = kinematics(system, state, ts, formulation=formulation, throw=throw)
     if inputs is None:
-        efforts, rates = _of_drivers(system, solution)
+        names = [c.name for c in system.connections if c.is_driver and len(c.rows) == 1]
+        efforts, rates = (dict(zip(names, x, strict=True)) for x in _of_drivers(system, solution))
         return InverseDynamics(solution, efforts, rates, jnp.zeros_like(solution.t))
-    result = _of_actuators(system, solution, inputs)
+    unnamed = tuple(dataclasses.replace(x, name="") for x in inputs)
+    lam, efforts, rates, rest = _of_actuators(system, solution, unnamed)
+    by_name = [{x.name: values[:, k] for k, x in enumerate(inputs)} for values in (efforts, rates)]
+    result = InverseDynamics(eqx.tree_at(lambda s: s.lam, solution, lam), *by_name, rest)
     if throw and is_concrete(result):
         _refuse_unbalanced(system, result, inputs)
     return result
@@ -118,21 +124,21 @@ def _refuse_unbalanced(system: System, result: InverseDynamics, inputs: Sequence
     )
 
 
-@eqx.filter_jit
+@Compiled
 def _of_drivers(system: System, solution: Solution):
-    """Efforts and rates, by name, (T,) each, of all drivers of one row."""
+    """Efforts and rates, (T,) each, of all drivers of one row, in the order of description."""
 
     def instant(state: State, lam, t):
         now, f_dot, _ = system.jet(t)
         nu = system.to_natural(f_dot - RA().explicit_rate(now, state.pose))
         f = system.to_natural(jnp.concatenate([jnp.zeros(0, system.dtype)] + [s.primitive.f for s in now.constraints]))
-        efforts, rates = {}, {}
+        efforts, rates = [], []
         for c in system.connections:
             if c.is_driver and len(c.rows) == 1:
                 k = c.rows[0]
-                efforts[c.name] = _effort(c.kind, lam[k], f[k])
+                efforts.append(_effort(c.kind, lam[k], f[k]))
                 # The power of the driver is -λ ν.
-                rates[c.name] = -nu[k] / _effort(c.kind, jnp.ones_like(f[k]), f[k])
+                rates.append(-nu[k] / _effort(c.kind, jnp.ones_like(f[k]), f[k]))
         return efforts, rates
 
     return jax.vmap(instant)(solution.state, solution.lam, solution.t)
@@ -147,8 +153,9 @@ def _effort(kind: str, lam: Scalar, f: Scalar) -> Scalar:
     return -lam  # Φ = coordinate - f(t)
 
 
-@eqx.filter_jit
-def _of_actuators(system: System, solution: Solution, inputs: tuple[AbstractInput, ...]) -> InverseDynamics:
+@Compiled
+def _of_actuators(system: System, solution: Solution, inputs: tuple[AbstractInput, ...]):
+    """Multipliers (T, nc), efforts and rates (T, k), and the part of the loads that nothing balances (T,)."""
     kept = np.array([row for c in system.connections if not c.is_driver for row in c.rows], int)
 
     def instant(state: State, a, alpha, t):
@@ -169,10 +176,7 @@ def _of_actuators(system: System, solution: Solution, inputs: tuple[AbstractInpu
         lam = jnp.zeros(system.nc, system.dtype).at[kept].set(found[: len(kept)])
         return lam, found[len(kept) :], units @ u.reshape(-1), rest / jnp.where(scale > 0.0, scale, 1.0)
 
-    lam, efforts, rates, rest = jax.vmap(instant)(solution.state, solution.a, solution.alpha, solution.t)
-    solution = eqx.tree_at(lambda s: s.lam, solution, lam)
-    by_name = [{x.name: values[:, k] for k, x in enumerate(inputs)} for values in (efforts, rates)]
-    return InverseDynamics(solution, *by_name, rest)
+    return jax.vmap(instant)(solution.state, solution.a, solution.alpha, solution.t)
 
 
 def _balancing(rows: Float[Array, "m n"], load: Float[Array, " n"]) -> Float[Array, " m"]:

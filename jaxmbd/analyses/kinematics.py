@@ -17,6 +17,7 @@ from ..results import RESULTS
 from ..rotations.types import Scalar
 from ..solvers import AbstractRootProblem, NewtonOptions, implicit_root, newton
 from ..solvers.implicit import save_roots
+from .compiled import Compiled
 from .determined import determined
 from .dynamics import assembled, checked_motion, outcome_of_assembly
 from .failure import raise_failure
@@ -81,7 +82,8 @@ def kinematics(
             _refuse_freedoms(system, left)
     if tolerance is None:
         tolerance = float(jnp.finfo(system.dtype).eps) ** 0.75
-    begin = _begin(system, given, state, report, ts[0], formulation)
+    bare = system.unnamed()
+    begin = _begin(bare, given, state, report, ts[0], formulation)
     options = {"formulation": formulation, "mode": newton_mode}
     stats = {"assembly_displacement": report.displacement, "assembly_rotation": report.rotation}
 
@@ -96,10 +98,10 @@ def kinematics(
 
         def piece(run: _Carry, first, count, size: int):
             padded = np.asarray(ts)[np.minimum(np.arange(size) + int(first) + 1, len(ts) - 1)]
-            return _march(system, run, jnp.asarray(padded), count, tolerance, **options)
+            return _march(bare, run, jnp.asarray(padded), count, tolerance, **options)
 
         # The first instant comes with the start of the loop.
-        run, first = _advance(system, begin, ts[:1], tolerance, **options)
+        run, first = _advance(bare, begin, ts[:1], tolerance, **options)
         loop = HostLoop(piece, lambda run: run.result == RESULTS.successful, solution_of, system.name, unit="instant")
         solution = loop.run(run, jax.tree.map(lambda x: x[0], first), len(ts) - 1, progress=progress)
         if throw:
@@ -107,7 +109,7 @@ def kinematics(
         return solution
     if progress:
         raise ValueError("kinematics: progress works on the host, outside jit, vmap and grad; leave it out")
-    run, rows = _advance(system, begin, ts, tolerance, **options)
+    run, rows = _advance(bare, begin, ts, tolerance, **options)
     return solution_of(rows, run)
 
 
@@ -175,7 +177,7 @@ class _Carry(eqx.Module):
     result: RESULTS
 
 
-@eqx.filter_jit
+@Compiled
 def _begin(system: System, given: State, state: State, report, t0: Scalar, formulation) -> _Carry:
     q, _ = formulation.from_state(state)
     zero = jnp.zeros((system.nb, formulation.size), system.dtype)
@@ -185,14 +187,14 @@ def _begin(system: System, given: State, state: State, report, t0: Scalar, formu
     return _Carry(q, zero, zero, t0, result)
 
 
-@eqx.filter_jit
+@Compiled
 def _advance(system, carry: _Carry, ts, tolerance, *, formulation, mode: str) -> tuple[_Carry, Row]:
     """All instants; this loop can be differentiated."""
     instant = _instant(system, tolerance, formulation, mode)
     return jax.lax.scan(jax.checkpoint(instant, policy=save_roots, prevent_cse=False), carry, ts)
 
 
-@eqx.filter_jit
+@Compiled
 def _march(system, carry: _Carry, ts, count, tolerance, *, formulation, mode: str) -> tuple[_Carry, Row]:
     """The first `count` of some instants; a loop whose length does not recompile."""
     return counted_loop(

@@ -1,5 +1,6 @@
 """Linearisation: the small motions of a constrained mechanism in minimal coordinates, and their eigenmodes."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from ..model.system import System
 from ..rotations import so3
 from ..rotations.types import Scalar
 from ..solvers import SaddleMatrix, factorise, linear_solve
+from .compiled import Compiled
 from .dynamics import assembled
 from .inputs import AbstractInput, collect_inputs, unit_wrenches
 from .mobility import mobility, scaled_rows
@@ -159,18 +161,21 @@ def linearize(
     if coordinates is None:
         coordinates = _choose(system, state, t)
     coordinates = tuple(coordinates)
-    _selection(coordinates, system.bodies)
+    rows, parts = _selection(coordinates, system.bodies)
     chosen = collect_inputs(system, inputs)
-    found = _linearize(system, state, t, chosen, coordinates)
+    unnamed = tuple(dataclasses.replace(x, name="") for x in chosen)
+    A, B, drift, basis = _linearize(system, state, t, unnamed, tuple(rows.tolist()), tuple(parts.tolist()))
+    found = Linearization(A, B, drift, basis, state, chosen, coordinates, system.bodies)
     if not isinstance(found.A, jax.core.Tracer):
         _check(system, found)
     return found
 
 
-@eqx.filter_jit
-def _linearize(system: System, state: State, t: Scalar, inputs, coordinates) -> Linearization:
-    ra, f = RA(), len(coordinates)
-    rows, parts = _selection(coordinates, system.bodies)
+@Compiled
+def _linearize(system: System, state: State, t: Scalar, inputs, bodies: tuple[int, ...], components: tuple[int, ...]):
+    """A, B, drift and basis of `Linearization`, in components of the bodies' displacements."""
+    ra, f = RA(), len(bodies)
+    rows, parts = np.array(bodies, int), np.array(components, int)
     held = (system.jet(t)[:2], rows, parts)
     zero = jnp.zeros(f, system.dtype)
     basis = jax.vmap(lambda e: _velocity(ra, system, state.pose, e, held, free=True), out_axes=-1)(
@@ -196,16 +201,9 @@ def _linearize(system: System, state: State, t: Scalar, inputs, coordinates) -> 
         return rate(start, jnp.tensordot(control, units, axes=1))
 
     own = jnp.concatenate([u0[rows, parts], zero])
-    return Linearization(
-        A=jax.jacfwd(lambda x: rate(x, no_load))(start),
-        B=jax.jacfwd(by_load)(jnp.zeros(len(inputs), system.dtype)),
-        drift=own + rate(start, no_load),
-        basis=basis,
-        state=state,
-        inputs=inputs,
-        coordinates=coordinates,
-        bodies=system.bodies,
-    )
+    A = jax.jacfwd(lambda x: rate(x, no_load))(start)
+    B = jax.jacfwd(by_load)(jnp.zeros(len(inputs), system.dtype))
+    return A, B, own + rate(start, no_load), basis
 
 
 def _velocity(ra, system: System, pose: Pose, w, held, *, free: bool = False) -> Float[Array, "nb 6"]:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +13,7 @@ from ..formulations.index1 import dense_rows
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
+from .compiled import Compiled
 from .requests import check_system
 
 # Rows or columns beyond which singular values take minutes and gigabytes.
@@ -145,7 +145,7 @@ def nearly_repeating(system: System, state: State, t: Any) -> tuple[float, tuple
     return float(values[rank - 1] / values[0]), joints
 
 
-@eqx.filter_jit
+@Compiled
 def _jitted_retract(pose, delta):
     return jax.vmap(RA().retract)(pose, delta)
 
@@ -208,13 +208,13 @@ def _of_tree(system: System, state: State, t: Any) -> Mobility:
     return Mobility(n, system.nc, rank, n - rank, system.nc - rank, (), (), float("nan"))
 
 
-@eqx.filter_jit
+@Compiled
 def _block_rows(system: System, pose, t):
     scale = jnp.concatenate([jnp.ones(3, system.dtype), jnp.full(3, 1.0 / system.length)])
     return RA().rows(system.at(jnp.asarray(t, system.dtype)), pose) * scale[None, None, :]
 
 
-@eqx.filter_jit
+@Compiled
 def _jitted_rows(system, pose, t):
     rows = dense_rows(RA(), system.at(t), pose)
     scale = jnp.tile(jnp.concatenate([jnp.ones(3, rows.dtype), jnp.full(3, 1.0 / system.length)]), system.nb)

@@ -1,5 +1,7 @@
 """System: a mechanism as stacked arrays, ready for computation. Topology is static, physics is dynamic."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -76,6 +78,21 @@ class System(eqx.Module):
     massless: tuple[str, ...] = eqx.field(static=True, default=())
     linear_solver: str = eqx.field(static=True, default="dense")
     described: tuple[tuple[bool, bool], ...] = eqx.field(static=True, default=())
+
+    def unnamed(self) -> "System":
+        """The same arrays and topology without names, shapes and other labels, which no computation needs."""
+        if not self.name and not any(self.bodies):
+            return self
+        return dataclasses.replace(
+            self,
+            connections=tuple(dataclasses.replace(c, name="") for c in self.connections),
+            forces=tuple(dataclasses.replace(stack, names=("",) * len(stack.names)) for stack in self.forces),
+            shapes=(None,) * self.nb,
+            name="",
+            bodies=("",) * self.nb,
+            massless=("",) * len(self.massless),
+            described=(),
+        )
 
     @property
     def nb(self) -> int:

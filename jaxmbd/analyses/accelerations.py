@@ -29,7 +29,6 @@ class Accelerations(eqx.Module):
     lam: Float[Array, " nc"]
 
 
-@Compiled
 def accelerations(system: System, state: State, t: Any = 0.0, *, rate: Any = None) -> Accelerations:
     """Solve the index-1 equations of motion at a state; a pure function.
 
@@ -42,6 +41,11 @@ def accelerations(system: System, state: State, t: Any = 0.0, *, rate: Any = Non
     Returns:
         Accelerations and multipliers; NaN where the constraints leave them undetermined.
     """
+    return _accelerations(system, state, t, rate)
+
+
+@Compiled
+def _accelerations(system: System, state: State, t: Any, rate: Any) -> Accelerations:
     q, u = RA().from_state(state)
     feedback = None if rate is None else (rate, rate)
     a, lam = dynamic_accelerations(RA(), system, q, u, jnp.asarray(t, system.dtype), feedback=feedback)

@@ -10,6 +10,7 @@ import numpy as np
 from ..formulations import RA
 from ..model.state import Pose, State, Twist
 from ..model.system import System
+from ..model.validation import users_line
 from ..results import RESULTS
 from .export import result_name
 from .mobility import freedoms_lost_nearby, mobility, nearly_repeating
@@ -88,7 +89,7 @@ def warn_of_changes(system: System, given: State, state: State, report, *, veloc
     if velocities:
         sentences += _changed_velocities(system, given, state, length)
     if sentences:
-        warnings.warn(f"mechanism {system.name!r}: " + "; ".join(sentences), AssemblyWarning, stacklevel=5)
+        warnings.warn(f"mechanism {system.name!r}: " + "; ".join(sentences), AssemblyWarning, stacklevel=users_line())
 
 
 def _changed_velocities(system: System, given: State, state: State, length: float) -> list[str]:
@@ -127,7 +128,7 @@ def warn_of_change_point(system: System, state: State, t: Any) -> None:
             "freedom more than beside it, where several motions branch off; which one a run takes follows the initial "
             "velocities, and rounding where these are zero. Start beside this pose to choose",
             AssemblyWarning,
-            stacklevel=5,
+            stacklevel=users_line(),
         )
 
 

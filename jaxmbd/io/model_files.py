@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from .. import model
 from ..model.body import orientation
 from ..model.joints import AbstractConstraint
 from ..model.mechanism import Mechanism
+from ..model.validation import users_line
 from .expressions import Expression, shown, time_function
 from .older_format import is_older_format, read_older_format
 from .schema import MechanismFile
@@ -72,11 +72,8 @@ def _mechanism(data: Any) -> tuple[Mechanism, list[str]]:
 
 def _warn(remarks: list[str]) -> None:
     """Warn at the line outside of this package from which the file is read."""
-    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
-        frame, level = frame.f_back, level + 1
     for remark in remarks:
-        warnings.warn(remark, ModelFileWarning, stacklevel=level)
+        warnings.warn(remark, ModelFileWarning, stacklevel=users_line())
 
 
 # --- text ---

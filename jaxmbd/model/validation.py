@@ -1,5 +1,6 @@
 """Checks on what users give: shapes, finiteness, physical sense. Traced values pass unchecked where they must."""
 
+import sys
 import warnings
 from typing import Any
 
@@ -29,8 +30,16 @@ def warn_if_single() -> None:
         warnings.warn(
             "double precision is off: results are in single precision, with errors of 1e-6 in positions and far more "
             "in accelerations and multipliers. Call jaxmbd.enable_x64() first thing in your program.",
-            stacklevel=3,
+            stacklevel=users_line(),
         )
+
+
+def users_line() -> int:
+    """The `stacklevel` of a warning that points at the line outside the package; call it in `warnings.warn(...)`."""
+    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def is_concrete(tree: Any) -> bool:

@@ -228,7 +228,7 @@ class _Impatient:
         if self.updates == 3:
             raise KeyboardInterrupt
 
-    write = set_description = unpause = close = lambda self, *_: None
+    write = set_description = reset = close = lambda self, *_: None
 
 
 @pytest.mark.parametrize("command", ["simulate", "kinematics"])

@@ -73,7 +73,7 @@ class HostLoop:
             if progress:  # nothing is computed, so that the bar counts steps and not compilation
                 self.piece(run, jnp.asarray(0), jnp.asarray(0), size)
                 bar.set_description(self.name)
-                bar.unpause()
+                bar.reset()
             while done < total and bool(self.goes_on(run)):
                 began = time.monotonic()
                 run, rows = self.piece(run, jnp.asarray(done), jnp.asarray(count), size)

@@ -212,7 +212,7 @@ class _Impatient:
     def write(self, text):
         self.text = text
 
-    set_description = unpause = close = lambda self, *_: None
+    set_description = reset = close = lambda self, *_: None
 
 
 def test_an_interrupted_run_keeps_its_rows_and_says_so(monkeypatch):

@@ -122,6 +122,10 @@ def directions(model, params, seed=0):
         scale = 0.3 + np.abs(x)
         d = rng.normal(size=np.shape(x)) * scale
         if path.endswith("inertia"):
+            # Relative to the principal moments on both sides: an inertia stays one that a body can have, since a run
+            # with any other ends as invalid.
+            root = np.sqrt(np.diag(x))
+            d = rng.normal(size=np.shape(x)) * np.outer(root, root)
             d = 0.5 * (d + d.T)
         if path == "h":
             d = float(x) * rng.normal()

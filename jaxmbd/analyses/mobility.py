@@ -195,7 +195,7 @@ def _of_tree(system: System, state: State, t: Any) -> Mobility:
             f"mechanism {system.name!r} has {system.nc} constraint rows and {n} coordinates: counting the degrees of "
             f"freedom of closed loops takes singular values, here for at most {_LARGEST} of each"
         )
-    rows = system.to_natural(np.moveaxis(np.asarray(_block_rows(system, state.pose, t)), 0, -1))
+    rows = np.moveaxis(np.asarray(_block_rows(system, state.pose, t))[list(system.order)], 0, -1)
     pairs: dict[frozenset[int], list[int]] = {}
     for c in system.connections:
         pairs.setdefault(frozenset((c.i, c.j)), []).extend(c.rows)

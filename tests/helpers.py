@@ -55,6 +55,20 @@ def run_at(system, state, h, steps, formulation, pieces=1, **kw):
     )
 
 
+class ImpatientBar:
+    """A progress bar that is interrupted, as by Ctrl-C, when a third piece has been done."""
+
+    def __init__(self, **_):
+        self.updates = 0
+
+    def update(self, _):
+        self.updates += 1
+        if self.updates == 3:
+            raise KeyboardInterrupt
+
+    write = set_description = reset = close = lambda self, *_: None
+
+
 class CompilationCounter(logging.Handler):
     """Counts the programs that JAX compiles inside a `with` block: `programs` are those of steps, `every` are all."""
 

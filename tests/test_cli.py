@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 import jaxmbd.cli as cli
+from helpers import ImpatientBar
 from jaxmbd.analyses import host_loop
 
 # Warnings are printed for the user; as errors they would never get there.
@@ -217,23 +218,9 @@ def test_a_batch_equals_single_runs(jaxmbd, tmp_path):
         assert done.code == 1 and not (tmp_path / "x.npz").exists(), vary
 
 
-class _Impatient:
-    """A progress bar that is interrupted when a third piece has been done."""
-
-    def __init__(self, **_):
-        self.updates = 0
-
-    def update(self, _):
-        self.updates += 1
-        if self.updates == 3:
-            raise KeyboardInterrupt
-
-    write = set_description = reset = close = lambda self, *_: None
-
-
 @pytest.mark.parametrize("command", ["simulate", "kinematics"])
 def test_an_interruption_keeps_the_rows_and_is_no_success(jaxmbd, tmp_path, monkeypatch, command):
-    monkeypatch.setattr(host_loop, "tqdm", _Impatient)
+    monkeypatch.setattr(host_loop, "tqdm", ImpatientBar)
     done = jaxmbd(command, pendulum(tmp_path, drivers=["t"]), "--t-end", 3.0, "--out", "p.npz")
     assert done.code == 130 and "are in p.npz" in done.stderr
     with np.load("p.npz") as file:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from helpers import CompilationCounter
+from helpers import CompilationCounter, ImpatientBar
 from jaxmbd.analyses import host_loop
 
 
@@ -198,25 +198,8 @@ def test_nothing_compiles_again_for_another_step_end_or_number_of_rows():
     assert counter.programs == 0
 
 
-class _Impatient:
-    """A progress bar that is interrupted when a third piece has been done."""
-
-    def __init__(self, **_):
-        self.updates = 0
-
-    def update(self, _):
-        self.updates += 1
-        if self.updates == 3:
-            raise KeyboardInterrupt
-
-    def write(self, text):
-        self.text = text
-
-    set_description = reset = close = lambda self, *_: None
-
-
 def test_an_interrupted_run_keeps_its_rows_and_says_so(monkeypatch):
-    monkeypatch.setattr(host_loop, "tqdm", _Impatient)
+    monkeypatch.setattr(host_loop, "tqdm", ImpatientBar)
     system, state = rotor(Angle(linear=jnp.asarray(1.0)))
     sol = mbd.simulate(system, state, h=1e-3, steps=5000, progress=True, integrator=mbd.GeneralizedAlpha())
     assert name(sol.result) == "interrupted" and 1 < len(sol.t) < 5001 and np.isfinite(sol.r).all()

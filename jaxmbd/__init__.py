@@ -23,12 +23,14 @@ from .analyses import linearize as linearize
 from .analyses import mobility as mobility
 from .analyses import run as run
 from .analyses import run_batch as run_batch
+from .analyses import set_joints as set_joints
 from .analyses import simulate as simulate
 from .analyses import simulate_adaptive as simulate_adaptive
 from .analyses import state_rate as state_rate
 from .formulations import FORMULATIONS as FORMULATIONS
 from .formulations import RA as RA
 from .formulations import RP as RP
+from .formulations import AbstractFormulation as AbstractFormulation
 from .formulations import Directors as Directors
 from .formulations import REps as REps
 from .formulations import RotationElements as RotationElements
@@ -42,6 +44,7 @@ from .identification import Positive as Positive
 from .identification import fit as fit
 from .integrators import BDF2 as BDF2
 from .integrators import INTEGRATORS as INTEGRATORS
+from .integrators import AbstractIntegrator as AbstractIntegrator
 from .integrators import EnergyMomentum as EnergyMomentum
 from .integrators import GeneralizedAlpha as GeneralizedAlpha
 from .integrators import ImplicitEuler as ImplicitEuler
@@ -50,6 +53,11 @@ from .integrators import RungeKutta as RungeKutta
 from .model import CD as CD
 from .model import DP1 as DP1
 from .model import DP2 as DP2
+from .model import AbstractConstraint as AbstractConstraint
+from .model import AbstractForce as AbstractForce
+from .model import AbstractForceDescription as AbstractForceDescription
+from .model import AbstractPrimitive as AbstractPrimitive
+from .model import AbstractVelocityPrimitive as AbstractVelocityPrimitive
 from .model import Actuator as Actuator
 from .model import Box as Box
 from .model import Composite as Composite
@@ -60,6 +68,7 @@ from .model import Cylindrical as Cylindrical
 from .model import D as D
 from .model import Distance as Distance
 from .model import DistanceDriver as DistanceDriver
+from .model import Expression as Expression
 from .model import Fixed as Fixed
 from .model import HollowCylinder as HollowCylinder
 from .model import Mechanism as Mechanism
@@ -86,6 +95,7 @@ from .model import Universal as Universal
 from .model import UserForce as UserForce
 from .model import ViscousFriction as ViscousFriction
 from .model import enable_x64 as enable_x64
+from .model import given as given
 from .results import RESULTS as RESULTS
 
 
@@ -112,6 +122,40 @@ def load_mechanism(model) -> Mechanism:
     from .library import load_mechanism
 
     return load_mechanism(model)
+
+
+def save(mechanism: Mechanism, path) -> None:
+    """Write a mechanism to a model file, which `load` reads back: the same numbers to the last bit.
+
+    Functions of time are written where they are expressions (`angle="0.5*sin(t)"`); a Python function is refused. A
+    fitted mechanism, a packaged one and a generated one are saved alike.
+
+    Args:
+        mechanism: As described; the `Mechanism`, not the `System` that it was built to.
+        path: With a suffix that names the format: ".json", or one of `register_format`.
+
+    Raises:
+        ValueError: The file cannot hold something of the mechanism, or no format has the suffix; the message names it.
+        OSError: The file cannot be written.
+    """
+    from .io import write_file
+
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(f"save: needs a Mechanism (see load_mechanism), not a {type(mechanism).__name__}")
+    write_file(mechanism, path)
+
+
+def register_format(suffix: str, *, read=None, write=None) -> None:
+    """Make `load`, `save` and the command line know a file format.
+
+    Args:
+        suffix: With its dot, such as ".xml".
+        read: A function from a path to a `Mechanism`; what it raises as ValueError is shown with the file's name.
+        write: A function of a mechanism and a path.
+    """
+    from .io import register_format
+
+    register_format(suffix, read=read, write=write)
 
 
 try:

@@ -26,10 +26,6 @@ class RESULTS(eqx.Enumeration):
         "a driven rotation stands half a turn from its prescribed angle; angles count from the described pose, so "
         "describe the bodies near angle(t0), and let the angle change by less than a quarter turn between two instants"
     )
-    wound_too_far = (
-        "a torsional spring was wound past half a turn, where its angle jumps; use a UserForce with your own count of "
-        "turns, or a softer or pre-turned spring (free_angle)"
-    )
     invalid_input = (
         "a number that was given is impossible: a mass or an inertia that is not positive, an orientation that is no "
         "rotation matrix, or a NaN in the state, the step size or the initial time"

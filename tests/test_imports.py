@@ -1,4 +1,4 @@
-"""Imports go one way: rotations, solvers -> model -> formulations -> integrators -> analyses -> ... -> cli."""
+"""Imports go one way: rotations, linalg, roots -> model -> formulations -> equations -> integrators -> ... -> cli."""
 
 import ast
 from pathlib import Path
@@ -7,10 +7,12 @@ import jaxmbd
 
 ROOT = Path(jaxmbd.__file__).parent
 LAYERS = [
-    {"rotations", "results"},
-    {"solvers"},
+    {"rotations", "results", "files"},
+    {"linalg"},
+    {"roots"},
     {"model"},
     {"formulations"},
+    {"equations"},
     {"integrators"},
     {"analyses"},
     {"identification"},

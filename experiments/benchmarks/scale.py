@@ -30,6 +30,7 @@ from tqdm import tqdm
 
 import jaxmbd as mbd
 from jaxmbd.analyses import dynamics
+from jaxmbd.equations import rows as equations
 
 matplotlib.use("Agg")
 mbd.enable_x64()
@@ -70,7 +71,7 @@ def single(model):
     compiled = time.perf_counter() - begin
     end, _ = job(system, progress, t0, h, zero, *static)
     seconds = best_of(lambda: job(system, progress, t0, h, zero, *static)[0].motion.q.r)
-    phi = mbd.RA().phi(system.at(t0 + STEPS * H), end.motion.q)
+    phi = equations.phi(mbd.RA(), system.at(t0 + STEPS * H), end.motion.q)
     return {
         "bodies": system.nb,
         "linear_solver": system.linear_solver,

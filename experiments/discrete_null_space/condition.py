@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxmbd as mbd
-from jaxmbd.formulations import null_space
-from jaxmbd.formulations.index1 import dynamic_accelerations
-from jaxmbd.formulations.spanning_tree import spanning_tree
+from jaxmbd.equations import null_space
+from jaxmbd.equations.index1 import dynamic_accelerations
+from jaxmbd.equations.spanning_tree import spanning_tree
 from jaxmbd.integrators import Motion, energy_momentum, midpoint
 
 

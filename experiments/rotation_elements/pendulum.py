@@ -127,7 +127,7 @@ def largest_elimination_gap(count, seed=0):
     import jax
     import jax.numpy as jnp
 
-    from jaxmbd.formulations.index1 import dynamic_accelerations
+    from jaxmbd.equations.index1 import dynamic_accelerations
     from jaxmbd.rotations import so3
 
     system, _ = mbd.load("bar_pendulum")

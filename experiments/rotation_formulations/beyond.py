@@ -10,8 +10,9 @@ import numpy as np
 import jaxmbd as mbd
 import reference_solutions
 from accuracy import rollout, slope, succeeded
-from jaxmbd.formulations.base import StepScales
-from jaxmbd.integrators.index3 import Index3Step, StepData
+from jaxmbd.equations import rows as equations
+from jaxmbd.equations.index3 import Index3Step, StepData
+from jaxmbd.equations.motion import StepScales
 from jaxmbd.rotations import so3
 from models import CHAIN, OneChart, passing_body, spinning_chain
 
@@ -89,7 +90,7 @@ def _iteration_matrix(formulation, system, state, h):
     q, u = formulation.from_state(state)
     problem = Index3Step(formulation, "auto", "position", 10)
     data = StepData(system.at(jnp.zeros(())), q, u, h * u, jnp.zeros(()), StepScales(h, h**2))
-    x = jnp.zeros(u.size + len(formulation.row_bodies(system)[0]))
+    x = jnp.zeros(u.size + len(equations.row_bodies(formulation, system)))
     return problem.matrix(x, data, exact=False).dense()
 
 

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxmbd as mbd
-from jaxmbd.formulations.base import StepScales
-from jaxmbd.formulations.index1 import dense_rows
-from jaxmbd.integrators.index3 import Index3Step, StepData
+from jaxmbd.equations import rows as equations
+from jaxmbd.equations.index3 import Index3Step, StepData
+from jaxmbd.equations.motion import StepScales
+from jaxmbd.equations.rows import dense_rows
 from models import paper_model
 
 H = 1e-3
@@ -170,7 +171,7 @@ def operations(settings, tick):
             q, u = formulation.from_state(state)
             problem = Index3Step(formulation, "auto", "position", 10)
             data = StepData(system.at(t), q, u, h * u, t, StepScales(h, h**2))
-            n_a, rows = u.size, len(formulation.row_bodies(system)[0])
+            n_a, rows = u.size, len(equations.row_bodies(formulation, system))
             n = n_a + rows
             x = jnp.zeros(n)
             numbers, rest = eqx.partition(data, eqx.is_array)

@@ -24,6 +24,7 @@ from .linearization import Modes as Modes
 from .linearization import linearize as linearize
 from .mobility import Mobility as Mobility
 from .mobility import mobility as mobility
+from .placing import set_joints as set_joints
 from .redundancy import breaks_redundancy as breaks_redundancy
 from .requests import count_steps as count_steps
 from .running import run as run

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..equations.index1 import dynamic_accelerations
 from ..formulations import RA
-from ..formulations.index1 import dynamic_accelerations
-from ..model.state import State
+from ..model.state import State, Twist
 from ..model.system import System
 from ..rotations import so3
 from .compiled import Compiled
@@ -46,6 +46,7 @@ def accelerations(system: System, state: State, t: Any = 0.0, *, rate: Any = Non
 
 @Compiled
 def _accelerations(system: System, state: State, t: Any, rate: Any) -> Accelerations:
+    system = system.wound(state.angles)
     q, u = RA().from_state(state)
     feedback = None if rate is None else (rate, rate)
     a, lam = dynamic_accelerations(RA(), system, q, u, jnp.asarray(t, system.dtype), feedback=feedback)
@@ -65,4 +66,9 @@ def state_rate(t: Any, state: State, system: System, *, rate: Any = None) -> Sta
         rate: As in `accelerations` [1/s].
     """
     acc = accelerations(system, state, t, rate=rate)
-    return State(state.v, state.A @ jax.vmap(so3.skew)(state.omega), acc.a, acc.alpha)
+    rates = None
+    if state.angles is not None:
+        ground = jnp.zeros((1, 3), system.dtype)
+        padded = Twist(jnp.concatenate([state.v, ground]), jnp.concatenate([state.omega, ground]))
+        rates = system.angle_rates(RA().with_ground(state.pose), padded)
+    return State(state.v, state.A @ jax.vmap(so3.skew)(state.omega), acc.a, acc.alpha, rates)

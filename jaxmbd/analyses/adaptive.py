@@ -1,5 +1,6 @@
 """Dynamics with steps chosen for a tolerance, and the motion at any requested times."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -7,18 +8,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ..equations.index1 import dynamic_accelerations
 from ..formulations import RA, AbstractFormulation
-from ..formulations.index1 import dynamic_accelerations
 from ..integrators import AbstractIntegrator, GeneralizedAlpha, Motion
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
+from ..roots import save_roots
 from ..rotations.types import Scalar
-from ..solvers.implicit import save_roots
 from .assembly import AssemblyReport
 from .compiled import Compiled
-from .dynamics import assembled, checked_motion, first_row
+from .dynamics import angles_ahead, assembled, checked_motion, first_row
 from .failure import raise_failure
 from .interpolation import between
 from .requests import check_run, check_system, chosen_formulation, chosen_integrator, instants
@@ -91,12 +92,13 @@ def simulate_adaptive(
         raise ValueError("simulate_adaptive: ts needs two or more increasing times")
     if is_concrete(tolerance) and not 0.0 < float(tolerance) < float("inf"):
         raise ValueError(f"the tolerance must be positive and finite, not {tolerance}")
-    check_run(system, max_steps, 1, formulation)
+    check_run(system, max_steps, 1, formulation, integrator)
     given = state
     state, report = assembled(system, state, ts[0], metric=metric)
     solution = _integrate(
         system, given, state, report, ts, jnp.asarray(tolerance, system.dtype), h0, formulation, integrator, max_steps
     )
+    solution = dataclasses.replace(solution, system=system)
     if throw and is_concrete(solution):
         raise_failure(system, solution, state)
     return solution
@@ -118,6 +120,7 @@ def _integrate(
     order = integrator.error_order or 1
     t0, t_end = ts[0], ts[-1]
     span = t_end - t0
+    system = system.wound(given.angles)
     motion, first, result = first_row(system, given, state, report, t0, formulation)
     started = result == RESULTS.successful
     rate = _rate(system, first)
@@ -132,12 +135,14 @@ def _integrate(
         left = t_end - p.t
         h = jnp.where(left <= 1.01 * p.h, left, jnp.where(left < 2.0 * p.h, 0.5 * left, p.h))
         h = jax.lax.stop_gradient(h)
-        new, info = integrator.step(formulation, system, p.motion, p.t + h, h, p.result == RESULTS.successful)
+        now = system.wound(angles_ahead(system, formulation, p.motion, p.row.angles, h))
+        new, info = integrator.step(formulation, now, p.motion, p.t + h, h, p.result == RESULTS.successful)
         position, velocity = integrator.error(p.motion, new, h)
-        row = make_row(formulation, system, new.q, new.u, new.a, new.lam, info.iterations, info.converged)
+        row = make_row(formulation, now, new.q, new.u, new.a, new.lam, info.iterations, info.converged)
         error = jnp.maximum(_size(system, position), _size(system, velocity) / _rate(system, row)) / tolerance
         outcome = RESULTS.where(info.singular, RESULTS.singular, RESULTS.successful)
-        outcome = checked_motion(system, formulation, p.motion.q, new.q, p.t + h, outcome)
+        poses = jax.vmap(formulation.pose)(formulation.with_ground(new.q))
+        outcome = checked_motion(system, poses, p.t + h, outcome)
         good = info.converged & (error <= 1.0) & (outcome == RESULTS.successful)
         # NaN counts as a large error.
         factor = jnp.where(error > 0.0, _SAFETY * error ** (-1.0 / (order + 1)), _GROW)
@@ -196,8 +201,11 @@ def _balanced(system: System, row: Row, t: Scalar) -> Row:
     between two steps multiply it again.
     """
     u = jnp.concatenate([row.twist.v, row.twist.omega], axis=1)
+    system = system.wound(row.angles)  # between those at the ends of the step
+    angles = system.angle_values(RA().with_ground(row.pose))
     a, lam = dynamic_accelerations(RA(), system, row.pose, u, t)
-    return eqx.tree_at(lambda r: (r.a, r.alpha, r.lam), row, (a[:, :3], a[:, 3:], system.to_natural(lam)))
+    new = (a[:, :3], a[:, 3:], system.to_natural(lam), angles)
+    return eqx.tree_at(lambda r: (r.a, r.alpha, r.lam, r.angles), row, new)
 
 
 def _size(system: System, gap: Float[Array, "nb d"]) -> Scalar:

@@ -8,14 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from ..equations.index1 import saddle_matrix
+from ..equations.motion import regularisation
+from ..equations.rows import phi, row_bodies, row_variations, rows, velocity_right_side
 from ..formulations import RA
-from ..formulations.index1 import velocity_right_side
+from ..linalg import Coupling, SaddleMatrix, factorise, linear_solve
+from ..linalg.saddle import apply_tangent, scatter_rows
 from ..model.state import Pose, State
 from ..model.system import System
+from ..roots import AbstractRootProblem, implicit_root
 from ..rotations import so3
 from ..rotations.types import Scalar
-from ..solvers import AbstractRootProblem, Coupling, SaddleMatrix, factorise, implicit_root, linear_solve
-from ..solvers.saddle import apply_tangent, scatter_rows
 from .compiled import Compiled
 from .requests import check_system
 
@@ -61,21 +64,21 @@ def _assemble(
     problem = _Closest()
     weights, velocity_weights = (_weights(system, metric) for metric in metrics)
     system = _geometry(system)
-    args = (system.at(t), state.pose, weights)
+    args = (system.at_position_level().at(t), state.pose, weights)
     x, (iterations, closed, before) = implicit_root(problem, (), args)
     xi = x[: 6 * system.nb].reshape(system.nb, 6)
     pose = jax.vmap(RA().retract)(state.pose, xi)
 
     u0 = jnp.concatenate([state.v, state.omega], axis=1)
     u = _closest_velocity(system, pose, u0, velocity_weights, t, described)
-    new = State(pose.r, pose.A, u[:, :3], u[:, 3:])
+    new = State(pose.r, pose.A, u[:, :3], u[:, 3:], state.angles)
     report = AssemblyReport(
         displacement=_norms(xi[:, :3]),
         rotation=_norms(xi[:, 3:]),
         velocity=_norms(new.v - state.v),
         angular_velocity=_norms(new.omega - state.omega),
         violation_before=before,
-        violation=system.to_natural(RA().phi(system.at(t), pose)),
+        violation=system.to_natural(phi(RA(), system.at(t), pose)),
         iterations=iterations,
         closed=closed,
         on_branch=system.at(t).on_branch(RA().with_ground(pose)),
@@ -140,16 +143,15 @@ def _weights(system: System, metric: str) -> Float[Array, "nb 6 6"]:
 
 def _closest_velocity(system: System, pose: Pose, u0, weights, t: Scalar, flags) -> Float[Array, "nb 6"]:
     jet_system, f_dot, _ = system.jet(t)
-    rows = RA().rows(jet_system, pose)
+    blocks = rows(RA(), jet_system, pose)
     nu = velocity_right_side(RA(), jet_system, f_dot, pose)
-    i, j = RA().row_bodies(system)
     described = np.repeat(np.array(flags or [(True, True)] * system.nb), 3, axis=1)
     mixed = bool(described.any() and not described.all())
     if mixed:
         light = _UNDESCRIBED_IN_LOOPS if system.has_loops else _UNDESCRIBED
         share = jnp.asarray(np.where(described, 1.0, light), u0.dtype)
         weights = weights * jnp.sqrt(share[:, :, None] * share[:, None, :])
-    matrix = SaddleMatrix(weights, (), rows, rows, RA().regularisation(system, weights, rows), i, j)
+    matrix = saddle_matrix(RA(), system, weights, blocks)
     factors = factorise(matrix, system.linear_solver)
 
     def improve(x, _):
@@ -187,11 +189,10 @@ class _Closest(AbstractRootProblem):
         pull = self._reaction(system, pose, x[6 * system.nb :])
         tangent = jax.vmap(RA().tangent)(xi)
         balance = jnp.einsum("bij,bj->bi", weights, xi) + jnp.einsum("bji,bj->bi", tangent, pull)
-        return jnp.concatenate([balance.reshape(-1), RA().phi(system, pose)])
+        return jnp.concatenate([balance.reshape(-1), phi(RA(), system, pose)])
 
     def _reaction(self, system: System, pose: Pose, lam) -> Float[Array, "nb 6"]:
-        i, j = RA().row_bodies(system)
-        return scatter_rows(RA().rows(system, pose), lam, i, j, system.nb)
+        return scatter_rows(rows(RA(), system, pose), lam, row_bodies(RA(), system), system.nb)
 
     def factors(self, x: Float[Array, " n"], args) -> Any:
         system, pose0, weights = args
@@ -200,29 +201,27 @@ class _Closest(AbstractRootProblem):
         pull = self._reaction(system, pose, lam)
         tangent = jax.vmap(RA().tangent)(xi)
         turn = jax.vmap(lambda d, y: jax.jacfwd(lambda e: RA().tangent(e).T @ y)(d))(xi, pull)
-        rows = RA().rows(system, pose)
-        i, j = RA().row_bodies(system)
-        pairs = tuple(zip(i, j, strict=True))
-        rows_t = apply_tangent(rows, tangent, pairs)
+        blocks, bodies = rows(RA(), system, pose), row_bodies(RA(), system)
+        rows_t = apply_tangent(blocks, tangent, bodies)
         couplings = []
-        for c in RA().row_variations(system, pose, lam):
+        for c in row_variations(RA(), system, pose, lam):
             right = apply_tangent(c.blocks, tangent, c.bodies)
             both = apply_tangent(jnp.transpose(right, (0, 3, 4, 1, 2)), tangent, c.bodies)
             couplings.append(Coupling(jnp.transpose(both, (0, 3, 4, 1, 2)), c.bodies))
-        regularisation = RA().regularisation(system, weights, rows)
-        matrix = SaddleMatrix(weights + turn, tuple(couplings), rows_t, rows_t, regularisation, i, j)
+        softness = regularisation(RA(), system, weights, blocks)
+        matrix = SaddleMatrix(weights + turn, tuple(couplings), rows_t, rows_t, softness, bodies)
         return factorise(matrix, system.linear_solver)
 
     def solve(self, guess, args):
         system, pose0, weights = args
         nb, dtype = system.nb, system.dtype
         tolerance = position_tolerance(dtype) * system.length
-        i, j = RA().row_bodies(system)
+        bodies = row_bodies(RA(), system)
         ra = RA()
         tiny = jnp.sqrt(jnp.finfo(dtype).eps)
 
-        def largest(phi):
-            return jnp.max(jnp.abs(phi), initial=0.0)
+        def largest(values):
+            return jnp.max(jnp.abs(values), initial=0.0)
 
         arm = jnp.concatenate([jnp.ones(3, dtype), jnp.full(3, system.length)])
 
@@ -234,10 +233,10 @@ class _Closest(AbstractRootProblem):
             inverse = jax.vmap(so3.inverse_right_jacobian)(xi[:, 3:])
             gradient = jnp.einsum("bij,bj->bi", weights, xi)
             gradient = gradient.at[:, 3:].set(jnp.einsum("bji,bj->bi", inverse, gradient[:, 3:]))
-            rows = ra.rows(system, s.pose)
-            gradient = gradient + scatter_rows(rows, s.lam, i, j, nb)
-            diagonal = jnp.mean(jnp.sum(rows**2, axis=(1, 2)))
-            matrix = SaddleMatrix(weights, (), rows, rows, jnp.full(len(i), diagonal * s.damping), i, j)
+            blocks = rows(ra, system, s.pose)
+            gradient = gradient + scatter_rows(blocks, s.lam, bodies, nb)
+            diagonal = jnp.mean(jnp.sum(blocks**2, axis=(1, 2)))
+            matrix = SaddleMatrix(weights, (), blocks, blocks, jnp.full(len(bodies), diagonal * s.damping), bodies)
             factors = factorise(matrix, system.linear_solver, checked=False)
             normal = factors.solve(jnp.concatenate([jnp.zeros(6 * nb, dtype), -s.phi]))
             tangential = factors.solve(jnp.concatenate([-gradient.reshape(-1), jnp.zeros_like(s.phi)]))
@@ -246,13 +245,13 @@ class _Closest(AbstractRootProblem):
             delta = (normal + tangential)[: 6 * nb].reshape(nb, 6)
             limit = jnp.minimum(1.0, _MAX_TURN / (jnp.max(jnp.abs(delta[:, 3:])) + 1e-30))
             pose = jax.vmap(ra.retract)(s.pose, limit * delta)
-            phi = ra.phi(system, pose)
+            gaps = phi(ra, system, pose)
             # Closing comes first: a step is taken when it closes the joints further, or opens them by little compared
             # with its length, as the curvature of the constraints makes every step along them do.
             little = jnp.maximum(tolerance, 0.2 * largest(tangential[: 6 * nb].reshape(nb, 6) * arm[None, :]))
-            accept = (jnp.sum(phi**2) < jnp.sum(s.phi**2)) | (largest(phi) <= little)
+            accept = (jnp.sum(gaps**2) < jnp.sum(s.phi**2)) | (largest(gaps) <= little)
             lam = s.lam + tangential[6 * nb :]
-            new = _Loop(pose, lam, phi, jnp.maximum(0.1 * s.damping, tiny), jnp.max(jnp.abs(delta)), s.k + 1)
+            new = _Loop(pose, lam, gaps, jnp.maximum(0.1 * s.damping, tiny), jnp.max(jnp.abs(delta)), s.k + 1)
             old = _Loop(s.pose, s.lam, s.phi, jnp.maximum(10.0 * s.damping, 1e-4), s.step, s.k + 1)
             return jax.tree.map(lambda a, b: jnp.where(accept, a, b), new, old)
 
@@ -261,12 +260,12 @@ class _Closest(AbstractRootProblem):
             settled = (s.step <= 1e-3 * tolerance / system.length) & (largest(s.phi) <= tolerance)
             return ~settled & (s.k < _MAX_STEPS) & (s.damping < 1e8)
 
-        phi0 = ra.phi(system, pose0)
+        phi0 = phi(ra, system, pose0)
         before = largest(phi0)
         consistent = before <= tolerance
         zero = jnp.zeros((), dtype)
         start = _Loop(
-            pose0, jnp.zeros(len(i), dtype), phi0, tiny, jnp.where(consistent, zero, jnp.inf), jnp.zeros((), int)
+            pose0, jnp.zeros(len(bodies), dtype), phi0, tiny, jnp.where(consistent, zero, jnp.inf), jnp.zeros((), int)
         )
         end = jax.lax.while_loop(goes_on, body, start)
         xi = jnp.where(consistent, zero, jax.vmap(_displacement)(pose0, end.pose))

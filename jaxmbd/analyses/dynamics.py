@@ -10,15 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..equations.index1 import dynamic_accelerations
+from ..equations.motion import applied
 from ..formulations import AbstractFormulation
-from ..formulations.index1 import dynamic_accelerations
 from ..integrators import AbstractIntegrator, ImplicitEuler, Motion
-from ..model.state import State
+from ..model.state import Pose, State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
+from ..roots import save_roots
 from ..rotations.types import Scalar
-from ..solvers.implicit import save_roots
 from .assembly import AssemblyReport, assemble
 from .compiled import Compiled
 from .failure import raise_failure, refuse_open, refuse_redundant_drivers, warn_of_change_point, warn_of_changes
@@ -35,9 +36,17 @@ from .solution import Row, Solution, make_row, make_solution
 
 
 class Progress(eqx.Module):
-    """Where a run is: the motion at the last good step, the steps done without failure, the outcome so far."""
+    """Where a run is.
+
+    Attributes:
+        motion: At the last good step.
+        angles: All angles there, with their turns, see `System.angle_values`.
+        completed: Steps done without failure.
+        result: The outcome so far.
+    """
 
     motion: Motion
+    angles: Float[Array, " w"]
     completed: jax.Array
     result: RESULTS
 
@@ -135,7 +144,7 @@ def simulate_in_pieces(
     """`simulate` with about `chunks` pieces of a run that is watched."""
     formulation, integrator = chosen_formulation(formulation), chosen_integrator(integrator, ImplicitEuler)
     steps = count_steps(h, t_end, steps, t0)
-    save_every = check_run(system, steps, save_every, formulation)
+    save_every = check_run(system, steps, save_every, formulation, integrator)
     saves = steps // save_every
     kept = _chunks(saves, save_every, checkpoints)
     given = state
@@ -149,7 +158,7 @@ def simulate_in_pieces(
 
         def solution_of(rows: Row, run: Progress) -> Solution:
             t = times(t0, h, np.arange(rows.iterations.shape[0]) * save_every)
-            return make_solution(t, rows, run.result, run_stats(report, run))
+            return make_solution(t, rows, run.result, run_stats(report, run), system)
 
         loop = HostLoop(
             partial(march, bare, formulation=formulation, integrator=integrator, **options),
@@ -168,7 +177,7 @@ def simulate_in_pieces(
     run, rows = advance(bare, run, t0, h, zero, saves, save_every, formulation, integrator, kept)
     rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
     t = times(t0, h, np.arange(saves + 1) * save_every)
-    return make_solution(t, rows, run.result, run_stats(report, run))
+    return make_solution(t, rows, run.result, run_stats(report, run), system)
 
 
 def times(t0: Scalar, h: Scalar, n: np.ndarray) -> Float[Array, " T"]:
@@ -209,11 +218,13 @@ def run_stats(report: AssemblyReport, progress: Progress) -> dict[str, Any]:
 @Compiled
 def start(system, given, state, report, t0, h, formulation, integrator) -> tuple[Progress, Row]:
     """Consistent accelerations and multipliers at the first instant, and the first row."""
+    system = system.wound(given.angles)
     motion, row, result = first_row(system, given, state, report, t0, formulation, h)
+    system = system.wound(row.angles)
     motion = integrator.start(formulation, system, motion, t0, h)
     _, extra = integrator.observed(formulation, system, motion, t0)
     row = eqx.tree_at(lambda r: r.extra, row, row.extra | extra, is_leaf=lambda x: isinstance(x, dict))
-    return Progress(motion, jnp.zeros((), int), result), row
+    return Progress(motion, row.angles, jnp.zeros((), int), result), row
 
 
 def first_row(system, given, state, report, t0, formulation, h=None) -> tuple[Motion, Row, RESULTS]:
@@ -221,7 +232,7 @@ def first_row(system, given, state, report, t0, formulation, h=None) -> tuple[Mo
     q, u = formulation.from_state(state)
     a, lam = dynamic_accelerations(formulation, system, q, u, t0)
     finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(lam))
-    loads = jnp.stack([jnp.all(jnp.isfinite(x)) for x in formulation.applied(system, q, u, t0)])
+    loads = jnp.stack([jnp.all(jnp.isfinite(x)) for x in applied(formulation, system, q, u, t0)])
     why = RESULTS.where(jnp.all(loads), RESULTS.singular, RESULTS.non_finite)
     result = RESULTS.where(finite, RESULTS.successful, why)
     result = outcome_of_assembly(report, result)
@@ -314,28 +325,36 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
     def step(progress: Progress, n):
         t = t0 + n.astype(h.dtype) * h
         active = progress.result == RESULTS.successful
-        new, info = integrator.step(formulation, system, progress.motion, t, h, active)
+        now = system.wound(angles_ahead(system, formulation, progress.motion, progress.angles, h))
+        new, info = integrator.step(formulation, now, progress.motion, t, h, active)
         why = RESULTS.where(jnp.isfinite(info.correction), RESULTS.newton_max_steps, RESULTS.non_finite)
         why = RESULTS.where(info.converged, RESULTS.where(info.singular, RESULTS.singular, RESULTS.successful), why)
-        why = checked_motion(system, formulation, progress.motion.q, new.q, t, why)
+        poses = jax.vmap(formulation.pose)(formulation.with_ground(new.q))
+        why = checked_motion(system, poses, t, why)
         ok = active & (why == RESULTS.successful)
         # The last good motion stays in place: a failed member of a batch keeps finite values and derivatives.
-        motion = jax.tree.map(lambda a, b: jnp.where(ok, a, b), new, progress.motion)
+        reached = new, now.angle_values(poses)
+        motion, angles = jax.tree.map(lambda a, b: jnp.where(ok, a, b), reached, (progress.motion, progress.angles))
         result = RESULTS.where(active, why, progress.result)
-        return Progress(motion, progress.completed + ok.astype(int), result), info.iterations
+        return Progress(motion, angles, progress.completed + ok.astype(int), result), info.iterations
 
     return step
 
 
-def checked_motion(system: System, formulation, before, after, t: Scalar, result: RESULTS) -> RESULTS:
-    """`result`, unless a driver took the wrong root or a force element left its range between two coordinates."""
-    pose = formulation.with_ground(after)
-    pose = jax.vmap(formulation.pose)(pose)
-    good = system.at(t).on_branch(pose)
-    fine = result == RESULTS.successful
-    result = RESULTS.where(fine & ~good, RESULTS.wrong_branch, result)
-    last = jax.vmap(formulation.pose)(formulation.with_ground(before))
-    return RESULTS.where(fine & ~system.unbroken(last, pose), RESULTS.wound_too_far, result)
+def angles_ahead(system: System, formulation, motion: Motion, angles, dt: Scalar) -> Float[Array, " w"]:
+    """Where all angles are expected a step later: within half a turn of it they are found, whatever the rate."""
+    if not angles.size:
+        return angles
+    padded = formulation.with_ground(motion.q)
+    u = jnp.concatenate([motion.u, jnp.zeros((1, motion.u.shape[1]), motion.u.dtype)])
+    rates = system.angle_rates(jax.vmap(formulation.pose)(padded), jax.vmap(formulation.twist)(padded, u))
+    return angles + dt * rates
+
+
+def checked_motion(system: System, poses: Pose, t: Scalar, result: RESULTS) -> RESULTS:
+    """`result`, unless a driver took the wrong root; `poses` have nb + 1 rows."""
+    wrong = (result == RESULTS.successful) & ~system.at(t).on_branch(poses)
+    return RESULTS.where(wrong, RESULTS.wrong_branch, result)
 
 
 def _observed_row(system, progress: Progress, t0, h, n, iterations, formulation, integrator) -> Row:
@@ -343,4 +362,6 @@ def _observed_row(system, progress: Progress, t0, h, n, iterations, formulation,
     t = t0 + n.astype(h.dtype) * h
     motion, extra = integrator.observed(formulation, system, progress.motion, t)
     ok = progress.result == RESULTS.successful
-    return make_row(formulation, system, motion.q, motion.u, motion.a, motion.lam, iterations, ok, extra)
+    return make_row(
+        formulation, system.wound(progress.angles), motion.q, motion.u, motion.a, motion.lam, iterations, ok, extra
+    )

@@ -1,24 +1,18 @@
 """Results as files: NPZ with the arrays of a `Solution` under their own names, CSV with one row per instant."""
 
-import contextlib
 import csv
 import json
-import os
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import jax
 import numpy as np
 
+from ..files import written
 from ..model.system import System
 from ..results import RESULTS
 
-ARRAYS = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "iterations")
-
-# Labels of a connection that is one distance between two points: Distance, DistanceDriver and a Constraint of one D.
-_LINKS = (("distance",), ("D 1",))
+ARRAYS = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "angles", "iterations")
 
 
 def result_name(result) -> str:
@@ -54,17 +48,15 @@ def drawing(system: System) -> dict:
                 "s_j_bar": np.asarray(c.s_j_bar).tolist(),
                 "axis_i_bar": np.asarray(c.axis_i_bar).tolist(),
                 "axis_j_bar": np.asarray(c.axis_j_bar).tolist(),
-                "link": c.labels in _LINKS,
+                "link": c.is_link,
             }
             for c in system.connections
         ],
         "springs": [
             {"bodies": list(bodies), "s_i_bar": s_i.tolist(), "s_j_bar": s_j.tolist()}
             for stack in system.forces
-            if hasattr(stack.force, "free_length")
-            for bodies, s_i, s_j in zip(
-                stack.bodies, np.asarray(stack.force.s_i_bar), np.asarray(stack.force.s_j_bar), strict=True
-            )
+            if (ends := stack.force.line()) is not None
+            for bodies, s_i, s_j in zip(stack.bodies, *map(np.asarray, ends), strict=True)
         ],
     }
 
@@ -102,30 +94,6 @@ def check_fit(solution, system: System | None) -> None:
         )
 
 
-@contextlib.contextmanager
-def _written(path: str | Path, mode: str, **options) -> Iterator[IO]:
-    """A file that appears whole or not at all: written beside its place and moved there.
-
-    Raises:
-        OSError: It cannot be written; the message names the path.
-        ValueError: What is written failed.
-    """
-    path = Path(path)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with open(partial, mode, **options) as file:
-            yield file
-        os.replace(partial, path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise OSError(f"cannot write the result file {str(path)!r}: {error.strerror or error}") from error
-        if isinstance(error, Exception):
-            raise ValueError(f"cannot write the result file {str(path)!r}: {error}") from error
-        raise
-
-
 def write_npz(path, solution, system: System | None = None) -> None:
     """Write a solution to an NPZ file.
 
@@ -137,6 +105,7 @@ def write_npz(path, solution, system: System | None = None) -> None:
         OSError: The file cannot be written; the message names the path.
         ValueError: The solution is a batch, or of another system.
     """
+    system = solution.system if system is None else system
     check_fit(solution, system)
     stats = jax.tree.map(lambda x: np.asarray(x).tolist(), solution.stats)
     stats["result"] = result_name(solution.result)
@@ -144,15 +113,16 @@ def write_npz(path, solution, system: System | None = None) -> None:
         stats["drawing"] = drawing(system)
     arrays = {name: np.asarray(getattr(solution, name)) for name in ARRAYS}
     arrays |= {"result": np.asarray(solution.result._value), "stats": np.array(json.dumps(stats))}
-    with _written(path, "wb") as file:
+    with written(path, "wb") as file:
         np.savez_compressed(file, **arrays)
 
 
 def write_csv(path, solution, system: System | None = None) -> None:
-    """Write a table: t, then r, v, omega, a, alpha of every body, its rotation matrix row by row, multipliers.
+    """Write a table: t; r, v, omega, a, alpha and rotation matrix of every body; joint angles; multipliers.
 
     The file appears whole or not at all, and errors are those of `write_npz`.
     """
+    system = solution.system if system is None else system
     check_fit(solution, system)
     nb = solution.r.shape[1]
     names = list(system.bodies) if system is not None else [f"body{k}" for k in range(nb)]
@@ -164,7 +134,9 @@ def write_csv(path, solution, system: System | None = None) -> None:
         header += [f"{name}.A{m + 1}{n + 1}" for m in range(3) for n in range(3)]
         columns.append(np.asarray(solution.A)[:, b].reshape(-1, 9))
     rows = system.row_names if system is not None else [f"row{k}" for k in range(solution.lam.shape[1])]
-    header += [f"lam[{name}]" for name in rows] + ["iterations"]
+    named = [c for c in system.connections if c.angle is not None] if system is not None else []
+    header += [f"{c.name}.angle" for c in named] + [f"lam[{name}]" for name in rows] + ["iterations"]
+    columns.append(np.asarray(solution.angles)[:, [c.angle for c in named]])
     columns += [np.asarray(solution.lam), np.asarray(solution.iterations)[:, None]]
     _write_rows(path, header, np.concatenate(columns, axis=1))
 
@@ -177,7 +149,7 @@ def write_table(path: Path, columns: dict[str, np.ndarray]) -> None:
     if path.suffix == ".csv":
         _write_rows(path, list(columns), np.stack(list(columns.values()), axis=1))
         return
-    with _written(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with written(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         # Not numpy.savez, whose own arguments are names too.
         for name, array in columns.items():
             with archive.open(name.replace("/", "_") + ".npy", "w", force_zip64=True) as member:
@@ -185,7 +157,7 @@ def write_table(path: Path, columns: dict[str, np.ndarray]) -> None:
 
 
 def _write_rows(path: str | Path, header: list[str], rows: np.ndarray) -> None:
-    with _written(path, "w", newline="", encoding="utf-8", errors="backslashreplace") as file:
+    with written(path, "w", newline="", encoding="utf-8", errors="backslashreplace") as file:
         writer = csv.writer(file)
         writer.writerow(header)
         writer.writerows(rows.tolist())

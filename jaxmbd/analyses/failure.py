@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..formulations import RA
+from ..model.joints import Constraint
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..model.validation import users_line
@@ -152,7 +153,7 @@ def describe_failure(system: System, solution, state: State | None = None, h: An
     k = int(good[-1])
     t = float(solution.t[k])
     parts = [f"mechanism {system.name!r}: the run failed after t = {t:g} s (row {k}): {sentence}"]
-    last = jax.tree.map(lambda x: x[k : k + 1] if _is_row(x, solution) else x, solution)
+    last = solution.rows(slice(k, k + 1))
     later = t + float(h) if h is not None else float(solution.t[min(k + 1, len(solution.t) - 1)])
     found = _culprits(system, solution.at(k), [t, later]) if name in ("non_finite", "newton_max_steps") else []
     if found:
@@ -180,7 +181,7 @@ def _advice(system: System, name: str) -> list[str]:
     """What helps against an outcome in this mechanism."""
     if name != "singular":
         return []
-    plain = [c.name for c in system.connections if c.is_driver and c.kind == "Constraint"]
+    plain = [c.name for c in system.connections if c.is_driver and issubclass(c.element, Constraint)]
     if plain:
         return [f"A driver f = cos(angle) such as {plain[0]!r} is singular at 0 and 180 degrees; use a RotationDriver"]
     return ["Check where the joints' axes or points fall together at this pose"]
@@ -202,6 +203,7 @@ def _singular_pose(system: System, state: State, t: float) -> list[str]:
 
 def _culprits(system: System, state: State, instants: list[float]) -> list[str]:
     """Force elements and motions of drivers whose values are not finite at a state, at the first such instant."""
+    system = system.wound(state.angles)
     pose = RA().with_ground(state.pose)
     zero = jnp.zeros((1, 3), system.dtype)
     twist = Twist(jnp.concatenate([state.v, zero]), jnp.concatenate([state.omega, zero]))
@@ -252,8 +254,3 @@ def refuse_redundant_drivers(system: System, state: State, t) -> None:
             f"driver {found.redundant_drivers[-1]!r} is redundant or in conflict at t = {float(t):g} s: its motion is "
             f"determined already by constraints among {others}. Remove it, or free the motion it should drive"
         )
-
-
-def _is_row(x, solution) -> bool:
-    """Whether an array of a solution has one row per instant."""
-    return hasattr(x, "shape") and x.ndim > 0 and x.shape[0] == solution.t.shape[0]

@@ -31,8 +31,9 @@ def between(first: Row, last: Row, h: Scalar, s: Scalar) -> Row:
     pose, twist, a, alpha = curve(
         (first.pose, first.twist, first.a, first.alpha), (last.pose, last.twist, last.a, last.alpha)
     )
-    lam, extra = jax.tree.map(lambda x, y: (1.0 - s) * x + s * y, (first.lam, first.extra), (last.lam, last.extra))
-    return Row(pose, twist, a, alpha, lam, last.iterations, extra)
+    ends = ((row.lam, row.angles, row.extra) for row in (first, last))
+    lam, angles, extra = jax.tree.map(lambda x, y: (1.0 - s) * x + s * y, *ends)
+    return Row(pose, twist, a, alpha, lam, angles, last.iterations, extra)
 
 
 def _body(first, last, h, s):

@@ -10,16 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..equations.determining_rows import DenseRows
+from ..equations.motion import applied
+from ..equations.rows import dense_rows, explicit_rate
 from ..formulations import RA, AbstractFormulation
-from ..formulations.index1 import dense_rows
+from ..linalg import DenseFactors
 from ..model.motions import Sampled
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..rotations.types import Scalar
-from ..solvers import DenseFactors
 from .compiled import Compiled
-from .determined import DenseRows
 from .inputs import AbstractInput, ActuatorInput, collect_inputs
 from .kinematics import kinematics
 from .requests import check_system
@@ -130,27 +131,18 @@ def _of_drivers(system: System, solution: Solution):
 
     def instant(state: State, lam, t):
         now, f_dot, _ = system.jet(t)
-        nu = system.to_natural(f_dot - RA().explicit_rate(now, state.pose))
-        f = system.to_natural(jnp.concatenate([jnp.zeros(0, system.dtype)] + [s.primitive.f for s in now.constraints]))
+        nu = system.to_natural(f_dot - explicit_rate(RA(), now, state.pose))
+        f = system.to_natural(jnp.concatenate([jnp.zeros(0, system.dtype)] + [s.prescribed for s in now.constraints]))
         efforts, rates = [], []
         for c in system.connections:
             if c.is_driver and len(c.rows) == 1:
                 k = c.rows[0]
-                efforts.append(_effort(c.kind, lam[k], f[k]))
+                efforts.append(c.element.effort(lam[k], f[k]))
                 # The power of the driver is -λ ν.
-                rates.append(-nu[k] / _effort(c.kind, jnp.ones_like(f[k]), f[k]))
+                rates.append(-nu[k] / c.element.effort(jnp.ones_like(f[k]), f[k]))
         return efforts, rates
 
     return jax.vmap(instant)(solution.state, solution.lam, solution.t)
-
-
-def _effort(kind: str, lam: Scalar, f: Scalar) -> Scalar:
-    """What a driver does along its driven coordinate: the joint force is -Φ_qᵀ λ."""
-    if kind == "RotationDriver":
-        return lam  # the direction of body i turns ahead: ∂Φ/∂φ = 1
-    if kind == "DistanceDriver":
-        return -2.0 * jnp.sqrt(f) * lam  # Φ = d² - L²
-    return -lam  # Φ = coordinate - f(t)
 
 
 @Compiled
@@ -159,10 +151,10 @@ def _of_actuators(system: System, solution: Solution, inputs: tuple[AbstractInpu
     kept = np.array([row for c in system.connections if not c.is_driver for row in c.rows], int)
 
     def instant(state: State, a, alpha, t):
-        now = system.at(t)
+        now = system.wound(state.angles).at(t)
         q, u = RA().from_state(state)
         acc = jnp.concatenate([a, alpha], axis=1)
-        force, torque = RA().applied(now, q, u, t)
+        force, torque = applied(RA(), now, q, u, t)
         balance = jax.vmap(RA().body_balance)(system.mass, system.inertia, q, u, acc, force, torque).reshape(-1)
         joints = system.to_natural(dense_rows(RA(), now, q).T).T[kept]
         padded = RA().with_ground(state.pose)

@@ -8,18 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..formulations import AbstractFormulation
-from ..formulations.index1 import acceleration_right_side, velocity_right_side
+from ..equations.determining_rows import determining_rows
+from ..equations.motion import unbalanced
+from ..equations.rows import acceleration_right_side, phi, velocity_right_side
+from ..formulations import RA, AbstractFormulation
+from ..integrators import Motion
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
+from ..roots import AbstractRootProblem, NewtonOptions, implicit_root, newton, save_roots
 from ..rotations.types import Scalar
-from ..solvers import AbstractRootProblem, NewtonOptions, implicit_root, newton
-from ..solvers.implicit import save_roots
 from .compiled import Compiled
-from .determined import determined
-from .dynamics import assembled, checked_motion, outcome_of_assembly
+from .dynamics import angles_ahead, assembled, checked_motion, outcome_of_assembly
 from .failure import raise_failure
 from .host_loop import HostLoop, counted_loop
 from .mobility import mobility
@@ -70,6 +71,7 @@ def kinematics(
     if newton_mode not in ("auto", "frozen"):
         raise ValueError(f"newton_mode must be 'auto' or 'frozen', not {newton_mode!r}")
     formulation = chosen_formulation(formulation)
+    system.refuse_velocity_rows("kinematics")
     check_memory(system, int(np.size(ts)), "ask for fewer instants")
     ts = instants(ts, system.dtype, "kinematics")
     if system.nc < 6 * system.nb:
@@ -91,7 +93,7 @@ def kinematics(
         # A row of the host's loop is NaN where it was not reached.
         completed = jnp.sum(jnp.isfinite(rows.pose.r[:, 0, 0]))
         reached = ts[: rows.iterations.shape[0]]
-        return make_solution(reached, rows, run.result, stats | {"completed_instants": completed})
+        return make_solution(reached, rows, run.result, stats | {"completed_instants": completed}, system)
 
     if is_concrete((system, begin, ts, tolerance, formulation)):
         tolerance = jnp.asarray(tolerance, system.dtype)
@@ -132,12 +134,12 @@ class _Position(AbstractRootProblem):
 
     def residual(self, delta: Float[Array, " n"], args) -> Float[Array, " n"]:
         system, _, guess = args
-        return guess.reduce(self.formulation.phi(system, self._moved(delta, args)))
+        return guess.reduce(phi(self.formulation, system, self._moved(delta, args)))
 
     def factors(self, delta: Float[Array, " n"], args) -> Any:
         system, _, guess = args
         increment = delta.reshape(system.nb, self.formulation.size)
-        return determined(self.formulation, system, self._moved(delta, args), increment).reduced_factors(guess)
+        return determining_rows(self.formulation, system, self._moved(delta, args), increment).reduced_factors(guess)
 
     def solve(self, guess, args):
         system, _, rows = args
@@ -160,19 +162,20 @@ class _Position(AbstractRootProblem):
             active,
         )
         # Rows that contradict each other leave a least-squares point that is no root.
-        phi = self.formulation.phi(system, self._moved(delta, args))
-        met = jnp.max(jnp.abs(phi)) <= 1e3 * tolerance * jnp.maximum(system.length, 1.0)
+        gaps = phi(self.formulation, system, self._moved(delta, args))
+        met = jnp.max(jnp.abs(gaps)) <= 1e3 * tolerance * jnp.maximum(system.length, 1.0)
         converged = info.converged & met
         info = eqx.tree_at(lambda i: i.converged, info, converged)
         return jnp.where(converged, delta, 0.0), info
 
 
 class _Carry(eqx.Module):
-    """Where a run is: coordinates, velocities and accelerations at the last good instant, the outcome so far."""
+    """Where a run is: coordinates and their rates, angles at the last good instant, the outcome so far."""
 
     q: Any
     u: Float[Array, "nb d"]
     a: Float[Array, "nb d"]
+    angles: Float[Array, " w"]
     t: Scalar
     result: RESULTS
 
@@ -184,7 +187,8 @@ def _begin(system: System, given: State, state: State, report, t0: Scalar, formu
     result = outcome_of_assembly(report, RESULTS.successful)
     held = eqx.tree_at(lambda s: (s.v, s.omega), given, (jnp.zeros_like(given.v), jnp.zeros_like(given.omega)))
     result = RESULTS.where(valid_numbers(system, held, t0), result, RESULTS.invalid_input)
-    return _Carry(q, zero, zero, t0, result)
+    angles = system.wound(given.angles).angle_values(RA().with_ground(state.pose))
+    return _Carry(q, zero, zero, angles, t0, result)
 
 
 @Compiled
@@ -207,7 +211,7 @@ def _instant(system: System, tolerance, formulation: AbstractFormulation, mode: 
     problem = _Position(formulation, mode == "frozen")
 
     def instant(carry: _Carry, t: Scalar) -> tuple[_Carry, Row]:
-        q0, result = carry.q, carry.result
+        result = carry.result
         active = result == RESULTS.successful
         q, u, a = formulation.rechart(carry.q, carry.u, carry.a)
         dt = t - carry.t
@@ -216,34 +220,37 @@ def _instant(system: System, tolerance, formulation: AbstractFormulation, mode: 
         else:
             q = jax.lax.stop_gradient(q)
         now, f_dot, f_ddot = system.jet(t)
-        guess_rows = jax.lax.stop_gradient(determined(formulation, now, q))
+        guess_rows = jax.lax.stop_gradient(determining_rows(formulation, now, q))
         delta, info = implicit_root(problem, (tolerance, active), (now, q, guess_rows))
         q_new = jax.vmap(formulation.retract)(q, delta.reshape(u.shape))
         u_new, a_new, lam, singular = _rates(formulation, now, f_dot, f_ddot, q_new, t)
         why = RESULTS.where(jnp.isfinite(info.correction), RESULTS.newton_max_steps, RESULTS.non_finite)
         why = RESULTS.where(singular, RESULTS.singular, why)
         why = RESULTS.where(info.converged & ~singular, RESULTS.successful, why)
-        why = checked_motion(system, formulation, q0, q_new, t, why)
+        poses = jax.vmap(formulation.pose)(formulation.with_ground(q_new))
+        why = checked_motion(system, poses, t, why)
+        wound = system.wound(
+            angles_ahead(system, formulation, Motion(carry.q, carry.u, carry.a, lam), carry.angles, dt)
+        )
         result = RESULTS.where(active, why, result)
         ok = result == RESULTS.successful
+        angles = jnp.where(ok, wound.angle_values(poses), carry.angles)
         q, u, a = jax.tree.map(lambda x, y: jnp.where(ok, x, y), (q_new, u_new, a_new), (q, u, a))
-        row = make_row(formulation, system, q, u, a, lam, info.iterations, ok)
-        return _Carry(q, u, a, jnp.where(ok, t, carry.t), result), row
+        row = make_row(formulation, system.wound(angles), q, u, a, lam, info.iterations, ok)
+        return _Carry(q, u, a, angles, jnp.where(ok, t, carry.t), result), row
 
     return instant
 
 
 def _rates(formulation: AbstractFormulation, system: System, f_dot, f_ddot, q, t: Scalar):
     """Velocities, accelerations and multipliers at a position, all from one factorisation; whether it was singular."""
-    rows = determined(formulation, system, q)
+    rows = determining_rows(formulation, system, q)
     shape = (system.nb, formulation.size)
     nu = velocity_right_side(formulation, system, f_dot, q)
     u = rows.velocities(nu)
     singular = rows.singular(u, nu)
     u = u.reshape(shape)
-    a = rows.velocities(acceleration_right_side(formulation, system, f_ddot, q, u)).reshape(shape)
+    a = rows.velocities(acceleration_right_side(formulation, system, f_dot, f_ddot, q, u)).reshape(shape)
     if system.massless:
         return u, a, jnp.full(nu.size, jnp.nan, nu.dtype), singular
-    force, torque = formulation.applied(system, q, u, t)
-    balance = jax.vmap(formulation.body_balance)(system.mass, system.inertia, q, u, a, force, torque).reshape(-1)
-    return u, a, rows.multipliers(-balance), singular
+    return u, a, rows.multipliers(-unbalanced(formulation, system, q, u, a, t).reshape(-1)), singular

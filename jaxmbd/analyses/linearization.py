@@ -11,13 +11,16 @@ import numpy as np
 from jaxtyping import Array, Complex, Float
 from scipy import linalg
 
+from ..equations.index1 import dynamic_accelerations
+from ..equations.motion import regularisation as softness
+from ..equations.rows import row_bodies, velocity_right_side
+from ..equations.rows import rows as constraint_rows
 from ..formulations import RA
-from ..formulations.index1 import dynamic_accelerations, velocity_right_side
+from ..linalg import SaddleMatrix, factorise, linear_solve
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..rotations import so3
 from ..rotations.types import Scalar
-from ..solvers import SaddleMatrix, factorise, linear_solve
 from .compiled import Compiled
 from .dynamics import assembled
 from .inputs import AbstractInput, collect_inputs, unit_wrenches
@@ -175,6 +178,7 @@ def linearize(
 def _linearize(system: System, state: State, t: Scalar, inputs, bodies: tuple[int, ...], components: tuple[int, ...]):
     """A, B, drift and basis of `Linearization`, in components of the bodies' displacements."""
     ra, f = RA(), len(bodies)
+    system = system.wound(state.angles)
     rows, parts = np.array(bodies, int), np.array(components, int)
     held = (system.jet(t)[:2], rows, parts)
     zero = jnp.zeros(f, system.dtype)
@@ -209,19 +213,19 @@ def _linearize(system: System, state: State, t: Scalar, inputs, bodies: tuple[in
 def _velocity(ra, system: System, pose: Pose, w, held, *, free: bool = False) -> Float[Array, "nb 6"]:
     """The velocities that the constraints allow with the chosen components w; `free` holds all drivers still."""
     (jet_system, f_dot), rows, parts = held
-    i, j = ra.row_bodies(system)
-    joint_rows = ra.rows(jet_system, pose)
+    joint_rows = constraint_rows(ra, jet_system, pose)
     nu = velocity_right_side(ra, jet_system, f_dot, pose)
-    own = jnp.zeros((len(rows), 2, 6), w.dtype).at[np.arange(len(rows)), 0, parts].set(1.0)
+    own = jnp.zeros((len(rows), joint_rows.shape[1], 6), w.dtype).at[np.arange(len(rows)), 0, parts].set(1.0)
     every = jnp.concatenate([joint_rows, own])
     # Any weights serve: rows and chosen components determine the velocity.
     scale = jnp.concatenate([jnp.ones(3, w.dtype), jnp.full(3, system.length**2)])
     weights = jnp.broadcast_to(jnp.diag(scale), (system.nb, 6, 6))
-    regularisation = ra.regularisation(system, weights, joint_rows)
+    regularisation = softness(ra, system, weights, joint_rows)
     if regularisation is not None:
         regularisation = jnp.concatenate([regularisation, jnp.zeros(len(rows), w.dtype)])
-    i, j = (*i, *(int(b) for b in rows)), (*j, *(system.nb for _ in rows))
-    matrix = SaddleMatrix(weights, (), every, every, regularisation, i, j)
+    chosen = ((int(b), *[system.nb] * (joint_rows.shape[1] - 1)) for b in rows)
+    bodies = (*row_bodies(ra, system), *chosen)
+    matrix = SaddleMatrix(weights, (), every, every, regularisation, bodies)
     n = 6 * system.nb
     rhs = jnp.concatenate([jnp.zeros(n, w.dtype), jnp.zeros_like(nu) if free else nu, w])
     return linear_solve(matrix.matvec, factorise(matrix, system.linear_solver), rhs)[:n].reshape(system.nb, 6)

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import linalg
 
+from ..equations.rows import dense_rows, rows
 from ..formulations import RA
-from ..formulations.index1 import dense_rows
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
@@ -211,7 +211,7 @@ def _of_tree(system: System, state: State, t: Any) -> Mobility:
 @Compiled
 def _block_rows(system: System, pose, t):
     scale = jnp.concatenate([jnp.ones(3, system.dtype), jnp.full(3, 1.0 / system.length)])
-    return RA().rows(system.at(jnp.asarray(t, system.dtype)), pose) * scale[None, None, :]
+    return rows(RA(), system.at(jnp.asarray(t, system.dtype)), pose) * scale[None, None, :]
 
 
 @Compiled

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..equations.rows import dense_rows, phi
 from ..formulations import RA
-from ..formulations.index1 import dense_rows
 from ..model.mechanism import Mechanism
 from .assembly import assemble
 from .mobility import mobility, scaled_rows
@@ -53,8 +53,8 @@ def breaks_redundancy(mechanism: Mechanism, paths: Sequence[str] | None = None) 
         now = system.at(jnp.zeros((), system.dtype))
         scale = jnp.tile(jnp.concatenate([jnp.ones(3), jnp.full(3, 1.0 / system.length)]), system.nb)
         R = system.to_natural((dense_rows(RA(), now, state.pose) * scale[None, :]).T).T / norms[:, None]
-        phi = system.to_natural(RA().phi(now, state.pose)) / norms
-        return {"open": N.T @ phi, "lock": N.T @ R @ V.T}, {"open": phi, "lock": R}
+        values = system.to_natural(phi(RA(), now, state.pose)) / norms
+        return {"open": N.T @ values, "lock": N.T @ R @ V.T}, {"open": values, "lock": R}
 
     broken, all_of_it = jax.jit(jax.jacfwd(redundant))(numbers)
     result = {}

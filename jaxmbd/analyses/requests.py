@@ -208,7 +208,7 @@ def _whole(value: Any, what: str) -> int:
     return int(known)
 
 
-def check_run(system: System, steps: int, save_every: Any, formulation: AbstractFormulation) -> int:
+def check_run(system: System, steps: int, save_every: Any, formulation: AbstractFormulation, integrator) -> int:
     """Refuse what cannot be simulated: bodies without mass, rows that do not fit; returns `save_every`."""
     if system.massless:
         names = ", ".join(system.massless)
@@ -222,6 +222,7 @@ def check_run(system: System, steps: int, save_every: Any, formulation: Abstract
         raise ValueError(f"{steps} steps are more than single precision can count; call enable_x64() first")
     check_memory(system, steps // save_every + 1, "save fewer rows with save_every=")
     formulation.check(system)
+    integrator.check(formulation, system)
     return save_every
 
 

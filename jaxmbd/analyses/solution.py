@@ -1,5 +1,6 @@
 """Solution: what an analysis returns, and the questions one asks of it."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -8,11 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from ..equations.rows import phi, row_bodies, rows, velocity_right_side
 from ..formulations import RA
-from ..formulations.index1 import velocity_right_side
+from ..linalg.saddle import apply_rows
+from ..model.coordinates import Angle, JointMotion, along_motion
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..results import RESULTS
+from .compiled import Compiled
 
 
 class Energy(eqx.Module):
@@ -69,9 +73,13 @@ class Solution(eqx.Module):
         a: Accelerations of the mass centres, (T, nb, 3) [m/s²], global.
         alpha: Rates of omega, (T, nb, 3) [rad/s²], body frame.
         lam: Multipliers, (T, nc), in the order of `System.row_names`.
+        angles: Angles of joints, and of force elements that have one, with their turns, (T, w) [rad]; `joint` names
+            them.
         iterations: Newton iterations since the row before, (T,).
         result: Outcome, a member of `RESULTS`.
         stats: Numbers about the run: what assembly moved, steps completed.
+        system: The mechanism that moved, with its names; the questions below need no other, and take another.
+        observed: Names of the entries of `stats` that have one number, or array, for every row.
     """
 
     t: Float[Array, " T"]
@@ -82,14 +90,17 @@ class Solution(eqx.Module):
     a: Float[Array, "T nb 3"]
     alpha: Float[Array, "T nb 3"]
     lam: Float[Array, "T nc"]
+    angles: Float[Array, "T w"]
     iterations: Int[Array, " T"]
     result: RESULTS
     stats: dict[str, Any]
+    system: System | None = None
+    observed: tuple[str, ...] = eqx.field(static=True, default=())
 
     @property
     def state(self) -> State:
         """The states as one pytree with leading axis T; `sol.at(-1)` gives one of them."""
-        return State(self.r, self.A, self.v, self.omega)
+        return State(self.r, self.A, self.v, self.omega, self.angles)
 
     def at(self, k: int) -> State:
         """The state of row k, ready to start another run.
@@ -102,19 +113,64 @@ class Solution(eqx.Module):
             raise IndexError(f"the solution has {rows} rows, numbered 0 to {rows - 1}; there is no row {k}")
         return jax.tree.map(lambda x: x[k], self.state)
 
-    def energy(self, system: System) -> Energy:
+    def rows(self, index: slice | np.ndarray) -> "Solution":
+        """Some of the rows, as a solution."""
+        names = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "angles", "iterations")
+        parts = {name: getattr(self, name)[index] for name in names}
+        # What a formulation or a method observed has one entry a row; other numbers are about the whole run.
+        stats = {k: x[index] if k in self.observed else x for k, x in self.stats.items()}
+        return dataclasses.replace(self, **parts, stats=stats)
+
+    def _own(self, system: System | None) -> System:
+        system = self.system if system is None else system
+        if system is None:
+            raise ValueError("this solution carries no system: give the one it was made with, energy(system)")
+        return system
+
+    def joint(self, name: str, system: System | None = None) -> JointMotion:
+        """The coordinates of a joint or driver: its angle over any number of turns, its displacement, their rates.
+
+        Raises:
+            ValueError: There is no such joint, or it has no coordinate of its own.
+        """
+        system = self._own(system)
+        found = [c for c in system.connections if c.name == name]
+        if not found:
+            known = ", ".join(c.name for c in system.connections) or "none"
+            raise ValueError(f"there is no joint {name!r}; the joints are {known}")
+        c = found[0]
+        if c.angle is None and not c.element.has_displacement:
+            raise ValueError(f"joint {name!r} is {c.kind}, which has neither an angle nor a displacement of its own")
+        index = np.array(c.bodies[:2])
+        padded = [_with_ground(x, g) for x, g in ((self.r, 0.0), (self.A, np.eye(3)), (self.v, 0.0), (self.omega, 0.0))]
+        r, A, v, omega, a, alpha = (
+            x[:, index] for x in (*padded, _with_ground(self.a, 0.0), _with_ground(self.alpha, 0.0))
+        )
+        pose, twist = Pose(r, A), Twist(v, omega)
+        coordinates = (None,) * 3, (None,) * 3
+        if c.angle is not None:
+            angle = jax.tree.map(lambda x: x[c.angle], system.angles.angle)
+            coordinates = _angle_motion(angle, self.angles[:, c.angle], pose, twist, a, alpha), coordinates[1]
+        if c.element.has_displacement:
+            along = c.axis_i_bar, c.s_i_bar, c.s_j_bar
+            coordinates = coordinates[0], _displacement_motion(along, pose, twist, a, alpha)
+        return JointMotion(*coordinates[0], *coordinates[1])
+
+    def energy(self, system: System | None = None) -> Energy:
         """Kinetic and potential energy; of the method's own velocities where `EnergyMomentum` kept them."""
+        system = self._own(system)
 
         def one(state: State):
             kinetic = 0.5 * jnp.sum(system.mass * jnp.sum(state.v**2, 1))
             kinetic += 0.5 * jnp.einsum("bi,bij,bj->", state.omega, system.inertia, state.omega)
-            return kinetic, system.potential(RA().with_ground(state.pose))
+            return kinetic, system.wound(state.angles).potential(RA().with_ground(state.pose))
 
         kinetic, potential = jax.vmap(one)(self.state)
         return Energy(self.stats.get("discrete_kinetic", kinetic), potential)
 
-    def momentum(self, system: System) -> Momentum:
+    def momentum(self, system: System | None = None) -> Momentum:
         """Linear and angular momentum of all bodies."""
+        system = self._own(system)
 
         def one(state: State):
             linear = system.mass[:, None] * state.v
@@ -123,32 +179,31 @@ class Solution(eqx.Module):
 
         return Momentum(*jax.vmap(one)(self.state))
 
-    def violation(self, system: System) -> Violation:
+    def violation(self, system: System | None = None) -> Violation:
         """How far the constraints are from being met, at position and velocity level."""
+        system = self._own(system)
 
         def one(state: State, t):
             jet_system, f_dot, _ = system.jet(t)
-            rows = RA().rows(jet_system, state.pose)
             u = jnp.concatenate([state.v, state.omega], axis=1)
-            padded = jnp.concatenate([u, jnp.zeros((1, 6), u.dtype)])
-            rate = jnp.sum(rows[:, 0] * padded[system.rows_i] + rows[:, 1] * padded[system.rows_j], axis=1)
+            rate = apply_rows(rows(RA(), jet_system, state.pose), u, row_bodies(RA(), system))
             nu = velocity_right_side(RA(), jet_system, f_dot, state.pose)
-            phi = RA().phi(jet_system, state.pose)
-            return system.to_natural(phi), system.to_natural(rate - nu)
+            return system.to_natural(phi(RA(), jet_system, state.pose)), system.to_natural(rate - nu)
 
         return Violation(*jax.vmap(one)(self.state, self.t))
 
-    def reactions(self, system: System) -> dict[str, Reaction]:
+    def reactions(self, system: System | None = None) -> dict[str, Reaction]:
         """Force and moment of every joint and driver on its body j, by name.
 
         They are the physical result where constraints are redundant too, as far as it is unique: single multipliers
         of a redundant set are not, and neither is the share of each of several joints that do the same work.
         """
+        system = self._own(system)
         nb = system.nb
 
         def wrenches(state: State, lam, t):
-            rows = RA().rows(system.at(t), state.pose)  # (nc, 2, 6), stacked order
-            return system.to_natural((-rows[:, 1] * system.to_stacked(lam)[:, None]).T).T
+            blocks = rows(RA(), system.at(t), state.pose)  # (nc, k, 6), stacked order
+            return system.to_natural((-blocks[:, 1] * system.to_stacked(lam)[:, None]).T).T
 
         on_j = jax.vmap(wrenches)(self.state, self.lam, self.t)  # (T, nc, 6): force, body-frame torque about the centre
         table = {}
@@ -184,21 +239,26 @@ class Row(eqx.Module):
     a: Float[Array, "nb 3"]
     alpha: Float[Array, "nb 3"]
     lam: Float[Array, " nc"]
+    angles: Float[Array, " w"]
     iterations: Int[Array, ""]
     extra: dict[str, Any] = eqx.field(default_factory=dict)
 
 
 def make_row(formulation, system: System, q, u, a, lam, iterations, ok, extra: dict[str, Any] | None = None) -> Row:
-    """Coordinates to physical quantities; NaN where the run has failed. `extra` goes to the solution's `stats`."""
+    """Coordinates to physical quantities; NaN where the run has failed. `extra` goes to the solution's `stats`.
+
+    Angles are looked for near those of the system, see `System.wound`.
+    """
     state = formulation.to_state(q, u)
     r_ddot, omega_dot = jax.vmap(formulation.physical_accelerations)(q, u, a)
     extra = formulation.observed(system, lam) | (extra or {})
     lam = system.to_natural(lam[: system.nc])
-    row = Row(state.pose, state.twist, r_ddot, omega_dot, lam, iterations, extra)
+    angles = system.angle_values(RA().with_ground(state.pose))
+    row = Row(state.pose, state.twist, r_ddot, omega_dot, lam, angles, iterations, extra)
     return jax.tree.map(lambda x: jnp.where(ok, x, jnp.nan) if eqx.is_inexact_array(x) else x, row)
 
 
-def make_solution(t, rows: Row, result: RESULTS, stats: dict[str, Any]) -> Solution:
+def make_solution(t, rows: Row, result: RESULTS, stats: dict[str, Any], system: System | None = None) -> Solution:
     """Stacked rows to a solution."""
     return Solution(
         t=t,
@@ -209,7 +269,37 @@ def make_solution(t, rows: Row, result: RESULTS, stats: dict[str, Any]) -> Solut
         a=rows.a,
         alpha=rows.alpha,
         lam=rows.lam,
+        angles=rows.angles,
         iterations=rows.iterations,
         result=result,
         stats=stats | rows.extra,
+        system=system,
+        observed=tuple(rows.extra),
     )
+
+
+def _with_ground(x: Float[Array, "T nb *s"], ground: Any) -> Float[Array, "T b *s"]:
+    row = jnp.broadcast_to(jnp.asarray(ground, x.dtype), (x.shape[0], 1, *x.shape[2:]))
+    return jnp.concatenate([x, row], axis=1)
+
+
+@Compiled
+def _angle_motion(angle: Angle, values, pose: Pose, twist: Twist, a, alpha):
+    """An angle with its rate and acceleration at all instants; `values` are the angles that were saved."""
+
+    def one(near, *motion):
+        here = eqx.tree_at(lambda x: x.near, angle, near)
+        return along_motion(lambda p: here.value(Pose(p.r[0], p.A[0]), Pose(p.r[1], p.A[1])), *motion)
+
+    return jax.vmap(one)(jax.lax.stop_gradient(values), pose, twist, a, alpha)
+
+
+@Compiled
+def _displacement_motion(along, pose: Pose, twist: Twist, a, alpha):
+    """A displacement along an axis of body i with its rate and acceleration at all instants."""
+    axis, s_i, s_j = along
+
+    def displacement(p: Pose):
+        return axis @ (p.A[0].T @ (p.r[1] + p.A[1] @ s_j - p.r[0]) - s_i)
+
+    return jax.vmap(lambda *motion: along_motion(displacement, *motion))(pose, twist, a, alpha)

@@ -1,20 +1,15 @@
 """Directors: the mass centre and the columns of the rotation matrix; constant mass, quadratic constraints."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..model.primitives import PrimitiveStack
 from ..model.state import Pose, Twist
-from ..model.system import System
 from ..rotations import so3
 from ..rotations.types import Mat3, Scalar, Vec3
-from ..solvers import Coupling
-from ..solvers.saddle import pairs
-from .base import AbstractFormulation, StepScales
+from .base import AbstractFormulation
 
 Vec12 = Float[Array, "12"]
 
@@ -69,61 +64,12 @@ class Directors(AbstractFormulation):
     def body_balance(self, mass: Scalar, inertia: Mat3, q, u, a, force: Vec3, torque: Vec3) -> Vec12:
         return mass_times(mass, inertia, a) - self.generalized(q, force, torque)
 
-    # rows by automatic differentiation of primitives, for which these coordinates are nothing but a pose
+    def body_block(self, mass, inertia, q, u, a, force, torque, velocity, position) -> Float[Array, "12 12"]:
+        def load(delta):
+            return self.generalized(position * delta, jnp.zeros_like(torque), torque)
 
-    def rows(self, system: System, q: Float[Array, "nb 12"]) -> Float[Array, "m 2 12"]:
-        rows = self.joint_rows(system.constraints, self.with_ground(q))
-        own = jax.vmap(self.normalization_rows)(q).reshape(-1, 12)
-        return jnp.concatenate([rows, jnp.stack([own, jnp.zeros_like(own)], axis=1)])
-
-    def joint_rows(self, stacks: Sequence[PrimitiveStack], padded: Float[Array, "b 12"]) -> Float[Array, "m 2 12"]:
-        """Rows of some primitives; `padded` are the coordinates of all bodies and the ground."""
-        rows = [jnp.zeros((0, 2, 12), padded.dtype)]
-        for stack in stacks:
-            each = jax.vmap(lambda p, x, y: jnp.stack(jax.grad(self._geometry(p), (0, 1))(x, y)))
-            rows.append(each(stack.primitive, *self.local(padded, stack.i, stack.j)))
-        return jnp.concatenate(rows)
-
-    def joint_phi(self, stacks: Sequence[PrimitiveStack], padded: Float[Array, "b 12"]) -> Float[Array, " m"]:
-        """Values of some primitives."""
-        values = [jnp.zeros(0, padded.dtype)]
-        for stack in stacks:
-            local = self.local(padded, stack.i, stack.j)
-            values.append(jax.vmap(lambda p, x, y: self._geometry(p)(x, y) - p.f)(stack.primitive, *local))
-        return jnp.concatenate(values)
-
-    def row_variations(self, system: System, q: Float[Array, "nb 12"], lam: Float[Array, " m"]) -> list[Coupling]:
-        padded = self.with_ground(q)
-        couplings, start = [], 0
-        for stack in system.constraints:
-            weights = lam[start : start + len(stack)]
-
-            def variation(p, weight, x, y):
-                function = self._geometry(p)
-
-                def gradient(z):
-                    return weight * jnp.stack(jax.grad(function, (0, 1))(z[0], z[1]))
-
-                return jax.jacfwd(gradient)(jnp.stack([x, y]))
-
-            local = self.local(padded, stack.i, stack.j)
-            blocks = jax.vmap(variation)(stack.primitive, weights, *local)
-            couplings.append(Coupling(blocks, pairs(stack.i, stack.j)))
-            start += len(stack)
-        return couplings
-
-    def _geometry(self, primitive):
-        return lambda x, y: primitive.geometry(self.pose(x), self.pose(y))
-
-    def body_blocks(self, system: System, q, u, a, force, torque, scales: StepScales) -> Float[Array, "nb 12 12"]:
-        def block(mass, inertia, torque):
-            def load(delta):
-                return self.generalized(scales.position * delta, jnp.zeros_like(torque), torque)
-
-            # The load is linear in q for a torque that is held.
-            return mass_block(mass, inertia) - jax.jacfwd(load)(jnp.zeros(12, torque.dtype))
-
-        return jax.vmap(block)(system.mass, system.inertia, torque)
+        # The load is linear in q for a torque that is held.
+        return mass_block(mass, inertia) - jax.jacfwd(load)(jnp.zeros(12, torque.dtype))
 
 
 def euler_tensor(inertia: Mat3) -> Mat3:

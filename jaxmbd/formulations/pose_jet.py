@@ -1,17 +1,13 @@
-"""Rows of primitives by automatic differentiation on quadratic pose jets.
+"""Poses as quadratic functions of a few local parameters.
 
-A pose is differentiated twice by its own coordinates, once per body; a primitive then sees polynomials of the 12 to 14
-local numbers of its two bodies, whatever the coordinates are.
+A pose is differentiated twice by its own coordinates, once per body; a primitive then sees polynomials of the local
+numbers of its bodies, whatever the coordinates are.
 """
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..model.primitives import AbstractPrimitive
 from ..model.state import Pose
-from ..rotations.types import Scalar
 
 
 class PoseJet(eqx.Module):
@@ -20,7 +16,8 @@ class PoseJet(eqx.Module):
     Attributes:
         value: (..., 12).
         first: (..., 12, k).
-        second: (..., 12, k, k).
+        second: (..., 12, k, k), of the first derivatives (the first k) along a move (the second); not symmetric on a
+            group.
     """
 
     value: Float[Array, "*n 12"]
@@ -29,39 +26,9 @@ class PoseJet(eqx.Module):
 
     def at(self, delta: Float[Array, " k"]) -> Pose:
         """The pose at small parameters, exact in value and two derivatives at zero."""
-        x = self.value + self.first @ delta + 0.5 * (self.second @ delta) @ delta
-        return Pose(x[:3], x[3:].reshape(3, 3))
+        return as_pose(self.value + self.first @ delta + 0.5 * (self.second @ delta) @ delta)
 
 
-def jet_row(primitive: AbstractPrimitive, jet_i: PoseJet, jet_j: PoseJet) -> Float[Array, "2 d"]:
-    """Derivative of one primitive by the local coordinates of its two bodies."""
-
-    def phi(x):
-        pose_i, pose_j = (Pose(y[:3], y[3:].reshape(3, 3)) for y in x)
-        return primitive.geometry(pose_i, pose_j)
-
-    g_i, g_j = jax.grad(phi)((jet_i.value, jet_j.value))
-    return jnp.stack([g_i @ jet_i.first, g_j @ jet_j.first])
-
-
-def jet_row_variation(primitive: AbstractPrimitive, jet_i: PoseJet, jet_j: PoseJet) -> Float[Array, "2 d 2 d"]:
-    """Second derivative of one primitive by the local coordinates of its two bodies."""
-
-    def phi(delta):
-        return primitive.geometry(jet_i.at(delta[0]), jet_j.at(delta[1]))
-
-    zero = jnp.zeros((2, jet_i.first.shape[-1]), jet_i.value.dtype)
-    return jax.jacfwd(jax.grad(phi))(zero)
-
-
-def jet_row_gamma(primitive: AbstractPrimitive, motion_i: PoseJet, motion_j: PoseJet) -> Scalar:
-    """γ of one primitive along two motions."""
-    zero, one = jnp.zeros((), motion_i.value.dtype), jnp.ones((), motion_i.value.dtype)
-
-    def rate(s):
-        def value(s):
-            return primitive.advanced(s).geometry(motion_i.at(s[None]), motion_j.at(s[None]))
-
-        return jax.jvp(value, (s,), (one,))[1]
-
-    return -jax.jvp(rate, (zero,), (one,))[1]
+def as_pose(numbers: Float[Array, "12"]) -> Pose:
+    """Twelve numbers, r and A row by row, as a pose."""
+    return Pose(numbers[:3], numbers[3:].reshape(3, 3))

@@ -1,19 +1,16 @@
-"""rA: the rotation matrix itself, moved by the exponential; rows and their variations hand-coded."""
+"""rA: the rotation matrix itself, moved by the exponential."""
 
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from ..model.primitives import RowFactors, variation_of_sums
 from ..model.state import Pose, Twist
-from ..model.system import System
 from ..rotations import so3
 from ..rotations.types import Vec3
-from ..solvers import Coupling
-from ..solvers.saddle import add_groups, pairs
-from .base import AbstractFormulation, StepScales
+from .base import AbstractFormulation
+from .pose_jet import PoseJet
 
 
 class RA(AbstractFormulation):
@@ -21,7 +18,7 @@ class RA(AbstractFormulation):
 
     Reference:
         Kissel, Taves, Negrut, "Constrained multibody kinematics and dynamics in absolute coordinates", sections 2.1 and
-        3.1, Tables 2 to 6 as corrected in the project's notes.
+        3.1; rows in closed form, Tables 2 to 6 as corrected in the project's notes, are in `equations.closed_forms`.
     """
 
     name: ClassVar[str] = "rA"
@@ -57,55 +54,34 @@ class RA(AbstractFormulation):
         eye, zero = jnp.eye(3, dtype=delta.dtype), jnp.zeros((3, 3), delta.dtype)
         return jnp.block([[eye, zero], [zero, so3.right_jacobian(delta[3:])]])
 
-    # hand-coded rows
+    # closed forms of what automatic differentiation of `retract` gives
 
-    def _row_factors(self, system: System, q: Pose) -> tuple[RowFactors, Pose, Pose]:
-        """The vectors of all rows together, so that one assembly serves all types of primitives."""
-        padded = self.with_ground(q)
-        factors = []
-        for stack in system.constraints:
-            factors.append(
-                jax.vmap(lambda p, x, y: p.factors(x, y))(stack.primitive, *self.local(padded, stack.i, stack.j))
-            )
-        together = jax.tree.map(lambda *x: jnp.concatenate(x), *factors)
-        return together, *self.local(padded, system.rows_i, system.rows_j)
+    def pose_jet(self, q: Pose) -> PoseJet:
+        # A exp(δ) exp(ε) = A (I + δ̃) (I + ε̃) to first order in each.
+        turns = jnp.einsum("ij,ajk->aik", q.A, _SKEW.astype(q.A.dtype))  # A ẽ_a
+        twice = jnp.einsum("bij,ajk->abik", turns, _SKEW.astype(q.A.dtype))  # A ẽ_b ẽ_a
+        first = jnp.zeros((12, 6), q.A.dtype).at[:3, :3].set(jnp.eye(3, dtype=q.A.dtype))
+        first = first.at[3:, 3:].set(turns.reshape(3, 9).T)
+        second = (
+            jnp.zeros((12, 6, 6), q.A.dtype).at[3:, 3:, 3:].set(jnp.moveaxis(twice, (0, 1), (2, 3)).reshape(9, 3, 3))
+        )
+        return PoseJet(jnp.concatenate([q.r, q.A.reshape(9)]), first, second)
 
-    def rows(self, system: System, q: Pose) -> Float[Array, "m 2 6"]:
-        if not system.nc:
-            return jnp.zeros((0, 2, 6), system.dtype)
-        factors, _, _ = self._row_factors(system, q)
-        return jax.vmap(lambda f: f.row())(factors)
+    def free_motion(self, q: Pose, u: Float[Array, "6"]) -> PoseJet:
+        rate = q.A @ so3.skew(u[3:])
+        first = jnp.concatenate([u[:3], rate.reshape(9)])
+        second = jnp.concatenate([jnp.zeros_like(q.r), (rate @ so3.skew(u[3:])).reshape(9)])
+        return PoseJet(jnp.concatenate([q.r, q.A.reshape(9)]), first[:, None], second[:, None, None])
 
-    def row_variations(self, system: System, q: Pose, lam: Float[Array, " m"]) -> list[Coupling]:
-        if not system.nc:
-            return []
-        factors, pose_i, pose_j = self._row_factors(system, q)
-        sums = lam[:, None] * jax.vmap(lambda f, x, y: f.variation_sums(x, y))(factors, pose_i.A, pose_j.A)
-        # Rows between the same two bodies are added up while they are few numbers.
-        bodies = pairs(*self.row_bodies(system))
-        distinct = tuple(dict.fromkeys(bodies))
-        sums = add_groups(sums, tuple(distinct.index(pair) for pair in bodies), len(distinct))
-        pose_i, pose_j = self.local(self.with_ground(q), *zip(*distinct, strict=True))
-        return [Coupling(jax.vmap(variation_of_sums)(sums, pose_i.A, pose_j.A), distinct)]
-
-    def gamma(self, system: System, q: Pose, u: Float[Array, "nb 6"]) -> Float[Array, " m"]:
-        padded = self.with_ground(q)
-        padded_u = jnp.concatenate([u, jnp.zeros((1, 6), u.dtype)])
-        twist = Twist(padded_u[:, :3], padded_u[:, 3:])
-        values = [jnp.zeros(0, system.dtype)]
-        for stack in system.constraints:
-            pose_i, pose_j = self.local(padded, stack.i, stack.j)
-            twist_i, twist_j = self.local(twist, stack.i, stack.j)
-            each = jax.vmap(lambda p, x, v, y, w: p.gamma(x, v, y, w))
-            values.append(each(stack.primitive, pose_i, twist_i, pose_j, twist_j))
-        return jnp.concatenate(values)
-
-    def body_blocks(self, system: System, q, u, a, force, torque, scales: StepScales) -> Float[Array, "nb 6 6"]:
+    def body_block(self, mass, inertia, q, u, a, force, torque, velocity, position) -> Float[Array, "6 6"]:
         # M, J and the gyroscopic term h (ω̃ J - sk(Jω)) of Eq. 38c; neither depends on position.
-        def block(mass, inertia, u):
-            omega = u[3:]
-            gyroscopic = so3.skew(omega) @ inertia - so3.skew(inertia @ omega)
-            eye, zero = jnp.eye(3, dtype=u.dtype), jnp.zeros((3, 3), u.dtype)
-            return jnp.block([[mass * eye, zero], [zero, inertia + scales.velocity * gyroscopic]])
+        omega = u[3:]
+        gyroscopic = so3.skew(omega) @ inertia - so3.skew(inertia @ omega)
+        eye, zero = jnp.eye(3, dtype=u.dtype), jnp.zeros((3, 3), u.dtype)
+        return jnp.block([[mass * eye, zero], [zero, inertia + velocity * gyroscopic]])
 
-        return jax.vmap(block)(system.mass, system.inertia, u)
+
+# ẽ_a of the three axes.
+_SKEW = np.zeros((3, 3, 3))
+for _a, _b, _c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+    _SKEW[_a, _c, _b], _SKEW[_a, _b, _c] = 1.0, -1.0

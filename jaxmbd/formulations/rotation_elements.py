@@ -13,9 +13,9 @@ from ..model.system import System
 from ..model.validation import is_concrete
 from ..rotations import so3
 from ..rotations.types import Mat3, Scalar, Vec3
-from . import elimination
 from .base import AbstractFormulation
 from .directors import euler_tensor
+from .symmetric import packed, unpacked
 
 Vec12 = Float[Array, "12"]
 
@@ -104,14 +104,14 @@ class RotationElements(AbstractFormulation):
         return Elements(q.T + delta[:3], q.R + delta[3:].reshape(3, 3), q.reference)
 
     def normalization(self, q: Elements) -> Float[Array, "6"]:
-        return elimination.packed(q.R.T @ q.R - jnp.eye(3, dtype=q.R.dtype))
+        return packed(q.R.T @ q.R - jnp.eye(3, dtype=q.R.dtype))
 
     def normalization_gamma(self, q: Elements, u: Vec12) -> Float[Array, "6"]:
         # What an integrator adds to RᵀR - I would grow with the square of time. This asks for oscillation at the rate
         # of the body's own rotation instead, which adds no stiffness and is nothing where R is a rotation.
         R_dot = u[3:].reshape(3, 3)
         gap = q.R.T @ q.R - jnp.eye(3, dtype=q.R.dtype)
-        return elimination.packed(-2.0 * R_dot.T @ R_dot - 0.5 * jnp.sum(R_dot**2) * gap)
+        return packed(-2.0 * R_dot.T @ R_dot - 0.5 * jnp.sum(R_dot**2) * gap)
 
     # constant mass; the gyroscopic terms are in the reactions of rigidity
 
@@ -121,19 +121,10 @@ class RotationElements(AbstractFormulation):
         Y = jnp.outer(X, q.reference.r) + a[3:].reshape(3, 3) @ poinsot(inertia, q.reference.A)
         return jnp.concatenate([X, Y.reshape(9)]) - self.generalized(q, force, torque)
 
-    # --- accelerations ---------------------------------------------------------------------------
-
-    def eliminate(self, system: System, q: Elements, rows, bias, gamma):
-        method = elimination.two_step if self.elimination == "two_step" else elimination.one_shot
-        K = jax.vmap(poinsot)(system.inertia, q.reference.A)
-        i, j = self.row_bodies(system)
-        bodies = elimination.Bodies(1.0 / system.mass, jnp.linalg.inv(K), q.reference.r, q.R)
-        return method(bodies, rows, i, j, bias, gamma, redundant=system.has_loops)
-
     def observed(self, system: System, lam: Float[Array, " m"]) -> dict[str, Any]:
         # Λ stands on the right-hand side in the paper, the multipliers of all rows on the left.
         own = lam[system.nc :].reshape(system.nb, 6)
-        return {"rigidity": -jax.vmap(elimination.unpacked)(own)}
+        return {"rigidity": -jax.vmap(unpacked)(own)}
 
     def check(self, system: System) -> None:
         if not is_concrete(system.inertia):

@@ -2,18 +2,14 @@
 
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..model.state import Pose, Twist
-from ..model.system import System
 from ..rotations import se3
-from ..rotations.so3 import cross, skew
+from ..rotations.so3 import cross
 from ..rotations.types import Vec3
-from ..solvers import Coupling
 from .base import AbstractFormulation
-from .ra import RA
 
 
 class Screw(AbstractFormulation):
@@ -56,35 +52,3 @@ class Screw(AbstractFormulation):
 
     def tangent(self, delta: Float[Array, "6"]) -> Float[Array, "6 6"]:
         return se3.right_jacobian(delta)
-
-    def rows(self, system: System, q: Pose) -> Float[Array, "m 2 6"]:
-        return self._in_body_frame(system, q, RA().rows(system, q))
-
-    def row_variations(self, system: System, q: Pose, lam: Float[Array, " m"]) -> list[Coupling]:
-        # Rᵀ λ holds Aᵀ f, which turns with A beside the variation of f: Aᵀ f moves by (Aᵀ f) x δθ.
-        turn = self.with_ground(q).A
-        eye, zero = jnp.eye(3, dtype=turn.dtype), jnp.zeros((3, 3), turn.dtype)
-        frames = jax.vmap(lambda A: jnp.block([[A, zero], [zero, eye]]))(turn)
-        couplings = []
-        for c in RA().row_variations(system, q, lam):
-            at = frames[jnp.array(c.bodies)]  # (n, k, 6, 6)
-            couplings.append(Coupling(jnp.einsum("nkea,nkelf,nlfb->nkalb", at, c.blocks, at), c.bodies))
-        return [*couplings, *self._turned_forces(system, q, lam)]
-
-    def _turned_forces(self, system: System, q: Pose, lam) -> list[Coupling]:
-        i, j = self.row_bodies(system)
-        rows = self.rows(system, q)
-        total = jnp.zeros((system.nb + 1, 6), rows.dtype)
-        total = total.at[jnp.array([i, j]).T].add(rows * lam[:, None, None])[: system.nb]
-
-        def block(y):
-            return jnp.zeros((6, 6), y.dtype).at[:3, 3:].set(skew(y[:3]))
-
-        return [Coupling(jax.vmap(block)(total)[:, None, :, None, :], tuple((b,) for b in range(system.nb)))]
-
-    def _in_body_frame(self, system: System, q: Pose, rows):
-        if not system.nc:
-            return rows
-        A_i, A_j = self.local(self.with_ground(q).A, *self.row_bodies(system))
-        forces = jnp.einsum("mkb,mkba->mka", rows[..., :3], jnp.stack([A_i, A_j], axis=1))
-        return jnp.concatenate([forces, rows[..., 3:]], axis=-1)

@@ -8,8 +8,8 @@ from jaxtyping import Array, Bool, Float
 
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..model.system import System
+from ..roots import NewtonInfo
 from ..rotations.types import Scalar
-from ..solvers import NewtonInfo
 
 
 class Motion(eqx.Module):
@@ -40,6 +40,13 @@ class AbstractIntegrator(eqx.Module):
 
     name: ClassVar[str]
     error_order: ClassVar[int | None] = None
+
+    def check(self, formulation: AbstractFormulation, system: System) -> None:
+        """Refuse coordinates or a mechanism that the method cannot integrate.
+
+        Raises:
+            ValueError: The message says what to take instead.
+        """
 
     def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
         """Prepare the memory from a consistent motion at the first instant, t."""

@@ -8,17 +8,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ..equations import midpoint
+from ..equations import null_space as ns
+from ..equations.index1 import closest_velocity, dynamic_accelerations
+from ..equations.index3 import check_settings
+from ..equations.rows import inner_rows, row_bodies
+from ..equations.spanning_tree import Tree, spanning_tree
 from ..formulations import RA, AbstractFormulation, Directors
-from ..formulations import null_space as ns
 from ..formulations.directors import mass_block
-from ..formulations.index1 import closest_velocity, dynamic_accelerations
-from ..formulations.spanning_tree import Tree, spanning_tree
+from ..linalg import DenseFactors, factorise, linear_solve
 from ..model.system import System
+from ..roots import AbstractRootProblem, NewtonOptions, implicit_root, newton
 from ..rotations.types import Scalar
-from ..solvers import AbstractRootProblem, DenseFactors, NewtonOptions, factorise, implicit_root, linear_solve, newton
-from . import midpoint
 from .base import AbstractIntegrator, Motion
-from .index3 import check_settings
 
 NULL_SPACES = ("hand", "automatic")
 _HALVINGS = 12
@@ -75,12 +77,15 @@ class EnergyMomentum(AbstractIntegrator):
         if self.null_space not in NULL_SPACES:
             raise ValueError(f"EnergyMomentum: null_space must be one of {NULL_SPACES}, not {self.null_space!r}")
 
-    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
-        if formulation.name != "directors":
+    def check(self, formulation: AbstractFormulation, system: System) -> None:
+        if not isinstance(formulation, Directors):
             raise ValueError(
                 "EnergyMomentum integrates directors: use formulation=Directors(), on the command line "
                 f"--formulation directors, not {formulation.name}"
             )
+        system.refuse_velocity_rows("EnergyMomentum")
+
+    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
         tree, rank = spanning_tree(system), None
         if len(tree.closures):
             _, rank = ns.independent_rows(closures_now(system, tree, motion.q, t))
@@ -109,7 +114,7 @@ class EnergyMomentum(AbstractIntegrator):
         a, lam = dynamic_accelerations(RA(), system, pose, u, t)
         rates = jax.vmap(formulation.rates)(motion.q, u[:, :3], u[:, 3:])
         a = jax.vmap(formulation.accelerations)(motion.q, rates, a[:, :3], a[:, 3:])
-        lam = jnp.concatenate([lam, jnp.zeros(formulation.inner_rows(system), lam.dtype)])
+        lam = jnp.concatenate([lam, jnp.zeros(inner_rows(formulation, system), lam.dtype)])
         extra = {"discrete_kinetic": midpoint.kinetic_energy(system, motion.u)}
         return Motion(motion.q, rates, a, lam), extra
 
@@ -190,7 +195,7 @@ class MidpointStep(AbstractRootProblem):
         if not self.reduced:
             return x
         q = x.reshape(args.q.shape)
-        none = jnp.zeros(len(Directors().row_bodies(args.end)[0]), x.dtype)
+        none = jnp.zeros(len(row_bodies(Directors(), args.end)), x.dtype)
         matrix = midpoint.matrix(args, q, none, exact=False)
         factors = factorise(matrix, args.end.linear_solver)
         mu = linear_solve(matrix.matvec, factors, -midpoint.residual(args, q, none))[x.size :]
@@ -257,5 +262,4 @@ def enforced_rows(system: System, tree: Tree, q: Float[Array, "nb 12"], t: Scala
     """One for the tree's rows, rigidity and as many independent closures as the rank says; zero for the others."""
     q = jax.lax.stop_gradient(q)
     chosen, _ = ns.independent_rows(closures_now(system, tree, q, t), rank)
-    i, _ = Directors().row_bodies(system)
-    return jnp.ones(len(i), q.dtype).at[tree.closures].set(jax.lax.stop_gradient(chosen))
+    return jnp.ones(len(row_bodies(Directors(), system)), q.dtype).at[tree.closures].set(jax.lax.stop_gradient(chosen))

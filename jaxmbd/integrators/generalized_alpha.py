@@ -6,12 +6,13 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..formulations.base import AbstractFormulation, StepScales
-from ..formulations.index1 import acceleration_rate
+from ..equations.index1 import acceleration_rate
+from ..equations.index3 import StepData, check_settings, converted, inner_formulation, take_step
+from ..equations.motion import StepScales
+from ..formulations.base import AbstractFormulation
 from ..model.system import System
 from ..rotations.types import Scalar
 from .base import AbstractIntegrator, Motion
-from .index3 import StepData, check_settings, converted, inner_formulation, take_step
 
 
 class Memory(eqx.Module):

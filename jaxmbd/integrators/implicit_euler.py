@@ -5,11 +5,12 @@ from typing import ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from ..formulations.base import AbstractFormulation, StepScales
+from ..equations.index3 import StepData, check_settings, take_step
+from ..equations.motion import StepScales
+from ..formulations.base import AbstractFormulation
 from ..model.system import System
 from ..rotations.types import Scalar
 from .base import AbstractIntegrator, Motion
-from .index3 import StepData, check_settings, take_step
 
 
 class ImplicitEuler(AbstractIntegrator):

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..formulations.base import AbstractFormulation
-from ..formulations.index1 import closest_position, closest_velocity, dynamic_accelerations
+from ..equations.index1 import closest_position, closest_velocity, dynamic_accelerations
+from ..formulations import RA, AbstractFormulation
 from ..model.state import Pose
 from ..model.system import System
 from ..rotations import se3, so3
@@ -94,9 +94,11 @@ class MuntheKaas(AbstractExplicit):
             gaps = embedded_error(plan, (X, Y), last, h)
         return Motion(q, u, acc, lam, Memory(V, gaps)), outcome(acc, q.r, q.A)
 
-    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
-        if formulation.name != "rA":
+    def check(self, formulation: AbstractFormulation, system: System) -> None:
+        if not isinstance(formulation, RA):
             raise ValueError(f"MuntheKaas moves rotation matrices: use the formulation rA, not {formulation.name}")
+
+    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
         zero = jnp.zeros_like(motion.u)
         memory = Memory(_to_group(self._screws(system), motion.q, motion.u), (zero, zero))
         return Motion(motion.q, motion.u, motion.a, motion.lam, memory)

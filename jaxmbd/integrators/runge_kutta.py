@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..equations.index1 import closest_position, closest_velocity, dynamic_accelerations
+from ..equations.motion import balance, mass_matrix
 from ..formulations.base import AbstractFormulation
-from ..formulations.index1 import closest_position, closest_velocity, dynamic_accelerations
 from ..model.system import System
 from ..rotations.types import Scalar
 from .base import Motion
@@ -96,5 +97,5 @@ class RungeKutta(AbstractExplicit):
 
 def _held(formulation: AbstractFormulation, system: System, q, u, lam, t: Scalar) -> Float[Array, "nb d"]:
     """Accelerations under given multipliers."""
-    rest = formulation.balance(system.at(t), q, u, jnp.zeros_like(u), lam, t)
-    return -jnp.linalg.solve(formulation.mass_matrix(system, q), rest[..., None])[..., 0]
+    rest = balance(formulation, system.at(t), q, u, jnp.zeros_like(u), lam, t)
+    return -jnp.linalg.solve(mass_matrix(formulation, system, q), rest[..., None])[..., 0]

@@ -6,18 +6,20 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
-import jax.numpy as jnp
 from pydantic import ValidationError
 
 from .. import model
 from ..model.body import orientation
+from ..model.elements import kinds
+from ..model.expressions import Expression, shown, time_function
+from ..model.forces import AbstractForceDescription
+from ..model.given import Kind, Spec, primitive_specs, specs
 from ..model.joints import AbstractConstraint
 from ..model.mechanism import Mechanism
+from ..model.primitives import primitives
 from ..model.validation import users_line
-from .expressions import Expression, shown, time_function
 from .older_format import is_older_format, read_older_format
-from .schema import MechanismFile
+from .schema import mechanism_file
 
 _SECTIONS = {"bodies": "body", "joints": "joint", "drivers": "driver", "forces": "force", "constraints": "constraint"}
 _MAX_BYTES = 64 * 2**20
@@ -63,7 +65,7 @@ def _mechanism(data: Any) -> tuple[Mechanism, list[str]]:
     try:
         if is_older_format(data):
             return read_older_format(data)
-        return _from_file(MechanismFile.model_validate(data)), []
+        return _from_file(mechanism_file().model_validate(data)), []
     except ValidationError as error:
         raise ModelFileError(_explain(error, data)) from None
     except ValueError as error:
@@ -153,15 +155,15 @@ def _first_repeated(data: Any, repeated: dict[int, str]) -> tuple[str, str]:
 # --- parts ---
 
 
-def _from_file(file: MechanismFile) -> Mechanism:
+def _from_file(file: Any) -> Mechanism:
     m = Mechanism(file.name, gravity=file.gravity)
     for body in file.bodies:
         fields = body.model_dump(exclude={"name", "shape", "comment"})
         m.add_body(body.name, shape=None if body.shape is None else _shape(body.shape), **fields)
     for part in [*file.joints, *file.drivers]:
-        m.add(_constraint(part))
+        m.add(_element(part, AbstractConstraint))
     for part in file.forces:
-        m.add(_force(part))
+        m.add(_element(part, AbstractForceDescription))
     return m
 
 
@@ -173,53 +175,28 @@ def _shape(file) -> Any:
     return getattr(model, file.type)(**file.model_dump(exclude={"type"}))
 
 
-def _driving_motion(value: Any) -> Expression:
-    return Expression(value if isinstance(value, str) else repr(float(value)))
+def _read_field(spec: Spec, value: Any) -> Any:
+    """What the description takes for a field of a file."""
+    if value is None:
+        return None
+    if spec.kind is Kind.MOTION:
+        return Expression(value if isinstance(value, str) else repr(float(value)))
+    if spec.kind is Kind.VALUE:
+        return time_function(value)
+    if spec.kind is Kind.PRIMITIVES:
+        return [_primitive(p) for p in value]
+    return value
 
 
-def _constraint(file) -> AbstractConstraint:
-    fields = file.model_dump(exclude={"type", "name", "body_i", "body_j", "comment"})
-    if file.type == "PoseDriver":
-        fields |= {key: _Load(tuple(_driving_motion(c) for c in fields[key])) for key in ("displacement", "rotation")}
-        return model.PoseDriver(file.name, file.body_i, file.body_j, **fields)
-    for key in ("angle", "displacement", "length"):
-        if fields.get(key) is not None:
-            fields[key] = _driving_motion(fields[key]) if file.type.endswith("Driver") else time_function(fields[key])
-    if file.type == "Constraint":
-        fields["primitives"] = [_primitive(p) for p in file.primitives]
-    return getattr(model, file.type)(file.name, file.body_i, file.body_j, **fields)
+def _element(file: Any, base: type) -> Any:
+    cls = kinds(base)[file.type]
+    fields = {name: _read_field(spec, getattr(file, name)) for name, (spec, _) in specs(cls).items()}
+    return cls(name=file.name, **fields)
 
 
-def _primitive(file) -> Any:
-    fields = file.model_dump(exclude={"type"})
-    return getattr(model, file.type)(**{**fields, "f": time_function(fields["f"])})
-
-
-class _Load(eqx.Module):
-    """Three time functions as one vector function of time."""
-
-    components: tuple[Expression, ...]
-
-    def __call__(self, t):
-        return jnp.stack([c(t) for c in self.components])
-
-
-def _load(value: list) -> Any:
-    if not any(isinstance(c, str) for c in value):
-        return value
-    return _Load(tuple(_driving_motion(c) for c in value))
-
-
-def _force(file) -> Any:
-    fields = file.model_dump(exclude={"type", "name", "comment"})
-    positional = [fields.pop(key) for key in ("body_i", "body_j", "body", "joint") if key in fields]
-    for key in ("force", "torque"):
-        if key in fields:
-            fields[key] = _load(fields[key])
-    for key in ("actuator", "control"):
-        if fields.get(key) is not None:
-            fields[key] = _driving_motion(fields[key])
-    return getattr(model, file.type)(file.name, *positional, **fields)
+def _primitive(file: Any) -> Any:
+    cls = primitives()[file.type]
+    return cls(**{name: _read_field(spec, getattr(file, name)) for name, (spec, _) in primitive_specs(cls).items()})
 
 
 # --- messages ---

@@ -13,9 +13,9 @@ import numpy as np
 from pydantic import BeforeValidator, Field, StrictInt, StrictStr
 
 from .. import model
+from ..model.expressions import Expression, shown, time_function
 from ..model.mechanism import Mechanism
 from ..model.motions import jet
-from .expressions import Expression, shown, time_function
 from .schema import Inertia, Mat3, Name, Number, Strict, TimeFunction, Vec3
 
 _OUR_NAMES = {"a_bar_i": "a_i_bar", "a_bar_j": "a_j_bar", "s_bar_p_i": "s_i_bar", "s_bar_q_j": "s_j_bar", "c": "c"}

@@ -26,6 +26,7 @@ _SHAPES = {
     "a": ("T", "nb", 3),
     "alpha": ("T", "nb", 3),
     "lam": ("T", "nc"),
+    "angles": ("T", "w"),
     "iterations": ("T",),
 }
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -49,6 +50,7 @@ def read_npz(path: str | Path) -> dict[str, Any]:
         if path.is_dir():
             raise ResultFileError("it is a folder")
         data = _read_arrays(path)
+        data.setdefault("angles", np.zeros((np.shape(data["t"])[:1] or (0,)) + (0,)))  # older files have none
         _check_shapes(data)
         data["stats"] = _read_stats(data)
     except ResultFileError as error:
@@ -76,7 +78,7 @@ def _read_arrays(path: Path) -> dict[str, Any]:
                 raise ResultFileError(
                     f"its arrays take {size / 2**30:.3g} GiB, and {free / 2**30:.3g} GiB of memory are free"
                 )
-            missing = [name for name in ARRAYS if f"{name}.npy" not in file.namelist()]
+            missing = [name for name in ARRAYS if name != "angles" and f"{name}.npy" not in file.namelist()]
             if missing:
                 raise ResultFileError(f"it is not a result of jaxmbd, because it lacks {', '.join(missing)}")
             return {m.filename.removesuffix(".npy"): _read_array(file, m) for m in members}
@@ -108,7 +110,7 @@ def _check_shapes(data: dict[str, Any]) -> None:
             raise ResultFileError(f"the array {name!r} holds {array.dtype}, not {numbers}")
         if array.ndim != len(symbols):
             raise _wrong_shape(name, array, symbols)
-    sizes = {"T": len(data["t"]), "nb": data["r"].shape[1], "nc": data["lam"].shape[1]}
+    sizes = {"T": len(data["t"]), "nb": data["r"].shape[1], "nc": data["lam"].shape[1], "w": data["angles"].shape[1]}
     for name, symbols in _SHAPES.items():
         expected = tuple(sizes[s] if isinstance(s, str) else s for s in symbols)
         if data[name].shape != expected:

@@ -1,10 +1,20 @@
-"""The model file format "jaxmbd-1": its fields, checked by pydantic; the published JSON Schema comes from here."""
+"""The model file format "jaxmbd-1", checked by pydantic; the published JSON Schema comes from here.
 
+Bodies and shapes are written out; joints, drivers, forces and primitives are what their classes declare.
+"""
+
+import dataclasses
+import functools
 from typing import Annotated, Any, Literal, Union
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StrictBool, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StrictBool, Tag, create_model
 
-from .expressions import Expression
+from ..model.elements import AbstractElement, kinds
+from ..model.expressions import Expression, shown
+from ..model.forces import AbstractForceDescription
+from ..model.given import Kind, Spec, primitive_specs, specs
+from ..model.joints import AbstractConstraint
+from ..model.primitives import primitives
 
 # Squares and fourth powers of such numbers are finite in double precision, and no mechanism has larger ones.
 LARGEST = 1e60
@@ -47,7 +57,6 @@ TimeFunction = Annotated[
 Load = Annotated[list[TimeFunction], Field(min_length=3, max_length=3)]
 Name = Annotated[str, Field(min_length=1)]
 Axis = Literal["x", "y", "z"]
-Frame = Literal["global", "body"]
 
 
 class Strict(BaseModel):
@@ -152,191 +161,82 @@ class BodyFile(Strict):
     comment: str | None = None
 
 
-# --- joints and drivers ---
+# --- elements: joints, drivers, forces and primitives, as their classes declare them ---
 
 
-class PairFile(Strict):
+def _checked_numbers(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_checked_numbers(x) for x in value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"must be a number or lists of numbers, not {shown(value)}")
+    return _checked_size(float(value))
+
+
+_ANNOTATIONS: dict[Kind, Any] = {
+    Kind.BODY: Name,
+    Kind.BODIES: list[Name],
+    Kind.JOINT: Name,
+    Kind.VECTOR: Vec3,
+    Kind.NUMBER: Number,
+    Kind.NUMBERS: Annotated[Any, AfterValidator(_checked_numbers)],
+    Kind.FLAG: StrictBool,
+    Kind.MOTION: TimeFunction,
+    Kind.VALUE: TimeFunction,
+    Kind.LOAD: Load,
+}
+
+
+def _annotation(spec: Spec) -> Any:
+    if spec.kind is Kind.CHOICE:
+        return Literal[spec.options]
+    if spec.kind is Kind.PRIMITIVES:
+        return Annotated[list[_tagged(_primitive_files())], Field(min_length=1)]
+    return _ANNOTATIONS[spec.kind]
+
+
+def _fields(specs: dict[str, tuple[Spec, dataclasses.Field]]) -> dict[str, Any]:
+    """Declared fields as those of a pydantic model."""
+    fields = {}
+    for name, (spec, field) in specs.items():
+        annotation = _annotation(spec)
+        if field.default is dataclasses.MISSING:
+            fields[name] = (annotation, ...)
+        elif field.default is None:
+            fields[name] = (annotation | None, None)
+        else:
+            default = list(field.default) if isinstance(field.default, tuple) else field.default
+            fields[name] = (annotation, default)
+    return fields
+
+
+def _tagged(models: list[type[BaseModel]]) -> Any:
+    """One of several models, told apart by their type."""
+    return Annotated[Union[tuple(models)], Field(discriminator="type")] if len(models) > 1 else models[0]
+
+
+def _primitive_files() -> list[type[BaseModel]]:
+    return [_file_of(cls, primitive_specs(cls), Strict) for cls in primitives().values()]
+
+
+def _element_files(base: type) -> list[type[BaseModel]]:
+    found = [cls for cls in kinds(base).values() if cls.in_files]
+    return [_file_of(cls, specs(cls), _Named) for cls in found]
+
+
+def _file_of(cls: type, declared: dict[str, tuple[Spec, dataclasses.Field]], base: type[BaseModel]) -> type[BaseModel]:
+    first = (cls.__doc__ or "").strip().split("\n")[0]
+    # Elements come and go in a session; pydantic's model follows the class that has the name now.
+    return create_model(
+        f"{cls.__name__}File", __base__=base, __doc__=first, type=(Literal[cls.__name__], ...), **_fields(declared)
+    )
+
+
+class _Named(Strict):
     name: Name
-    body_i: Name
-    body_j: Name
     comment: str | None = None
 
 
-class PointJoint(PairFile):
-    type: Literal["Spherical", "Fixed"]
-    point: Vec3
-
-
-class AxisJoint(PairFile):
-    type: Literal["Revolute", "Cylindrical", "Translational", "Planar", "PointOnLine"]
-    point: Vec3
-    axis: Vec3
-
-
-class UniversalFile(PairFile):
-    type: Literal["Universal"]
-    point: Vec3
-    axis_i: Vec3
-    axis_j: Vec3
-
-
-class DistanceFile(PairFile):
-    type: Literal["Distance"]
-    point_i: Vec3
-    point_j: Vec3
-    length: TimeFunction | None = None
-
-
-class DP1File(Strict):
-    type: Literal["DP1"]
-    a_i_bar: Vec3
-    a_j_bar: Vec3
-    f: TimeFunction = 0.0
-
-
-class DP2File(Strict):
-    type: Literal["DP2"]
-    a_i_bar: Vec3
-    s_i_bar: Vec3
-    s_j_bar: Vec3
-    f: TimeFunction = 0.0
-
-
-class DFile(Strict):
-    type: Literal["D"]
-    s_i_bar: Vec3
-    s_j_bar: Vec3
-    f: TimeFunction
-
-
-class CDFile(Strict):
-    type: Literal["CD"]
-    c: Vec3
-    s_i_bar: Vec3
-    s_j_bar: Vec3
-    f: TimeFunction = 0.0
-
-
-PrimitiveFile = Annotated[Union[DP1File, DP2File, DFile, CDFile], Field(discriminator="type")]
-
-
-class ConstraintFile(PairFile):
-    """Primitives used directly; their vectors are in the body frames."""
-
-    type: Literal["Constraint"]
-    primitives: Annotated[list[PrimitiveFile], Field(min_length=1)]
-    point_j_bar: Vec3 | None = None
-
-
-class RotationDriverFile(PairFile):
-    type: Literal["RotationDriver"]
-    axis: Vec3
-    angle: TimeFunction
-    point: Vec3 | None = None
-
-
-class TranslationDriverFile(PairFile):
-    type: Literal["TranslationDriver"]
-    axis: Vec3
-    displacement: TimeFunction
-    point: Vec3 | None = None
-
-
-class DistanceDriverFile(PairFile):
-    type: Literal["DistanceDriver"]
-    point_i: Vec3
-    point_j: Vec3
-    length: TimeFunction
-
-
-class PoseDriverFile(PairFile):
-    type: Literal["PoseDriver"]
-    displacement: Load
-    rotation: Load
-    point: Vec3 | None = None
-
-
-JointFile = Annotated[
-    Union[
-        PointJoint,
-        AxisJoint,
-        UniversalFile,
-        DistanceFile,
-        ConstraintFile,
-        RotationDriverFile,
-        TranslationDriverFile,
-        DistanceDriverFile,
-        PoseDriverFile,
-    ],
-    Field(discriminator="type"),
-]
-
-# --- forces ---
-
-
-class SpringDamperFile(PairFile):
-    type: Literal["SpringDamper"]
-    point_i: Vec3
-    point_j: Vec3
-    stiffness: Number = 0.0
-    damping: Number = 0.0
-    free_length: Number | None = None
-    actuator: TimeFunction | None = None
-
-
-class TorsionalSpringDamperFile(PairFile):
-    type: Literal["TorsionalSpringDamper"]
-    axis: Vec3
-    stiffness: Number = 0.0
-    damping: Number = 0.0
-    free_angle: Number = 0.0
-    actuator: TimeFunction | None = None
-
-
-class PointForceFile(Strict):
-    type: Literal["PointForce"]
-    name: Name
-    body: Name
-    force: Load
-    point: Vec3 | None = None
-    frame: Frame = "global"
-    comment: str | None = None
-
-
-class TorqueFile(Strict):
-    type: Literal["Torque"]
-    name: Name
-    body: Name
-    torque: Load
-    frame: Frame = "global"
-    comment: str | None = None
-
-
-class ViscousFrictionFile(Strict):
-    type: Literal["ViscousFriction"]
-    name: Name
-    joint: Name
-    rotational: Number = 0.0
-    translational: Number = 0.0
-    comment: str | None = None
-
-
-class ActuatorFile(Strict):
-    type: Literal["Actuator"]
-    name: Name
-    joint: Name
-    control: TimeFunction = 0.0
-    action: Literal["torque", "force"] | None = None
-    comment: str | None = None
-
-
-ForceFile = Annotated[
-    Union[SpringDamperFile, TorsionalSpringDamperFile, PointForceFile, TorqueFile, ViscousFrictionFile, ActuatorFile],
-    Field(discriminator="type"),
-]
-
-
-class MechanismFile(Strict):
+class _Mechanism(Strict):
     """A mechanism; points and axes of joints and forces are global components at the initial pose."""
 
     model_config = ConfigDict(extra="forbid", title="jaxmbd-1 mechanism")
@@ -346,12 +246,26 @@ class MechanismFile(Strict):
     description: str | None = None
     gravity: Vec3 = [0.0, 0.0, -9.81]
     bodies: Annotated[list[BodyFile], Field(min_length=1)]
-    joints: list[JointFile] = []
-    drivers: list[JointFile] = []
-    forces: list[ForceFile] = []
+
+
+def mechanism_file() -> type[BaseModel]:
+    """The format with every joint, driver, force and primitive that is known now, those of users included."""
+    return _mechanism_file(tuple(kinds(AbstractElement).values()), tuple(primitives().values()))
+
+
+@functools.lru_cache(maxsize=8)
+def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) -> type[BaseModel]:
+    joints, forces = (list[_tagged(_element_files(base))] for base in (AbstractConstraint, AbstractForceDescription))
+    return create_model(
+        "MechanismFile",
+        __base__=_Mechanism,
+        __doc__=_Mechanism.__doc__,
+        joints=(joints, []),
+        drivers=(joints, []),
+        forces=(forces, []),
+    )
 
 
 def json_schema() -> dict[str, Any]:
     """The published JSON Schema of the format."""
-    schema = MechanismFile.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **mechanism_file().model_json_schema()}

@@ -8,8 +8,9 @@ import os
 from importlib import resources
 from pathlib import Path
 
-from ..io.expressions import shown
+from ..io.formats import read_file
 from ..io.model_files import ModelFileError, read_mechanism
+from ..model.expressions import shown
 from ..model.mechanism import Mechanism
 from ..model.state import State
 from ..model.system import System
@@ -40,7 +41,7 @@ def load_mechanism(model: str | Path) -> Mechanism:
             raise ModelFileError(f"{shown(text)}: {name} comes in one size; write {name!r}")
         return _packaged(name, *([_size(name, size)] if colon else []))
     if os.path.exists(text):
-        return read_mechanism(text)
+        return read_file(text)
     raise ModelFileError(f"{shown(text)} is neither a file nor a packaged mechanism; packaged are {', '.join(names())}")
 
 

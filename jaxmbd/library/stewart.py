@@ -32,6 +32,11 @@ class Push(eqx.Module):
     def __call__(self, t: Scalar) -> Scalar:
         return self.amplitude * jnp.sin(2.0 * jnp.pi * t + self.phase)
 
+    @property
+    def text(self) -> str:
+        """The expression that a model file holds in its place."""
+        return f"{float(self.amplitude)!r}*sin(2*pi*t + {float(self.phase)!r})"
+
 
 def anchors() -> tuple[Float[np.ndarray, "6 3"], Float[np.ndarray, "6 3"]]:
     """The joints on the base, global, and those on the platform, from its mass centre in its frame [m]."""

@@ -14,6 +14,7 @@ from .validation import array, concrete, default_dtype, inertia_matrix, number, 
 
 # A matrix farther than this from its transpose's inverse is a mistake, not a rounded rotation.
 _MAX_ORTHOGONALITY_DEFECT = 0.1
+_ROUNDING = 4.0  # of a matrix that is a rotation already, in units of rounding
 _REST = (0.0, 0.0, 0.0)
 
 
@@ -124,4 +125,6 @@ def orientation(A: Any, quaternion: Any, euler: Any, what: str) -> Array:
                 f"{what}: A is not a rotation matrix (|AᵀA - I| = {defect:.2g}, det = {np.linalg.det(known):.2g}); its "
                 "columns are the body axes in global components, orthonormal and right-handed"
             )
+        if defect <= _ROUNDING * np.finfo(known.dtype).eps:
+            return A  # kept to the last bit, so that a file that was written is read back as it was
     return so3.project(A)

@@ -5,21 +5,30 @@ Points and axes are given in global components at the initial pose; a joint turn
 """
 
 import abc
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from ..rotations.so3 import basis_from_axis
+from ..rotations.types import Scalar
+from . import given
 from .body import Body
+from .elements import AbstractElement
+from .expressions import Expression
+from .functions import numbers_of_shape, traced_shape
 from .motions import Squared, is_motion
-from .primitives import CD, DP1, DP2, AbstractPrimitive, D
-from .validation import concrete, default_dtype, direction, number, vector
+from .primitives import CD, DP1, DP2, AbstractNormalForm, AbstractPrimitive, AbstractVelocityPrimitive, D
+from .state import Twist
+from .validation import array, concrete, default_dtype, direction, number, vector
 
-Rows = list[tuple[str, AbstractPrimitive]]
+Rows = list[tuple[str, Any]]  # labels and primitives of either level
 
 
 def coincident(i: Body, j: Body, point: Array) -> Rows:
@@ -42,22 +51,59 @@ def perpendicular_2(i: Body, j: Body, normal: Array, point_i: Array, point_j: Ar
 
 
 @dataclass(frozen=True, eq=False)
-class AbstractConstraint(abc.ABC):
-    """A joint, a driver or a free set of primitives between two bodies, as described.
+class AbstractConstraint(AbstractElement):
+    """A joint, a driver or a free set of primitives, as described; to be derived from.
+
+    A joint is its fields, declared with `given`, and its `rows`:
+
+        @dataclass(frozen=True, eq=False)
+        class Ball(mbd.AbstractConstraint):
+            point: Any = given.point()
+
+            def rows(self, i, j):
+                return [("distance", mbd.D(i.point(self.point), j.point(self.point), 0.0)), ...]
 
     Attributes:
         name: Unique among the parts of a mechanism.
-        body_i, body_j: The two bodies (objects or names); either may be the ground.
+        body_i, body_j: The first two bodies (objects or names); one of them may be the ground.
+
+    Class attributes:
+        is_driver: Whether it prescribes a motion.
+        is_link: Whether it is drawn as a link between its two points.
+        freedoms: What a tree of bodies may use it for: the freedoms it leaves, as slots of (translations along e1, e2
+            and the axis, rotations about them); None for one that closes loops.
+        tree_rows: How many of its first rows such a tree satisfies by itself; None for all.
+        has_angle: Whether it leaves or drives a rotation about its axis that `Solution.joint` tells.
+        has_displacement: Whether it leaves or drives a displacement along its axis.
+        actions: What an actuator may do along its axis, the usual first.
     """
 
-    name: str
-    body_i: Body | str
-    body_j: Body | str
+    body_i: Body | str = given.body()
+    body_j: Body | str = given.body()
+
+    what: ClassVar[str] = "joint"
     is_driver: ClassVar[bool] = False
+    is_link: ClassVar[bool] = False
+    freedoms: ClassVar[tuple[int, ...] | None] = None
+    tree_rows: ClassVar[int | None] = None
+    has_angle: ClassVar[bool] = False
+    has_displacement: ClassVar[bool] = False
+    actions: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
-    def rows(self, i: Body, j: Body) -> Rows:
-        """Its table of primitives, with labels."""
+    def rows(self, *bodies: Body) -> Rows:
+        """Its table of primitives on all its bodies, with labels; data that make no sense are refused here."""
+
+    @staticmethod
+    def effort(lam: Scalar, f: Scalar) -> Scalar:
+        """What a driver of one row does along its driven coordinate, from its multiplier and prescribed value.
+
+        The joint force is -Φ_qᵀ λ, and Φ = coordinate - f(t).
+        """
+        return -lam
+
+    def targets(self) -> tuple[Body | str, ...]:
+        return self.body_i, self.body_j
 
     def reference_point(self, i: Body, j: Body) -> Array:
         """Its point on body j, where reactions are given, global at the initial pose [m]."""
@@ -75,17 +121,19 @@ class AbstractConstraint(abc.ABC):
         return axis, axis
 
     def _point(self) -> Array:
-        return vector(self.point, 3, f"joint {self.name!r}: point")
+        return vector(self.point, 3, f"{self.title}: point")
 
     def _axis(self, which: str = "axis") -> Array:
-        return direction(getattr(self, which), f"joint {self.name!r}: {which}")
+        return direction(getattr(self, which), f"{self.title}: {which}")
 
 
 @dataclass(frozen=True, eq=False)
 class Spherical(AbstractConstraint):
     """A ball joint: a common point. Removes 3 freedoms."""
 
-    point: Any = field(kw_only=True)
+    point: Any = given.point()
+
+    freedoms: ClassVar[tuple[int, ...] | None] = (3, 4, 5)
 
     def rows(self, i: Body, j: Body) -> Rows:
         return coincident(i, j, self._point())
@@ -95,8 +143,12 @@ class Spherical(AbstractConstraint):
 class Revolute(AbstractConstraint):
     """A hinge: a common point and a common axis. Removes 5 freedoms."""
 
-    point: Any = field(kw_only=True)
-    axis: Any = field(kw_only=True)
+    point: Any = given.point()
+    axis: Any = given.axis()
+
+    freedoms: ClassVar[tuple[int, ...] | None] = (5,)
+    has_angle: ClassVar[bool] = True
+    actions: ClassVar[tuple[str, ...]] = ("torque",)
 
     def rows(self, i: Body, j: Body) -> Rows:
         return coincident(i, j, self._point()) + perpendicular_1(i, j, self._axis(), self._axis())
@@ -106,9 +158,12 @@ class Revolute(AbstractConstraint):
 class Universal(AbstractConstraint):
     """A cross joint: a common point, and `axis_i` of body i stays perpendicular to `axis_j` of body j. Removes 4."""
 
-    point: Any = field(kw_only=True)
-    axis_i: Any = field(kw_only=True)
-    axis_j: Any = field(kw_only=True)
+    point: Any = given.point()
+    axis_i: Any = given.axis()
+    axis_j: Any = given.axis()
+
+    freedoms: ClassVar[tuple[int, ...] | None] = (3, 4, 5)  # as a ball, its fourth row left to the closures
+    tree_rows: ClassVar[int | None] = 3
 
     def rows(self, i: Body, j: Body) -> Rows:
         a_i, a_j = self._axis("axis_i"), self._axis("axis_j")
@@ -129,8 +184,13 @@ class Universal(AbstractConstraint):
 class Cylindrical(AbstractConstraint):
     """A sleeve: a common axis, free to turn and to slide. Removes 4 freedoms."""
 
-    point: Any = field(kw_only=True)
-    axis: Any = field(kw_only=True)
+    point: Any = given.point()
+    axis: Any = given.axis()
+
+    freedoms: ClassVar[tuple[int, ...] | None] = (2, 5)
+    has_angle: ClassVar[bool] = True
+    has_displacement: ClassVar[bool] = True
+    actions: ClassVar[tuple[str, ...]] = ("torque", "force")
 
     def rows(self, i: Body, j: Body) -> Rows:
         point, axis = self._point(), self._axis()
@@ -141,8 +201,12 @@ class Cylindrical(AbstractConstraint):
 class Translational(AbstractConstraint):
     """A slide (prismatic joint): a common axis, no relative rotation. Removes 5 freedoms."""
 
-    point: Any = field(kw_only=True)
-    axis: Any = field(kw_only=True)
+    point: Any = given.point()
+    axis: Any = given.axis()
+
+    freedoms: ClassVar[tuple[int, ...] | None] = (2,)
+    has_displacement: ClassVar[bool] = True
+    actions: ClassVar[tuple[str, ...]] = ("force",)
 
     def rows(self, i: Body, j: Body) -> Rows:
         point, axis = self._point(), self._axis()
@@ -155,8 +219,12 @@ class Translational(AbstractConstraint):
 class Planar(AbstractConstraint):
     """Plane on plane: a common normal `axis` through `point`. Removes 3 freedoms."""
 
-    point: Any = field(kw_only=True)
-    axis: Any = field(kw_only=True)
+    point: Any = given.point()
+    axis: Any = given.axis()
+
+    freedoms: ClassVar[tuple[int, ...] | None] = (0, 1, 5)
+    has_angle: ClassVar[bool] = True
+    actions: ClassVar[tuple[str, ...]] = ("torque",)
 
     def rows(self, i: Body, j: Body) -> Rows:
         point, axis = self._point(), self._axis()
@@ -168,7 +236,9 @@ class Planar(AbstractConstraint):
 class Fixed(AbstractConstraint):
     """A weld: no relative motion. Removes 6 freedoms. `point` says where reactions are given."""
 
-    point: Any = field(kw_only=True)
+    point: Any = given.point()
+
+    freedoms: ClassVar[tuple[int, ...] | None] = ()
 
     def rows(self, i: Body, j: Body) -> Rows:
         e = jnp.eye(3, dtype=default_dtype())
@@ -183,14 +253,16 @@ class Fixed(AbstractConstraint):
 class Distance(AbstractConstraint):
     """A massless link: the distance of two points. Removes 1 freedom. `length` defaults to the initial distance [m]."""
 
-    point_i: Any = field(kw_only=True)
-    point_j: Any = field(kw_only=True)
-    length: Any = field(kw_only=True, default=None)
+    point_i: Any = given.point()
+    point_j: Any = given.point()
+    length: Any = given.value("m", None)
+
+    is_link: ClassVar[bool] = True
 
     def rows(self, i: Body, j: Body) -> Rows:
         what = f"joint {self.name!r}"
         p_i, p_j = vector(self.point_i, 3, f"{what}: point_i"), vector(self.point_j, 3, f"{what}: point_j")
-        length = self.length
+        length = Expression(self.length) if isinstance(self.length, str) else self.length
         if is_motion(length):
             squared: Any = Squared(length)
         else:
@@ -211,8 +283,11 @@ class Distance(AbstractConstraint):
 class PointOnLine(AbstractConstraint):
     """`point` of body j stays on the line of body i through the same place along `axis`. Removes 2 freedoms."""
 
-    point: Any = field(kw_only=True)
-    axis: Any = field(kw_only=True)
+    point: Any = given.point()
+    axis: Any = given.axis()
+
+    has_displacement: ClassVar[bool] = True
+    actions: ClassVar[tuple[str, ...]] = ("force", "torque")
 
     def rows(self, i: Body, j: Body) -> Rows:
         return perpendicular_2(i, j, self._axis(), self._point(), self._point())
@@ -223,51 +298,100 @@ class PointOnLine(AbstractConstraint):
 
 @dataclass(frozen=True, eq=False)
 class Constraint(AbstractConstraint):
-    """Any primitives between two bodies, their vectors given in the body frames.
+    """Any primitives on two to four bodies, their vectors given in the body frames.
 
-    `primitives` is a list of `DP1`, `DP2`, `D` and `CD`; any `f` may be a function of time. `point_j_bar` says where
-    reactions are given, in body j [m]; it defaults to the first point that the primitives name, else the mass centre.
+    `primitives` is a list of `DP1`, `DP2`, `D`, `CD` and of your own (`AbstractPrimitive`); any `f` may be a function
+    of time. Each of them sees body i, body j and the `others` in that order. `point_j_bar` says where reactions are
+    given, in body j [m]; it defaults to the first point that the primitives name, else the mass centre.
     """
 
-    primitives: Sequence[AbstractPrimitive] = field(kw_only=True)
-    point_j_bar: Any = field(kw_only=True, default=None)
-    driver: bool = field(kw_only=True, default=False)
+    primitives: Sequence[Any] = given.primitives()
+    others: Sequence[Body | str] = given.bodies(())
+    point_j_bar: Any = given.vector("m", None)
+    driver: bool = given.flag(False)
 
     @property
     def is_driver(self) -> bool:  # type: ignore[override]
-        return self.driver or any(is_motion(p.f) for p in self.primitives)
+        return self.driver or any(is_motion(p.prescribed) or isinstance(p.prescribed, str) for p in self.primitives)
 
-    def rows(self, i: Body, j: Body) -> Rows:
+    @property
+    def is_link(self) -> bool:  # type: ignore[override]
+        return [type(p) for p in self.primitives] == [D]
+
+    def targets(self) -> tuple[Body | str, ...]:
+        return self.body_i, self.body_j, *self.others
+
+    def rows(self, *bodies: Body) -> Rows:
         if not self.primitives:
             raise ValueError(f"constraint {self.name!r}: has no primitives")
-        return [(type(p).__name__ + f" {k + 1}", self._checked(p, k)) for k, p in enumerate(self.primitives)]
+        table: Rows = [(type(p).__name__ + f" {k + 1}", self._checked(p, k)) for k, p in enumerate(self.primitives)]
+        for (_, p), k in zip(table, range(len(table)), strict=True):
+            self._check_bodies(p, k, bodies)
+        return table
 
-    def _checked(self, p: AbstractPrimitive, k: int) -> AbstractPrimitive:
+    def _checked(self, p: Any, k: int) -> Any:
+        """The primitive with its numbers as arrays, every field of it."""
         what = f"constraint {self.name!r}, primitive {k + 1} ({type(p).__name__})"
+        if not isinstance(p, AbstractPrimitive | AbstractVelocityPrimitive):
+            raise TypeError(f"{what}: not a primitive; derive it from mbd.AbstractPrimitive")
         values: dict[str, Any] = {}
-        for name in ("a_i_bar", "a_j_bar", "c"):
-            if hasattr(p, name):
-                value = getattr(p, name)
-                values[name] = value if is_motion(value) else _nonzero(value, f"{what}: {name}")
-        for name in ("s_i_bar", "s_j_bar"):
-            if hasattr(p, name):
-                values[name] = vector(getattr(p, name), 3, f"{what}: {name}")
-        values["f"] = p.f if is_motion(p.f) else number(p.f, f"{what}: f")
-        return type(p)(**values)
+        for name, (spec, _) in given.primitive_specs(type(p)).items():
+            value = getattr(p, name)
+            if isinstance(value, str) and name in p.driven:
+                values[name] = Expression(value)
+            elif is_motion(value):
+                values[name] = value
+            elif spec.kind is given.Kind.VECTOR:
+                check = _nonzero if spec.unit == "-" else vector3
+                values[name] = check(value, f"{what}: {name}")
+            elif spec.kind is given.Kind.VALUE:
+                values[name] = number(value, f"{what}: {name}")
+            else:
+                values[name] = _numeric(value, f"{what}: {name}")
+        return dataclasses.replace(p, **values)
+
+    def _check_bodies(self, p: Any, k: int, bodies: tuple[Body, ...]) -> None:
+        """Refuse a primitive that cannot be evaluated on these bodies, with its own error."""
+        what = f"constraint {self.name!r}, primitive {k + 1} ({type(p).__name__}) on {len(bodies)} bodies"
+        poses = tuple(b.pose for b in bodies)
+        if isinstance(p, AbstractVelocityPrimitive):
+            twists = tuple(Twist(b.v, b.omega) for b in bodies)
+            found = traced_shape(lambda *x: jnp.asarray(p.rate(*x)), (poses, twists), what)
+        else:
+            if isinstance(p, AbstractNormalForm) and len(bodies) != 2:
+                raise ValueError(f"{what}: {type(p).__name__} takes two bodies; give others=() or another primitive")
+            if is_motion(getattr(p, "a_i_bar", None)):
+                return
+            found = traced_shape(lambda *x: jnp.asarray(p.geometry(*x)), poses, what)
+        numbers_of_shape(found, (), what)
 
     def reference_point(self, i: Body, j: Body) -> Array:
         s_j = self.point_j_bar
         if s_j is None:
-            s_j = next((p.s_j_bar for p in self.primitives if hasattr(p, "s_j_bar")), None)
+            s_j = next((p.s_j_bar for p in self.primitives if "s_j_bar" in given.specs(type(p))), None)
         if s_j is None:
             return super().reference_point(i, j)
         return j.r + j.A @ vector(s_j, 3, f"constraint {self.name!r}: point_j_bar")
 
     def reference_points(self, i: Body, j: Body) -> tuple[Array, Array]:
         point_j = self.reference_point(i, j)
-        s_i = next((p.s_i_bar for p in self.primitives if hasattr(p, "s_i_bar")), None)
+        s_i = next((p.s_i_bar for p in self.primitives if "s_i_bar" in given.specs(type(p))), None)
         point_i = point_j if s_i is None else i.r + i.A @ vector(s_i, 3, f"constraint {self.name!r}: s_i_bar")
         return point_i, point_j
+
+
+def vector3(value: Any, what: str) -> Array:
+    """A finite vector of three numbers."""
+    return vector(value, 3, what)
+
+
+def _numeric(value: Any, what: str) -> Any:
+    """Numbers, or lists of them, as an array of the default dtype, finite where known; anything else as it is."""
+    if isinstance(value, eqx.Module):
+        return jax.tree.map(lambda x: _numeric(x, what), value)
+    if isinstance(value, bool) or not (eqx.is_array_like(value) or isinstance(value, list | tuple)):
+        return value
+    return array(value, jnp.shape(jnp.asarray(value)), what)
 
 
 def _nonzero(value: Any, what: str) -> Array:

@@ -10,15 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..solvers import STRATEGIES, choose_strategy
+from ..linalg import STRATEGIES, choose_strategy
 from . import parameters
 from .body import Body, ground, make_body
+from .coordinates import Angle, AngleStack
 from .forces import AbstractForceDescription, AbstractJointForce, ForceStack
 from .joints import AbstractConstraint
 from .motions import hoist, is_motion
-from .primitives import PrimitiveStack
+from .primitives import AbstractNormalForm, AbstractPrimitive, PrimitiveStack
 from .shapes import AbstractShape
 from .stacking import asarrays, group_alike, stack_arrays
+from .stacking import stack as stack_alike
 from .state import State
 from .system import Connection, System
 from .validation import default_dtype, is_concrete, vector, warn_if_single
@@ -122,9 +124,9 @@ class Mechanism:
         """
         if isinstance(part, AbstractConstraint):
             self._check_name(part.name, "joint", self.constraints)
-            i, j = self._body(part.body_i, part.name), self._body(part.body_j, part.name)
-            self._check_pair(i, j, f"joint {part.name!r}")
-            part.rows(i, j)  # refuses impossible data here, where the user can see the line
+            bodies = [self._body(b, part.name) for b in part.targets()]
+            self._check_different(bodies, f"joint {part.name!r}")
+            part.rows(*bodies)  # refuses impossible data here, where the user can see the line
             self.constraints[part.name] = part
         elif isinstance(part, AbstractForceDescription):
             self._check_name(part.name, "force", self.forces)
@@ -132,7 +134,7 @@ class Mechanism:
                 part = self._with_joint(part)
             bodies = [self._body(b, part.name) for b in part.targets()]
             if len(bodies) == 2:
-                self._check_pair(bodies[0], bodies[1], f"force {part.name!r}")
+                self._check_different(bodies, f"force {part.name!r}")
             elif all(b.is_ground for b in bodies):
                 raise ValueError(f"force {part.name!r}: acts on the ground only; name a moving body")
             part.element(*bodies)
@@ -178,7 +180,7 @@ class Mechanism:
         if linear_solver not in ("auto", *STRATEGIES):
             raise ValueError(f"linear_solver must be one of {('auto', *STRATEGIES)}, not {linear_solver!r}")
         bodies = list(self.bodies.values())
-        stacks, order, connections = self._stack_constraints()
+        stacks, order, connections, angles = self._stack_constraints()
         if linear_solver == "auto":
             linear_solver = choose_strategy(_suits_range_space(bodies, connections), 6 * len(bodies) + len(order))
         system = System(
@@ -188,6 +190,7 @@ class Mechanism:
             length=_length(bodies, connections),
             constraints=stacks,
             forces=self._stack_forces(),
+            angles=angles,
             connections=connections,
             shapes=tuple(b.shape for b in bodies),
             name=self.name,
@@ -233,10 +236,11 @@ class Mechanism:
             raise ValueError(f"{part!r}: unknown body {body!r}; the bodies are {known}")
         return self.bodies[body]
 
-    def _check_pair(self, i: Body, j: Body, what: str) -> None:
-        if i is j:
-            same = "both bodies are the ground" if i.is_ground else f"connects body {i.name!r} with itself"
-            raise ValueError(f"{what}: {same}; name two different bodies")
+    def _check_different(self, bodies: list[Body], what: str) -> None:
+        for k, i in enumerate(bodies):
+            if any(i is j for j in bodies[:k]):
+                same = "both bodies are the ground" if i.is_ground else f"connects body {i.name!r} with itself"
+                raise ValueError(f"{what}: {same}; name different bodies")
 
     def _with_joint(self, part: AbstractJointForce) -> AbstractJointForce:
         joint = self.constraints.get(part.joint) if isinstance(part.joint, str) else part.joint
@@ -253,17 +257,23 @@ class Mechanism:
     def _stack_constraints(self):
         dtype, index = default_dtype(), self._indices()
         by_type: dict[type, list[tuple]] = {}
-        connections = []
+        connections, angles = [], []
         count = 0
         for part in self.constraints.values():
-            i, j = self._body(part.body_i, part.name), self._body(part.body_j, part.name)
-            table = part.rows(i, j)
+            bodies = [self._body(b, part.name) for b in part.targets()]
+            i, j = bodies[:2]
+            at = tuple(index[b.name] for b in bodies)
+            table = part.rows(*bodies)
             for k, (_, primitive) in enumerate(table):
                 primitive = asarrays(_hoist_motions(primitive), dtype)
-                row = (primitive, index[i.name], index[j.name], count + k)
+                row = (primitive, at, count + k)
                 by_type.setdefault(type(primitive), []).append(row)
             point_i, point_j = part.reference_points(i, j)
             axis_i, axis_j = part.reference_axes(i, j)
+            angle = None
+            if part.has_angle:
+                angle = len(angles)
+                angles.append((Angle.between(i, j, axis_i), at[:2]))
             connections.append(
                 Connection(
                     s_i_bar=i.point(point_i),
@@ -271,21 +281,25 @@ class Mechanism:
                     axis_i_bar=i.direction(axis_i),
                     axis_j_bar=j.direction(axis_j),
                     name=part.name,
-                    kind=type(part).__name__,
-                    i=index[i.name],
-                    j=index[j.name],
+                    element=type(part),
+                    bodies=at,
                     rows=tuple(range(count, count + len(table))),
                     labels=tuple(label for label, _ in table),
                     is_driver=part.is_driver,
+                    is_link=part.is_link,
+                    angle=angle,
                 )
             )
             count += len(table)
         stacks, numbers = [], []
-        for kind in sorted(by_type, key=lambda cls: cls.__name__):
-            primitives, i, j, rows = zip(*by_type[kind], strict=True)
-            stacks.append(PrimitiveStack.build(primitives, i, j))
-            numbers += rows
-        return tuple(stacks), tuple(int(k) for k in np.argsort(numbers)), tuple(connections)
+        for kind in sorted(by_type, key=_rank):
+            primitives, bodies, rows = zip(*by_type[kind], strict=True)
+            for members, stack in PrimitiveStack.build(primitives, bodies):
+                stacks.append(stack)
+                numbers += [rows[k] for k in members]
+        stacked = stack_alike([asarrays(angle, dtype) for angle, _ in angles]) if angles else None
+        turning = AngleStack(stacked, tuple(bodies for _, bodies in angles))
+        return tuple(stacks), tuple(int(k) for k in np.argsort(numbers)), tuple(connections), turning
 
     def _stack_forces(self) -> tuple[ForceStack, ...]:
         dtype, index = default_dtype(), self._indices()
@@ -299,6 +313,11 @@ class Mechanism:
         for members, stacked in group_alike(elements):
             stacks.append(ForceStack(stacked, tuple(targets[k] for k in members), tuple(names[k] for k in members)))
         return tuple(stacks)
+
+
+def _rank(kind: type) -> tuple[bool, bool, str]:
+    """Rows at position level first, and of these the ones in normal form."""
+    return not issubclass(kind, AbstractPrimitive), not issubclass(kind, AbstractNormalForm), kind.__name__
 
 
 def _hoist_motions(primitive):
@@ -333,8 +352,9 @@ def _length(bodies: list[Body], connections: tuple[Connection, ...]) -> Array:
     squared = jnp.sum(stack_arrays(*points) ** 2, axis=1)
     largest = jax.lax.stop_gradient(jnp.max(squared))
     scale = jnp.where(largest > 0.0, largest, 1.0)
-    size = jnp.sqrt(scale) * jnp.sum((squared / scale) ** 4) ** 0.125
-    return jnp.where(largest > 0.0, size, 1.0)
+    # One body with its joint at the mass centre has no length; its power must not meet zero, which has no derivative.
+    power = jnp.where(largest > 0.0, jnp.sum((squared / scale) ** 4), 1.0)
+    return jnp.sqrt(scale) * power**0.125
 
 
 def _has_loops(nb: int, connections: tuple[Connection, ...]) -> bool:

@@ -50,3 +50,16 @@ def stack_arrays(*leaves):
 def asarrays(item: Any, dtype) -> Any:
     """Turn the numeric leaves of a description (Python numbers, lists, NumPy arrays) into arrays of one dtype."""
     return jax.tree.map(lambda x: jnp.asarray(x, dtype) if eqx.is_array_like(x) else x, item)
+
+
+def each(stacked: Any, function, *args, count: int | None = None) -> Any:
+    """`function(member, *args of that member)` for all members of a stack, with a leading axis of members.
+
+    `count` is their number; needed where neither the members nor the arguments hold an array.
+    """
+    if any(eqx.is_array(leaf) for leaf in jax.tree.leaves(stacked)):
+        return eqx.filter_vmap(function)(stacked, *args)
+    if args:
+        return eqx.filter_vmap(lambda *a: function(stacked, *a))(*args)
+    # A motion without arrays (a plain function, an expression) has nothing to map over.
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), function(stacked))

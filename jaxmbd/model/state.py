@@ -37,12 +37,15 @@ class State(eqx.Module):
         A: Rotation matrices from body to global components, (nb, 3, 3) [-].
         v: Velocities of the mass centres, (nb, 3) [m/s], global.
         omega: Angular velocities, (nb, 3) [rad/s], body frame.
+        angles: Angles of joints and force elements with their turns, as `Solution.angles` has them, (w,) [rad]; None
+            for a state within half a turn of the description.
     """
 
     r: Float[Array, "*n 3"]
     A: Float[Array, "*n 3 3"]
     v: Float[Array, "*n 3"]
     omega: Float[Array, "*n 3"]
+    angles: Float[Array, "*w"] | None = None
 
     @property
     def pose(self) -> Pose:

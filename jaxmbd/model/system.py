@@ -1,6 +1,8 @@
 """System: a mechanism as stacked arrays, ready for computation. Topology is static, physics is dynamic."""
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -9,8 +11,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..rotations.types import Scalar
+from .coordinates import AngleStack, angles_in, each_angle, with_turns
 from .forces import ForceStack
-from .primitives import PrimitiveStack
+from .motions import hoist, is_motion
+from .primitives import AbstractNormalForm, PrimitiveStack
 from .state import Pose, Twist
 
 
@@ -23,11 +27,13 @@ class Connection(eqx.Module):
         axis_i_bar: Its axis in body i [-] (zero where it has none).
         axis_j_bar: Its axis in body j [-].
         name: As given by the user.
-        kind: "Revolute", "RotationDriver", ...
-        i: Index of body i (nb for the ground).
-        j: Index of body j.
+        element: The class of its description, which says what a joint of its kind can do.
+        bodies: Indices of its bodies (nb for the ground), two or more.
         rows: Its rows in the order of `Solution.lam`.
         labels: What each row does.
+        is_driver: Whether it prescribes a motion.
+        is_link: Whether it is drawn as a link between its points.
+        angle: Its place among the joints' angles, or None.
     """
 
     s_i_bar: Float[Array, "3"]
@@ -35,12 +41,28 @@ class Connection(eqx.Module):
     axis_i_bar: Float[Array, "3"]
     axis_j_bar: Float[Array, "3"]
     name: str = eqx.field(static=True)
-    kind: str = eqx.field(static=True)
-    i: int = eqx.field(static=True)
-    j: int = eqx.field(static=True)
+    element: type = eqx.field(static=True)
+    bodies: tuple[int, ...] = eqx.field(static=True)
     rows: tuple[int, ...] = eqx.field(static=True)
     labels: tuple[str, ...] = eqx.field(static=True)
     is_driver: bool = eqx.field(static=True)
+    is_link: bool = eqx.field(static=True)
+    angle: int | None = eqx.field(static=True, default=None)
+
+    @property
+    def i(self) -> int:
+        """Index of body i."""
+        return self.bodies[0]
+
+    @property
+    def j(self) -> int:
+        """Index of body j."""
+        return self.bodies[1]
+
+    @property
+    def kind(self) -> str:
+        """Its kind for reports: "Revolute", "RotationDriver", ..."""
+        return self.element.__name__
 
 
 class System(eqx.Module):
@@ -51,8 +73,9 @@ class System(eqx.Module):
         inertia: About the mass centres in body components, (nb, 3, 3) [kg·m²].
         gravity: (3,) [m/s²], global.
         length: A characteristic length [m], the scale of position tolerances.
-        constraints: One block per primitive type.
+        constraints: One block per structure of primitive, those at velocity level last.
         forces: One block per structure of force element.
+        angles: Those of all joints that have one.
         connections: Joints and drivers, for reports and pictures.
         shapes: What bodies look like, or None, one per body.
         bodies: Names of the moving bodies.
@@ -69,6 +92,7 @@ class System(eqx.Module):
     length: Scalar
     constraints: tuple[PrimitiveStack, ...]
     forces: tuple[ForceStack, ...]
+    angles: AngleStack
     connections: tuple[Connection, ...]
     shapes: tuple
     name: str = eqx.field(static=True)
@@ -109,14 +133,82 @@ class System(eqx.Module):
         return self.mass.dtype
 
     @property
-    def rows_i(self) -> np.ndarray:
-        """Body i of every row in the stacked order, (nc,); the ground is nb."""
-        return np.array([i for stack in self.constraints for i in stack.i], int)
+    def holonomic(self) -> tuple[PrimitiveStack, ...]:
+        """The rows at position level."""
+        return tuple(stack for stack in self.constraints if stack.is_holonomic)
 
     @property
-    def rows_j(self) -> np.ndarray:
-        """Body j of every row in the stacked order, (nc,)."""
-        return np.array([j for stack in self.constraints for j in stack.j], int)
+    def nonholonomic(self) -> tuple[PrimitiveStack, ...]:
+        """The rows at velocity level, which follow the others."""
+        return tuple(stack for stack in self.constraints if not stack.is_holonomic)
+
+    @property
+    def holonomic_rows(self) -> int:
+        """Number of rows at position level."""
+        return sum(len(stack) for stack in self.holonomic)
+
+    def with_rows(self, rows: Sequence[tuple[Connection, type, str, Any]]) -> "System":
+        """The system with further rows of joints it has, in normal form: (joint, kind of driver, label, primitive)."""
+        if not rows:
+            return self
+        first = sum(isinstance(stack.primitive, AbstractNormalForm) for stack in self.constraints)
+        start = sum(len(stack) for stack in self.constraints[:first])
+        added, numbers, connections = [], [], []
+        for n, (c, kind, label, primitive) in enumerate(rows):
+            primitive = jax.tree.map(
+                lambda x: hoist(x, jnp.zeros((), self.dtype)) if is_motion(x) else x, primitive, is_leaf=is_motion
+            )
+            ((_, stack),) = PrimitiveStack.build([primitive], [c.bodies[:2]])
+            added.append(stack)
+            numbers.append(start + n)
+            connections.append(
+                dataclasses.replace(c, element=kind, rows=(self.nc + n,), labels=(label,), is_driver=True, angle=None)
+            )
+        moved = tuple(k if k < start else k + len(rows) for k in self.order)
+        return dataclasses.replace(
+            self,
+            constraints=(*self.constraints[:first], *added, *self.constraints[first:]),
+            order=(*moved, *numbers),
+            connections=(*self.connections, *connections),
+        )
+
+    def refuse_velocity_rows(self, who: str) -> None:
+        """Raise where there are rows at velocity level, for a method that knows positions alone; it names the joints.
+
+        Raises:
+            ValueError: There are such rows.
+        """
+        first = self.holonomic_rows
+        joints = [repr(c.name) for c in self.connections if any(self.order[row] >= first for row in c.rows)]
+        if joints:
+            raise ValueError(
+                f"{who} works with constraints between positions; {', '.join(joints)} of mechanism {self.name!r} "
+                "constrain velocities: use simulate with another integrator, such as GeneralizedAlpha"
+            )
+
+    @property
+    def row_bodies(self) -> np.ndarray:
+        """Bodies of every row in the stacked order, (nc, k); the ground, nb, stands in for bodies a row has not."""
+        width = max([2, *(stack.width for stack in self.constraints)])
+        rows = [(*bodies, *[self.nb] * (width - len(bodies))) for stack in self.constraints for bodies in stack.bodies]
+        return np.array(rows, int).reshape(len(rows), width)
+
+    def at_position_level(self) -> "System":
+        """The system without its rows at velocity level, which say nothing about positions."""
+        if not self.nonholonomic:
+            return self
+        kept = self.holonomic_rows
+        order = tuple(k for k in self.order if k < kept)
+        new_row = {row: n for n, row in enumerate(r for r, k in enumerate(self.order) if k < kept)}
+        connections = tuple(
+            dataclasses.replace(
+                c,
+                rows=tuple(new_row[r] for r in c.rows if r in new_row),
+                labels=tuple(label for r, label in zip(c.rows, c.labels, strict=True) if r in new_row),
+            )
+            for c in self.connections
+        )
+        return dataclasses.replace(self, constraints=self.holonomic, order=order, connections=connections)
 
     @property
     def row_names(self) -> tuple[str, ...]:
@@ -167,20 +259,49 @@ class System(eqx.Module):
     def on_branch(self, pose: Pose) -> Bool[Array, ""]:
         """Whether every row stands at the root that is meant; `self` is at the instant, `pose` has nb + 1 rows."""
         good = jnp.ones((), bool)
-        for stack in self.constraints:
-            pose_i, pose_j = (jax.tree.map(lambda x, k=k: x[np.array(k, int)], pose) for k in (stack.i, stack.j))
-            value = jax.vmap(lambda p, x, y: p.branch(x, y))(stack.primitive, pose_i, pose_j)
+        for stack in self.holonomic:
+            value = stack.each(lambda p, *x: p.branch(*x), *stack.local(pose))
             good = good if value is None else good & jnp.all(value >= 0.0)
         return good
 
-    def unbroken(self, before: Pose, after: Pose) -> Bool[Array, ""]:
-        """Whether every force element stayed in its range between two poses with nb + 1 rows."""
-        good = jnp.ones((), bool)
-        for stack in self.forces:
-            local = (Pose(p.r[stack.index], p.A[stack.index]) for p in (before, after))
-            broken = stack.each(lambda element, x, y: element.broken(x, y), *local)
-            good = good if broken is None else good & ~jnp.any(broken)
-        return good
+    # --- angles over many turns ---------------------------------------------------------------------
+
+    @property
+    def _winding(self) -> tuple[Any, ...]:
+        """Everything that may hold angles: the joints', those of forces, those of primitives."""
+        return self.angles, *self.forces, *self.constraints
+
+    def turns(self) -> Float[Array, " w"]:
+        """Where all angles are looked for, joints first, (w,) [rad]."""
+        near = [a.near for part in self._winding for a in angles_in(part.members)]
+        return jnp.concatenate([jnp.zeros(0, self.dtype), *near])
+
+    def wound(self, turns: Float[Array, " w"] | None) -> "System":
+        """The system with its angles looked for near these values; as it is for None."""
+        if turns is None:
+            return self
+        parts = (self.angles, self.forces, self.constraints)
+        sizes = [a.near.shape[0] for a in angles_in(parts)]
+        if not sizes:
+            return self
+        parts = with_turns(parts, jnp.split(turns, np.cumsum(sizes)[:-1]))
+        return dataclasses.replace(self, angles=parts[0], forces=parts[1], constraints=parts[2])
+
+    def angle_values(self, pose: Pose) -> Float[Array, " w"]:
+        """All angles at a pose with nb + 1 rows, each within half a turn of where it is looked for, (w,) [rad]."""
+        return self._of_angles(lambda angle, i, j: angle.value(i[0], j[0]), pose)
+
+    def angle_rates(self, pose: Pose, twist: Twist) -> Float[Array, " w"]:
+        """Rates of all angles, (w,) [rad/s]; `pose` and `twist` have nb + 1 rows."""
+        return self._of_angles(lambda angle, i, j: angle.rate(*i, *j), pose, twist)
+
+    def _of_angles(self, function, *states) -> Float[Array, " w"]:
+        values = [
+            each_angle(angle, part.index, function, *states)
+            for part in self._winding
+            for angle in angles_in(part.members)
+        ]
+        return jax.lax.stop_gradient(jnp.concatenate([jnp.zeros(0, self.dtype), *values]))
 
     def potential(self, pose: Pose) -> Scalar:
         """Potential energy of gravity and springs [J]; `pose` has nb + 1 rows, the last one being the ground."""

@@ -43,6 +43,7 @@ def picture(source: Solution | str | Path, system: System | None = None) -> Pict
         ValueError: Another system's solution, a damaged file, or nothing that could be drawn.
     """
     if isinstance(source, Solution):
+        system = source.system if system is None else system
         check_fit(source, system)
         arrays = {k: np.asarray(getattr(source, k)) for k in ARRAYS}
         plan = drawing(system) if system is not None else _plain(arrays)

@@ -9,7 +9,8 @@ from scipy.optimize import minimize
 
 import jaxmbd as mbd
 from jaxmbd.analyses.failure import warn_of_changes
-from jaxmbd.formulations.index1 import dense_rows
+from jaxmbd.equations import rows as equations
+from jaxmbd.equations.rows import dense_rows
 from jaxmbd.rotations import so3
 
 
@@ -43,7 +44,7 @@ def test_the_assembled_pose_is_consistent_and_closest():
     # Independent: constrained minimisation by scipy over the same displacements.
     weights = np.array([1, 1, 1, *[float(system.length) ** 2] * 3])
     place = jax.jit(lambda x: jax.vmap(mbd.RA().retract)(state.pose, x.reshape(2, 6)))
-    phi = jax.jit(lambda x: mbd.RA().phi(system, place(x)))
+    phi = jax.jit(lambda x: equations.phi(mbd.RA(), system, place(x)))
     best = minimize(
         lambda x: 0.5 * np.sum(weights * x.reshape(2, 6) ** 2),
         np.zeros(12),

@@ -8,7 +8,7 @@ import pytest
 
 import jaxmbd as mbd
 from helpers import FORMULATIONS, name_of
-from jaxmbd.formulations.index1 import dense_rows
+from jaxmbd.equations.rows import dense_rows
 from jaxmbd.rotations import so3
 
 # Solutions are shared by the tests of this file: one worker runs them all.

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 import jaxmbd as mbd
 from helpers import FORMULATIONS, name_of
-from jaxmbd.formulations.index1 import dense_rows
+from jaxmbd.equations.rows import dense_rows
 
 
 def ladder_angle(n, t):

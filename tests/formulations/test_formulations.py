@@ -8,9 +8,10 @@ import pytest
 
 import jaxmbd as mbd
 from helpers import ALL_FORMULATIONS, FORMULATIONS, ROUNDOFF, name_of, random_state, vec
-from jaxmbd.formulations.base import StepScales
-from jaxmbd.formulations.index1 import dense_rows
-from jaxmbd.integrators.index3 import Index3Step, StepData
+from jaxmbd.equations import rows as equations
+from jaxmbd.equations.index3 import Index3Step, StepData
+from jaxmbd.equations.motion import StepScales
+from jaxmbd.equations.rows import dense_rows
 from jaxmbd.rotations import euler_parameters as ep
 from jaxmbd.rotations import so3
 
@@ -73,7 +74,7 @@ def test_rows_are_the_derivative_of_all_constraints(formulation, case):
     system, state = case
     q, _ = formulation.from_state(state)
     zero = jnp.zeros((2, formulation.size))
-    by_ad = jax.jit(jax.jacfwd(lambda d: formulation.phi(system, jax.vmap(formulation.retract)(q, d))))(zero)
+    by_ad = jax.jit(jax.jacfwd(lambda d: equations.phi(formulation, system, jax.vmap(formulation.retract)(q, d))))(zero)
     rows = jax.jit(lambda q: dense_rows(formulation, system, q))(q)
     np.testing.assert_allclose(rows, by_ad.reshape(rows.shape), atol=ROUNDOFF)
 
@@ -82,12 +83,12 @@ def test_the_three_jacobians_are_linked(case):
     """Φ_eps = Π B and Π = 1/2 Φ_p Gᵀ."""
     system, state = case
     q = {f.name: f.from_state(state)[0] for f in FORMULATIONS}
-    rows = {f.name: jax.jit(lambda q, f=f: f.rows(system, q))(q[f.name])[: system.nc] for f in FORMULATIONS}
+    rows = {f.name: jax.jit(lambda q, f=f: equations.rows(f, system, q))(q[f.name])[: system.nc] for f in FORMULATIONS}
     B = np.concatenate(
         [[mbd.REps()._B(jax.tree.map(lambda x, b=b: x[b], q["reps"])) for b in range(2)], np.eye(3)[None]]
     )
     G = np.concatenate([[ep.G(q["rp"][b, 3:]) for b in range(2)], ep.G(jnp.array([1.0, 0, 0, 0]))[None]])
-    bodies = np.stack([system.rows_i, system.rows_j], axis=1)
+    bodies = system.row_bodies
     moving = bodies < 2
     pi = np.asarray(rows["rA"][..., 3:])
     by_eps = np.einsum("mka,mkab->mkb", pi, B[bodies])
@@ -100,9 +101,11 @@ def test_the_three_jacobians_are_linked(case):
 def test_gamma_is_minus_the_second_derivative_along_the_coordinates(formulation, case):
     system, state = case
     q, u = formulation.from_state(state)
-    value = lambda s: formulation.phi(system, jax.vmap(formulation.retract)(q, s * u))  # noqa: E731
+    value = lambda s: equations.phi(formulation, system, jax.vmap(formulation.retract)(q, s * u))  # noqa: E731
     by_ad = -jax.jit(jax.jacfwd(jax.jacfwd(value)))(jnp.zeros(()))
-    np.testing.assert_allclose(jax.jit(lambda q, u: formulation.gamma(system, q, u))(q, u), by_ad, atol=ROUNDOFF)
+    np.testing.assert_allclose(
+        jax.jit(lambda q, u: equations.gamma(formulation, system, q, u))(q, u), by_ad, atol=ROUNDOFF
+    )
 
 
 @pytest.mark.parametrize("h", [0.1, 1e-2])
@@ -113,7 +116,7 @@ def test_exact_newton_matrix_is_the_derivative_of_the_residual(formulation, case
     t = jnp.array(0.3)
     args = StepData(system.at(t), q, u, h * u, t, StepScales(jnp.array(h), jnp.array(h**2)))
     step = Index3Step(formulation, "auto", "position", 8)
-    x = jnp.array(rng.normal(size=u.size + len(formulation.row_bodies(system)[0])))
+    x = jnp.array(rng.normal(size=u.size + len(equations.row_bodies(formulation, system))))
     by_ad = jax.jit(jax.jacfwd(lambda x: step.residual(x, args)))(x)
     scale = np.max(np.abs(by_ad))
     # The matrix of a mechanism that may be redundant is regularised; here the equations alone are compared.
@@ -131,7 +134,7 @@ def test_quasi_newton_matrix_approaches_the_exact_one_as_h_squared(formulation, 
     system, _ = m.build()
     q, u = formulation.from_state(random_state(rng, 1))
     step = Index3Step(formulation, "auto", "position", 8)
-    x = jnp.array(rng.normal(size=u.size + len(formulation.row_bodies(system)[0])))
+    x = jnp.array(rng.normal(size=u.size + len(equations.row_bodies(formulation, system))))
     gaps = []
     for h in (1e-2, 1e-3):
         args = StepData(system, q, u, h * u, jnp.array(0.0), StepScales(jnp.array(h), jnp.array(h**2)))

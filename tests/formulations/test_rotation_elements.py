@@ -9,7 +9,7 @@ import pytest
 
 import jaxmbd as mbd
 from helpers import central_difference, random_state, rotation, run_at, slope, top_reference, vec
-from jaxmbd.formulations.index1 import dynamic_accelerations
+from jaxmbd.equations.index1 import dynamic_accelerations
 from jaxmbd.formulations.rotation_elements import Elements
 from reference_solutions import bar_pendulum, spherical_chain
 

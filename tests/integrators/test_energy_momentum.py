@@ -8,8 +8,7 @@ import pytest
 
 import jaxmbd as mbd
 from helpers import random_state, rotation, slope, vec
-from jaxmbd.formulations import null_space
-from jaxmbd.integrators import midpoint
+from jaxmbd.equations import midpoint, null_space
 from jaxmbd.rotations import so3
 
 pytestmark = pytest.mark.xdist_group("energy_momentum")  # fixtures and programs are shared

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxmbd.io import Expression, ExpressionError
-from jaxmbd.io.expressions import CONSTANTS, FUNCTIONS, PROBES
+from jaxmbd.model.expressions import CONSTANTS, FUNCTIONS, PROBES
 
 FUZZ = hypothesis.settings(derandomize=True, deadline=None, database=None, max_examples=300)
 

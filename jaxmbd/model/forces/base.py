@@ -4,13 +4,13 @@ import abc
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from ...rotations.so3 import cross
 from ...rotations.types import Scalar
+from ..stacking import each
 from ..state import Pose, Twist
 
 
@@ -40,8 +40,8 @@ class AbstractForce(eqx.Module):
         """The potential energy [J] at these numbers."""
         return jnp.zeros((), invariants.dtype)
 
-    def broken(self, before: Pose, after: Pose) -> Bool[Array, ""] | None:
-        """Whether the element left its range between two poses; None where its range has no end."""
+    def line(self) -> tuple[Float[Array, "3"], Float[Array, "3"]] | None:
+        """Points in its two bodies between which it is drawn as a spring; None for an element that is not drawn."""
         return None
 
     def dissipative(self) -> "AbstractForce":
@@ -73,11 +73,14 @@ class ForceStack(eqx.Module):
         """Body indices, (n, k); the ground is nb."""
         return np.array(self.bodies, int).reshape(len(self.bodies), -1)
 
+    @property
+    def members(self) -> Any:
+        """The elements, with a leading axis."""
+        return self.force
+
     def each(self, function, *args):
         """`function(element, *args of that element)` for all elements, with a leading axis of elements."""
-        if any(eqx.is_array(leaf) for leaf in jax.tree.leaves(self.force)):
-            return eqx.filter_vmap(function)(self.force, *args)
-        return eqx.filter_vmap(lambda *a: function(self.force, *a))(*args)
+        return each(self.force, function, *args)
 
 
 def point_wrench(A: Float[Array, "3 3"], force: Float[Array, "3"], arm: Float[Array, "3"]):

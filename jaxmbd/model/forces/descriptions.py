@@ -2,16 +2,18 @@
 
 import abc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
+from jaxtyping import Array
 
-from ...rotations.so3 import basis_from_axis
+from .. import given
 from ..body import Body
-from ..functions import numbers_of_shape, traced_shape
+from ..coordinates import Angle
+from ..elements import AbstractElement
+from ..functions import traced_shape
 from ..motions import hoist
 from ..state import Pose, Twist
 from ..validation import concrete, default_dtype, direction, number, vector
@@ -23,46 +25,57 @@ from .springs import AngleTorque, LineForce
 from .user import FunctionForce
 
 FRAMES = ("global", "body")
-# What an actuator can do along the axis of a joint, the usual first.
-_FREE = {
-    "Revolute": ("torque",),
-    "Planar": ("torque",),
-    "Translational": ("force",),
-    "PointOnLine": ("force", "torque"),
-}
 
 
 @dataclass(frozen=True, eq=False)
-class AbstractForceDescription(abc.ABC):
-    """A force element on bodies named in `targets`."""
+class AbstractForceDescription(AbstractElement):
+    """A force element, as described; to be derived from.
 
-    name: str
+    It is its fields, declared with `given`, the bodies it acts on (`targets`), and the numeric `element` on them.
+    """
 
-    @abc.abstractmethod
-    def targets(self) -> tuple[Body | str, ...]:
-        """The bodies it acts on."""
+    what: ClassVar[str] = "force"
 
     @abc.abstractmethod
     def element(self, *bodies: Body) -> AbstractForce:
-        """The numeric element on those bodies."""
+        """The numeric element on those bodies; data that make no sense are refused here."""
+
+    def _number(self, field: str) -> Array:
+        return number(getattr(self, field), f"{self.title}: {field}")
+
+    def _point(self, field: str) -> Array:
+        return vector(getattr(self, field), 3, f"{self.title}: {field}")
+
+    def _hoisted(self, value: Any, field: str) -> Any:
+        """A function of time whose arrays can be differentiated, or None."""
+        return None if value is None else hoist(self._motion(value, field), jnp.zeros((), default_dtype()))
+
+    def _hoisted_load(self, value: Any, field: str) -> Any:
+        load = self._load(value, field)
+        return hoist(load, jnp.zeros((), default_dtype())) if callable(load) else load
 
     def _check_frame(self, frame: str) -> None:
         if frame not in FRAMES:
-            raise ValueError(f"force {self.name!r}: frame must be 'global' or 'body', not {frame!r}")
-
-    def _motion(self, value: Any, what: str, shape: tuple[int, ...] = ()):
-        if value is None:
-            return None
-        t = jnp.zeros((), default_dtype())
-        what = f"force {self.name!r}: {what}"
-        if not callable(value):
-            raise ValueError(f"{what} must be a function of time, not {value!r}")
-        numbers_of_shape(traced_shape(lambda t: jnp.asarray(value(t)), (t,), what), shape, what)
-        return hoist(value, t)
+            raise ValueError(f"{self.title}: frame must be 'global' or 'body', not {frame!r}")
 
 
 @dataclass(frozen=True, eq=False)
-class SpringDamper(AbstractForceDescription):
+class AbstractPairForce(AbstractForceDescription):
+    """A force element between two bodies.
+
+    Attributes:
+        body_i, body_j: The bodies (objects or names); either may be the ground.
+    """
+
+    body_i: Body | str = given.body()
+    body_j: Body | str = given.body()
+
+    def targets(self) -> tuple[Body | str, ...]:
+        return self.body_i, self.body_j
+
+
+@dataclass(frozen=True, eq=False)
+class SpringDamper(AbstractPairForce):
     """A translational spring-damper-actuator between two points.
 
     Attributes:
@@ -73,17 +86,12 @@ class SpringDamper(AbstractForceDescription):
         actuator: Push [N] as a function of time, or None.
     """
 
-    body_i: Body | str
-    body_j: Body | str
-    point_i: Any = field(kw_only=True)
-    point_j: Any = field(kw_only=True)
-    stiffness: Any = field(kw_only=True, default=0.0)
-    damping: Any = field(kw_only=True, default=0.0)
-    free_length: Any = field(kw_only=True, default=None)
-    actuator: Any = field(kw_only=True, default=None)
-
-    def targets(self) -> tuple[Body | str, ...]:
-        return self.body_i, self.body_j
+    point_i: Any = given.point()
+    point_j: Any = given.point()
+    stiffness: Any = given.number("N/m", 0.0)
+    damping: Any = given.number("N·s/m", 0.0)
+    free_length: Any = given.number("m", None)
+    actuator: Any = given.motion("N", None)
 
     def element(self, *bodies: Body) -> LineForce:
         i, j = bodies
@@ -103,48 +111,37 @@ class SpringDamper(AbstractForceDescription):
             number(self.stiffness, f"{what}: stiffness"),
             number(self.damping, f"{what}: damping"),
             free,
-            self._motion(self.actuator, "actuator"),
+            self._hoisted(self.actuator, "actuator"),
         )
 
 
 @dataclass(frozen=True, eq=False)
-class TorsionalSpringDamper(AbstractForceDescription):
+class TorsionalSpringDamper(AbstractPairForce):
     """A torsional spring-damper-actuator about an axis common to both bodies.
 
     Attributes:
         body_i, body_j: The bodies; either may be the ground.
         axis: Global at the initial pose; where the bodies can tilt, it stays with body i.
         stiffness: [N·m/rad].  damping: [N·m·s/rad].
-        free_angle: Of body j relative to body i, zero being the initial pose, within half a turn [rad].
+        free_angle: Of body j relative to body i, zero being the initial pose, of any number of turns [rad].
         actuator: Torque on body j [N·m] as a function of time, or None.
     """
 
-    body_i: Body | str
-    body_j: Body | str
-    axis: Any = field(kw_only=True)
-    stiffness: Any = field(kw_only=True, default=0.0)
-    damping: Any = field(kw_only=True, default=0.0)
-    free_angle: Any = field(kw_only=True, default=0.0)
-    actuator: Any = field(kw_only=True, default=None)
-
-    def targets(self) -> tuple[Body | str, ...]:
-        return self.body_i, self.body_j
+    axis: Any = given.axis()
+    stiffness: Any = given.number("N·m/rad", 0.0)
+    damping: Any = given.number("N·m·s/rad", 0.0)
+    free_angle: Any = given.number("rad", 0.0)
+    actuator: Any = given.motion("N·m", None)
 
     def element(self, *bodies: Body) -> AngleTorque:
         i, j = bodies
         what = f"force {self.name!r}"
-        e1, _, axis = basis_from_axis(direction(self.axis, f"{what}: axis"))
-        known = concrete(number(self.free_angle, f"{what}: free_angle"))
-        if known is not None and abs(known) > np.pi:
-            raise ValueError(f"{what}: free_angle must lie within half a turn, not {float(known):g} rad")
         return AngleTorque(
-            i.direction(axis),
-            i.direction(e1),
-            j.direction(e1),
+            Angle.between(i, j, direction(self.axis, f"{what}: axis")),
             number(self.stiffness, f"{what}: stiffness"),
             number(self.damping, f"{what}: damping"),
             number(self.free_angle, f"{what}: free_angle"),
-            self._motion(self.actuator, "actuator"),
+            self._hoisted(self.actuator, "actuator"),
         )
 
 
@@ -159,10 +156,10 @@ class PointForce(AbstractForceDescription):
         frame: "global" (components fixed in space) or "body" (components turn with the body).
     """
 
-    body: Body | str
-    force: Any = field(kw_only=True)
-    point: Any = field(kw_only=True, default=None)
-    frame: str = field(kw_only=True, default="global")
+    body: Body | str = given.body()
+    force: Any = given.load("N")
+    point: Any = given.point(None)
+    frame: str = given.choice(*FRAMES, default="global")
 
     def targets(self) -> tuple[Body | str, ...]:
         return (self.body,)
@@ -172,7 +169,7 @@ class PointForce(AbstractForceDescription):
         what = f"force {self.name!r}"
         self._check_frame(self.frame)
         point = b.r if self.point is None else vector(self.point, 3, f"{what}: point")
-        return AppliedForce(b.point(point), _load(self, self.force, "force"), self.frame)
+        return AppliedForce(b.point(point), self._hoisted_load(self.force, "force"), self.frame)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,29 +182,23 @@ class Torque(AbstractForceDescription):
         frame: "global" or "body".
     """
 
-    body: Body | str
-    torque: Any = field(kw_only=True)
-    frame: str = field(kw_only=True, default="global")
+    body: Body | str = given.body()
+    torque: Any = given.load("N·m")
+    frame: str = given.choice(*FRAMES, default="global")
 
     def targets(self) -> tuple[Body | str, ...]:
         return (self.body,)
 
     def element(self, *bodies: Body) -> AppliedTorque:
         self._check_frame(self.frame)
-        return AppliedTorque(_load(self, self.torque, "torque"), self.frame)
-
-
-def _load(description: AbstractForceDescription, value: Any, what: str):
-    if callable(value):
-        return description._motion(value, what, (3,))
-    return vector(value, 3, f"force {description.name!r}: {what}")
+        return AppliedTorque(self._hoisted_load(self.torque, "torque"), self.frame)
 
 
 @dataclass(frozen=True, eq=False)
 class AbstractJointForce(AbstractForceDescription):
     """A force element in a joint (object or name)."""
 
-    joint: Any
+    joint: Any = given.joint()
 
     def targets(self) -> tuple[Body | str, ...]:
         return self.joint.body_i, self.joint.body_j
@@ -223,8 +214,8 @@ class ViscousFriction(AbstractJointForce):
         translational: [N·s/m].
     """
 
-    rotational: Any = field(kw_only=True, default=0.0)
-    translational: Any = field(kw_only=True, default=0.0)
+    rotational: Any = given.number("N·m·s/rad", 0.0)
+    translational: Any = given.number("N·s/m", 0.0)
 
     def element(self, *bodies: Body) -> RelativeDamping:
         i, j = bodies
@@ -248,28 +239,28 @@ class Actuator(AbstractJointForce):
         action: "torque" or "force"; by default a force in a `Translational` or `PointOnLine` joint, else a torque.
     """
 
-    control: Any = field(kw_only=True, default=0.0)
-    action: str | None = field(kw_only=True, default=None)
+    control: Any = given.value("N·m or N", 0.0)
+    action: str | None = given.choice(*ACTIONS, default=None)
 
     def element(self, *bodies: Body) -> AxisActuator:
         i, j = bodies
         what = f"force {self.name!r}"
-        if getattr(self.joint, "axis", None) is None:
-            kind = type(self.joint).__name__
+        kind, actions = type(self.joint).__name__, self.joint.actions
+        if not actions:
             raise ValueError(f"{what}: joint {self.joint.name!r} is {kind}, which has no axis to act about")
-        actions = _FREE.get(type(self.joint).__name__, ACTIONS)
         action = self.action or actions[0]
         if action not in ACTIONS:
             raise ValueError(f"{what}: action must be one of {ACTIONS}, not {self.action!r}")
         if action not in actions:
-            kind, motion = type(self.joint).__name__, {"torque": "turning about", "force": "sliding along"}[action]
+            motion = {"torque": "turning about", "force": "sliding along"}[action]
             raise ValueError(
                 f"{what}: a {action} does nothing in joint {self.joint.name!r}, because a {kind} joint allows no "
                 f"{motion} its axis; use action={actions[0]!r}"
             )
         axis = direction(self.joint.axis, f"joint {self.joint.name!r}: axis")
         control = self.control
-        control = self._motion(control, "control") if callable(control) else number(control, f"{what}: control")
+        moving = callable(control) or isinstance(control, str)
+        control = self._hoisted(control, "control") if moving else self._number("control")
         return AxisActuator(i.direction(axis), j.point(self.joint.reference_point(i, j)), control, action)
 
 
@@ -286,6 +277,8 @@ class UserForce(AbstractForceDescription):
 
     bodies: Sequence[Body | str]
     function: Callable
+
+    in_files: ClassVar[bool] = False
 
     def targets(self) -> tuple[Body | str, ...]:
         return tuple(self.bodies)

@@ -3,10 +3,11 @@
 import dataclasses
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from ...rotations.so3 import cross
 from ...rotations.types import Scalar, Vec3
+from ..coordinates import Angle
 from ..motions import Motion
 from ..state import Pose, Twist
 from .base import AbstractActuator, point_wrench
@@ -70,6 +71,9 @@ class LineForce(AbstractActuator):
     def stored(self, invariants: Float[Array, "1"]) -> Scalar:
         return 0.5 * self.stiffness * (_root(invariants[0]) - self.free_length) ** 2
 
+    def line(self) -> tuple[Float[Array, "3"], Float[Array, "3"]] | None:
+        return self.s_i_bar, self.s_j_bar
+
     def dissipative(self) -> "LineForce":
         return dataclasses.replace(self, stiffness=jnp.zeros_like(self.stiffness))
 
@@ -90,58 +94,43 @@ class AngleTorque(AbstractActuator):
 
         n = stiffness (φ - free_angle) + damping dφ/dt - actuator(t),   opposing positive rotation of body j
 
-    The angle φ of body j relative to body i is measured from the initial pose, in (-π, π]: a spring wound beyond half
-    a turn is outside this element's range, and a run that winds it further ends with `RESULTS.wound_too_far`.
-
     Attributes:
-        axis_i_bar: Unit axis in body i [-].
-        e_i_bar: Unit reference direction in body i, normal to the axis [-].
-        e_j_bar: The same direction in body j at φ = 0 [-].
+        angle: φ, of body j relative to body i, over any number of turns [rad].
         stiffness: [N·m/rad].
         damping: [N·m·s/rad].
         free_angle: [rad].
         actuator: Torque on body j [N·m], a motion, or None.
     """
 
-    axis_i_bar: Vec3
-    e_i_bar: Vec3
-    e_j_bar: Vec3
+    angle: Angle
     stiffness: Scalar
     damping: Scalar
     free_angle: Scalar
     actuator: Motion | None = None
 
     def invariants(self, pose: Pose) -> Float[Array, "2"]:
-        # Cosine and sine of the angle.
-        e_j = pose.A[0].T @ (pose.A[1] @ self.e_j_bar)
-        return jnp.stack([self.e_i_bar @ e_j, cross(self.axis_i_bar, self.e_i_bar) @ e_j])
-
-    def _angle(self, pose: Pose) -> Scalar:
-        cos, sin = self.invariants(pose)
-        return jnp.arctan2(sin, cos)
-
-    def broken(self, before: Pose, after: Pose) -> Bool[Array, ""] | None:
-        # Past half a turn the angle jumps by a whole one, and the spring's torque with it.
-        jumped = jnp.abs(self._angle(after) - self._angle(before)) > jnp.pi
-        return jumped & (self.stiffness != 0.0)
+        return jnp.stack(self.angle.cosine_and_sine(*_pair(pose)))
 
     def stored(self, invariants: Float[Array, "2"]) -> Scalar:
-        angle = jnp.arctan2(invariants[1], invariants[0])
-        return 0.5 * self.stiffness * (angle - self.free_angle) ** 2
+        return 0.5 * self.stiffness * (self.angle.unwound(*invariants) - self.free_angle) ** 2
 
     def dissipative(self) -> "AngleTorque":
         return dataclasses.replace(self, stiffness=jnp.zeros_like(self.stiffness))
 
     def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
-        axis = pose.A[0] @ self.axis_i_bar
+        axis = pose.A[0] @ self.angle.axis_i_bar
         rate = axis @ (pose.A[1] @ twist.omega[1] - pose.A[0] @ twist.omega[0])
-        torque = self.stiffness * (self._angle(pose) - self.free_angle) + self.damping * rate
+        torque = self.stiffness * (self.angle.value(*_pair(pose)) - self.free_angle) + self.damping * rate
         force, unit = self.unit_wrench(pose)
         return force, (self.control(t) - torque) * unit
 
     def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
-        axis = pose.A[0] @ self.axis_i_bar
-        return jnp.zeros((2, 3), axis.dtype), jnp.stack([-self.axis_i_bar, pose.A[1].T @ axis])
+        axis = pose.A[0] @ self.angle.axis_i_bar
+        return jnp.zeros((2, 3), axis.dtype), jnp.stack([-self.angle.axis_i_bar, pose.A[1].T @ axis])
 
     def control(self, t: Scalar) -> Scalar:
         return jnp.zeros_like(t) if self.actuator is None else self.actuator(t)
+
+
+def _pair(pose: Pose) -> tuple[Pose, Pose]:
+    return Pose(pose.r[0], pose.A[0]), Pose(pose.r[1], pose.A[1])

@@ -4,8 +4,11 @@ This layer knows two poses, their twists and one scalar equation; it knows no co
 new primitive is a new file with its geometry, hand-coded rows and reaction variation, and its entry in the tests' list.
 """
 
+from .base import AbstractNormalForm as AbstractNormalForm
 from .base import AbstractPrimitive as AbstractPrimitive
+from .base import AbstractVelocityPrimitive as AbstractVelocityPrimitive
 from .base import RowFactors as RowFactors
+from .base import primitives as primitives
 from .base import variation_of_sums as variation_of_sums
 from .cd import CD as CD
 from .d import D as D

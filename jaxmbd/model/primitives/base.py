@@ -1,7 +1,9 @@
-"""What a constraint primitive is: one scalar equation between two bodies, written once on poses."""
+"""What a constraint primitive is: one scalar equation between bodies, written once on poses."""
 
 import abc
-from typing import ClassVar
+import inspect
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -75,11 +77,88 @@ def variation_of_sums(sums: Float[Array, "34"], A_i: Mat3, A_j: Mat3) -> Float[A
     return jnp.concatenate([body_i_r, body_i_theta, -body_i_r, body_j_theta]).reshape(2, 6, 2, 6)
 
 
-class AbstractPrimitive(eqx.Module):
-    """A geometric constraint Φ = geometry(pose_i, pose_j) - f(t) = 0 between bodies i and j.
+_KINDS: dict[str, type] = {}
 
-    In a description, `f` (and the turning vector of a driven `DP1`) may be a motion, a function of time; inside a
-    `System` motions have been replaced by their values at the instant considered.
+
+def primitives() -> dict[str, type]:
+    """All concrete classes of primitives by name, those of users included."""
+    return {name: cls for name, cls in _KINDS.items() if not inspect.isabstract(cls)}
+
+
+class _AbstractRow(eqx.Module):
+    """What primitives of either level share.
+
+    Class attributes:
+        driven: Fields that may be motions. For a field x other than f, fields x_dot and x_ddot hold its rates.
+    """
+
+    driven: ClassVar[tuple[str, ...]] = ("f",)
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        _KINDS[cls.__name__] = cls
+
+    @property
+    def prescribed(self) -> Any:
+        """The prescribed value f; zero of a primitive that has no such field."""
+        return getattr(self, "f", 0.0)
+
+    @classmethod
+    def alike(cls, primitives: Sequence[Any]) -> Sequence[Any]:
+        """The members of a mechanism made alike in structure, so that they stack; motions have been taken aside."""
+        return primitives
+
+
+class AbstractPrimitive(_AbstractRow):
+    """A scalar constraint Φ = geometry(poses) - f(t) = 0 on two to four bodies, to be derived from.
+
+    Only `geometry` has to be written, with JAX, as a smooth function of poses:
+
+        class OnParabola(mbd.AbstractPrimitive):
+            point: Vec3              # in body j
+            f: float = 0.0
+
+            def geometry(self, pose_i, pose_j):
+                x, _, z = pose_i.A.T @ (pose_j.r + pose_j.A @ self.point - pose_i.r)
+                return z - x**2
+
+    Its row, the variation of its reactions and its acceleration terms come by automatic differentiation, in every
+    formulation. Numbers among its fields are parameters: they may be differentiated, batched and fitted. In a
+    description, `f` may be a motion, a function of time; inside a `System` motions have been replaced by their values
+    at the instant considered.
+    """
+
+    @abc.abstractmethod
+    def geometry(self, *poses: Pose) -> Scalar:
+        """The geometric part of the constraint, Φ + f [m, or - for directions]."""
+
+    def geometry_rate(self, *poses: Pose) -> Scalar:
+        """The partial time derivative of the geometry; zero unless a vector of the primitive turns."""
+        return jnp.zeros((), poses[0].r.dtype)
+
+    def branch(self, *poses: Pose) -> Scalar | None:
+        """Positive or zero on the root that is meant where the row has others; None where any root will do."""
+        return None
+
+    def advanced(self, s: Scalar) -> "AbstractPrimitive":
+        """The primitive a small time `s` later, exact to second order; itself unless a vector turns."""
+        return self
+
+
+class AbstractVelocityPrimitive(_AbstractRow):
+    """A scalar constraint rate(poses, twists) = f(t) that is linear in the twists: a row at velocity level.
+
+    What no function of positions says: rolling without slipping, a knife edge. Its row B comes by automatic
+    differentiation, and so do the terms of its time derivative.
+    """
+
+    @abc.abstractmethod
+    def rate(self, poses: tuple[Pose, ...], twists: tuple[Twist, ...]) -> Scalar:
+        """B(q) u [m/s or rad/s]: linear in the twists (v global, omega body frame)."""
+
+
+class AbstractNormalForm(AbstractPrimitive):
+    """A primitive between two bodies whose variation has the form of `RowFactors`: the fast path of rA.
 
     Class attributes:
         constants: (κ, χ_i, χ_j, η) of the type, see `RowFactors`.
@@ -113,18 +192,6 @@ class AbstractPrimitive(eqx.Module):
         The reactions are f = -Φ_rᵀ λ and n̄ = -Π̄ᵀ λ (Kissel et al. Tables 3-6, corrected in index and sign).
         """
         return -self.factors(pose_i, pose_j).row_variation(pose_i.A, pose_j.A).reshape(12, 12)
-
-    def geometry_rate(self, pose_i: Pose, pose_j: Pose) -> Scalar:
-        """The partial time derivative of the geometry; zero unless a vector of the primitive turns."""
-        return jnp.zeros((), pose_i.r.dtype)
-
-    def branch(self, pose_i: Pose, pose_j: Pose) -> Scalar | None:
-        """Positive or zero on the root that is meant where the row has others; None where any root will do."""
-        return None
-
-    def advanced(self, s: Scalar) -> "AbstractPrimitive":
-        """The primitive a small time `s` later, exact to second order; itself unless a vector turns."""
-        return self
 
 
 def vector_motion(

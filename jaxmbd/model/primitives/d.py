@@ -3,12 +3,13 @@
 from typing import ClassVar
 
 from ...rotations.types import Scalar, Vec3
+from .. import given
 from ..motions import GivenNumber, GivenVector
 from ..state import Pose, Twist
-from .base import AbstractPrimitive, vector_motion
+from .base import AbstractNormalForm, vector_motion
 
 
-class D(AbstractPrimitive):
+class D(AbstractNormalForm):
     """D: the squared distance between P (body i) and Q (body j) is prescribed.
 
         Φ = dᵀ d - f(t),  d = r_j + A_j s̄_j - r_i - A_i s̄_i
@@ -23,9 +24,9 @@ class D(AbstractPrimitive):
 
     constants: ClassVar[tuple[float, float, float, float]] = (2.0, 1.0, 1.0, 0.5)
 
-    s_i_bar: GivenVector
-    s_j_bar: GivenVector
-    f: GivenNumber
+    s_i_bar: GivenVector = given.vector("m", kw_only=False)
+    s_j_bar: GivenVector = given.vector("m", kw_only=False)
+    f: GivenNumber = given.value("m²", kw_only=False)
 
     def _d(self, pose_i: Pose, pose_j: Pose) -> Vec3:
         return pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r - pose_i.A @ self.s_i_bar

@@ -1,17 +1,19 @@
 """DP1: the angle between two directions."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 
 from ...rotations.types import Scalar, Vec3
+from .. import given
 from ..motions import GivenNumber, GivenVector
 from ..state import Pose, Twist
-from .base import AbstractPrimitive, vector_motion
+from .base import AbstractNormalForm, vector_motion
 
 
-class DP1(AbstractPrimitive):
+class DP1(AbstractNormalForm):
     """DP1: the dot product of direction ā_i (body i) and direction ā_j (body j) is prescribed.
 
         Φ = (A_i ā_i)ᵀ (A_j ā_j) - f(t)
@@ -27,10 +29,11 @@ class DP1(AbstractPrimitive):
     """
 
     constants: ClassVar[tuple[float, float, float, float]] = (0.0, 0.0, 0.0, 1.0)
+    driven: ClassVar[tuple[str, ...]] = ("f", "a_i_bar")
 
-    a_i_bar: GivenVector
-    a_j_bar: GivenVector
-    f: GivenNumber = 0.0
+    a_i_bar: GivenVector = given.vector("-", kw_only=False)
+    a_j_bar: GivenVector = given.vector("-", kw_only=False)
+    f: GivenNumber = given.value("-", 0.0, kw_only=False)
     a_j_along: GivenVector | None = eqx.field(default=None, kw_only=True)
     # First and second time derivatives of a_i_bar, set by `System.at` where it turns.
     a_i_bar_dot: Vec3 | None = eqx.field(default=None, kw_only=True)
@@ -61,6 +64,19 @@ class DP1(AbstractPrimitive):
         # The cosine is 1 on that root, -1 half a turn away, and 0 on the roots that three rows together have at a third
         # of a turn. In a stack, rows without such a direction have zeros.
         return (pose_i.A @ self.a_i_bar) @ (pose_j.A @ self.a_j_along) - 0.5 * (self.a_j_along @ self.a_j_along)
+
+    @classmethod
+    def alike(cls, primitives: Sequence["DP1"]) -> Sequence["DP1"]:
+        turning = any(p.a_i_bar_dot is not None for p in primitives)
+        branching = any(p.a_j_along is not None for p in primitives)
+
+        def completed(p: DP1) -> DP1:
+            zero = jnp.zeros_like(p.a_j_bar)
+            along = p.a_j_along if p.a_j_along is not None or not branching else zero
+            rates = {"a_i_bar_dot": zero, "a_i_bar_ddot": zero} if turning else {}
+            return DP1(p.a_i_bar, p.a_j_bar, p.f, a_j_along=along, **rates)
+
+        return [completed(p) for p in primitives] if turning or branching else primitives
 
     def advanced(self, s: Scalar) -> "DP1":
         if self.a_i_bar_dot is None:

@@ -3,12 +3,13 @@
 from typing import ClassVar
 
 from ...rotations.types import Scalar, Vec3
+from .. import given
 from ..motions import GivenNumber, GivenVector
 from ..state import Pose, Twist
-from .base import AbstractPrimitive, vector_motion
+from .base import AbstractNormalForm, vector_motion
 
 
-class DP2(AbstractPrimitive):
+class DP2(AbstractNormalForm):
     """DP2: the component along ā_i (body i) of the vector from P (body i) to Q (body j) is prescribed.
 
         Φ = (A_i ā_i)ᵀ d - f(t),  d = r_j + A_j s̄_j - r_i - A_i s̄_i
@@ -22,10 +23,10 @@ class DP2(AbstractPrimitive):
 
     constants: ClassVar[tuple[float, float, float, float]] = (0.0, 1.0, 0.0, 1.0)
 
-    a_i_bar: GivenVector
-    s_i_bar: GivenVector
-    s_j_bar: GivenVector
-    f: GivenNumber = 0.0
+    a_i_bar: GivenVector = given.vector("-", kw_only=False)
+    s_i_bar: GivenVector = given.vector("m", kw_only=False)
+    s_j_bar: GivenVector = given.vector("m", kw_only=False)
+    f: GivenNumber = given.value("m", 0.0, kw_only=False)
 
     def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
         d = pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r - pose_i.A @ self.s_i_bar

@@ -1,7 +1,7 @@
 """Saddle-point matrices kept in blocks: bodies, couplings of bodies, and constraint rows.
 
     K = [[ H,  Rᵀ ],     H: one d x d block per body, plus blocks that couple a few bodies
-         [ L,  -E ]]     R, L: rows with d numbers for each of two bodies;  E: diagonal regularisation
+         [ L,  -E ]]     R, L: rows with d numbers for each of a few bodies;  E: diagonal regularisation
 
 This layer knows numbers only. A linear solver takes such a matrix; each strategy is its own file.
 """
@@ -30,27 +30,30 @@ class SaddleMatrix(eqx.Module):
     Attributes:
         diagonal: H's diagonal blocks, (nb, d, d).
         couplings: Further blocks of H.
-        right: R, rows (m, 2, d) for the bodies `i` and `j`.
-        left: L, rows (m, 2, d); the same as `right` in a symmetric matrix.
+        right: R, rows (m, k, d) for their k bodies.
+        left: L, rows (m, k, d); the same as `right` in a symmetric matrix.
         regularisation: E's diagonal, (m,), or None.
-        i: First body of each row, m static indices.
-        j: Second body of each row.
-        inner: Number of rows at the end that bind the coordinates of body i alone.
+        bodies: Bodies of each row, m tuples of k static indices; a row of fewer bodies has the ground in their place.
+        inner: Number of rows at the end that bind the coordinates of one body alone.
     """
 
     diagonal: Float[Array, "nb d d"]
     couplings: tuple[Coupling, ...]
-    right: Float[Array, "m 2 d"]
-    left: Float[Array, "m 2 d"]
+    right: Float[Array, "m k d"]
+    left: Float[Array, "m k d"]
     regularisation: Float[Array, " m"] | None
-    i: tuple[int, ...] = eqx.field(static=True)
-    j: tuple[int, ...] = eqx.field(static=True)
+    bodies: Index = eqx.field(static=True)
     inner: int = eqx.field(static=True, default=0)
+
+    @property
+    def index(self) -> np.ndarray:
+        """Bodies of the rows, (m, k)."""
+        return np.array(self.bodies, int).reshape(self.right.shape[:2])
 
     @property
     def size(self) -> int:
         """Number of unknowns: nb·d + m."""
-        return self.diagonal.shape[0] * self.diagonal.shape[1] + len(self.i)
+        return self.diagonal.shape[0] * self.diagonal.shape[1] + len(self.bodies)
 
     def dense(self) -> Float[Array, "n n"]:
         """The matrix as one array, unknowns of the bodies first, then of the rows."""
@@ -67,7 +70,7 @@ class SaddleMatrix(eqx.Module):
         the ground get the place `spare`.
         """
         nb, d, _ = self.diagonal.shape
-        m = len(self.i)
+        m = len(self.bodies)
         columns = np.full((nb + 1, d), -1)
         columns[:nb] = position[: nb * d].reshape(nb, d)  # the ground's stay -1
         entries, index = [], []
@@ -83,7 +86,7 @@ class SaddleMatrix(eqx.Module):
             at = columns[np.array(c.bodies, int)]  # (n, k, d)
             add(c.blocks, at[:, :, :, None, None], at[:, None, None, :, :])
         if m:
-            at = np.stack([columns[np.array(self.i, int)], columns[np.array(self.j, int)]], axis=1)  # (m, 2, d)
+            at = columns[self.index]  # (m, k, d)
             dual = position[nb * d :][:, None, None]
             add(self.right, at, dual)
             add(self.left, dual, at)
@@ -95,13 +98,13 @@ class SaddleMatrix(eqx.Module):
         """The product with a vector; E is left out unless asked for: what the equations say, without regularisation."""
         nb, d, _ = self.diagonal.shape
         body, dual = x[: nb * d].reshape(nb, d), x[nb * d :]
-        top = jnp.einsum("bij,bj->bi", self.diagonal, body) + scatter_rows(self.right, dual, self.i, self.j, nb)
+        top = jnp.einsum("bij,bj->bi", self.diagonal, body) + scatter_rows(self.right, dual, self.bodies, nb)
         padded = jnp.concatenate([body, jnp.zeros((1, d), x.dtype)])
         for c in self.couplings:
             index = np.array(c.bodies, int)
             product = jnp.einsum("nkdle,nle->nkd", c.blocks, padded[index])
             top = top + jnp.zeros((nb + 1, d), x.dtype).at[index].add(product)[:nb]
-        bottom = apply_rows(self.left, body, self.i, self.j)
+        bottom = apply_rows(self.left, body, self.bodies)
         if regularised and self.regularisation is not None:
             bottom = bottom - self.regularisation * dual
         return jnp.concatenate([top.reshape(-1), bottom])
@@ -110,30 +113,30 @@ class SaddleMatrix(eqx.Module):
         """Kᵀ."""
         diagonal = jnp.swapaxes(self.diagonal, 1, 2)
         couplings = tuple(Coupling(jnp.transpose(c.blocks, (0, 3, 4, 1, 2)), c.bodies) for c in self.couplings)
-        return SaddleMatrix(diagonal, couplings, self.left, self.right, self.regularisation, self.i, self.j, self.inner)
+        return SaddleMatrix(diagonal, couplings, self.left, self.right, self.regularisation, self.bodies, self.inner)
 
     def magnitudes(self) -> "SaddleMatrix":
         """The matrix of absolute values, E left out."""
         return jax.tree.map(jnp.abs, eqx.tree_at(lambda m: m.regularisation, self, None, is_leaf=lambda x: x is None))
 
 
-def scatter_rows(rows: Float[Array, "m 2 d"], weights: Float[Array, " m"], i, j, nb: int) -> Float[Array, "nb d"]:
+def scatter_rows(
+    rows: Float[Array, "m k d"], weights: Float[Array, " m"], bodies: Index, nb: int
+) -> Float[Array, "nb d"]:
     """Rᵀ applied to `weights`, body by body, (nb, d)."""
-    if not len(i):
+    if not len(bodies):
         return jnp.zeros((nb, rows.shape[-1]), rows.dtype)
     weighted = rows * weights[:, None, None]
     total = jnp.zeros((nb + 1, rows.shape[-1]), rows.dtype)
-    index = np.stack([np.array(i, int), np.array(j, int)], axis=1)
-    return total.at[index].add(weighted)[:nb]
+    return total.at[np.array(bodies, int)].add(weighted)[:nb]
 
 
-def apply_rows(rows: Float[Array, "m 2 d"], x: Float[Array, "nb d"], i, j) -> Float[Array, " m"]:
+def apply_rows(rows: Float[Array, "m k d"], x: Float[Array, "nb d"], bodies: Index) -> Float[Array, " m"]:
     """R applied to body vectors, (m,)."""
-    if not len(i):
+    if not len(bodies):
         return jnp.zeros(0, x.dtype)
     x = jnp.concatenate([x, jnp.zeros((1, x.shape[1]), x.dtype)])
-    index = np.stack([np.array(i, int), np.array(j, int)], axis=1)
-    return jnp.sum(rows * x[index], axis=(1, 2))
+    return jnp.sum(rows * x[np.array(bodies, int)], axis=(1, 2))
 
 
 def add_groups(values: Float[Array, "n k"], group: tuple[int, ...], count: int) -> Float[Array, "count k"]:
@@ -143,11 +146,6 @@ def add_groups(values: Float[Array, "n k"], group: tuple[int, ...], count: int) 
         # A small product with zeros and ones takes less time than a scatter.
         return jnp.array(index[None, :] == np.arange(count)[:, None], values.dtype) @ values
     return jnp.zeros((count, values.shape[1]), values.dtype).at[index].add(values)
-
-
-def pairs(i: tuple[int, ...], j: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """Bodies of every row as pairs."""
-    return tuple(zip(i, j, strict=True))
 
 
 def apply_tangent(blocks: Float[Array, "n *m k d"], tangent: Float[Array, "nb d d"], bodies) -> Array:

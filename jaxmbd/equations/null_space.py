@@ -13,10 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..formulations import Directors
 from ..model.primitives import PrimitiveStack
 from ..model.system import System
 from ..rotations import so3
-from .directors import Directors
+from .rows import joined, joint_rows
 from .spanning_tree import Tree
 
 Coordinates = Float[Array, "nb 12"]
@@ -72,8 +73,8 @@ def rigid_transpose(q: Coordinates, f: Coordinates) -> Float[Array, "nb 6"]:
     return jnp.concatenate([f[:, :3], moment], axis=1)
 
 
-def rigid_rows(q: Float[Array, "m 2 12"], rows: Float[Array, "m 2 12"]) -> Float[Array, "m 2 6"]:
-    """Rows times P_int of their two bodies, whose coordinates are q."""
+def rigid_rows(q: Float[Array, "m k 12"], rows: Float[Array, "m k 12"]) -> Float[Array, "m k 6"]:
+    """Rows times P_int of their bodies, whose coordinates are q."""
     flat = rigid_transpose(q.reshape(-1, 12), rows.reshape(-1, 12))
     return flat.reshape(*rows.shape[:2], 6)
 
@@ -144,9 +145,8 @@ def automatic(system: System, tree: Tree, q: Coordinates, reference: Coordinates
 def _joint_rows(system: System, tree: Tree, q: Coordinates) -> tuple[Float[Array, "nb 6 2 6"], np.ndarray]:
     """Rows of every body's joint on the twists of parent and body, filled up with zeros; and their number."""
     padded = Directors().with_ground(q)
-    rows = Directors().joint_rows(system.constraints, padded)
-    i, j = system.rows_i, system.rows_j
-    local = rigid_rows(jnp.stack([padded[i], padded[j]], axis=1), rows)
+    rows = joined(joint_rows(Directors(), system.holonomic, padded), system, 12)
+    local = rigid_rows(padded[system.row_bodies], rows)[:, :2]  # joints of a tree bind two bodies
     stacked, closures = np.array(system.order, int), set(tree.closures.tolist())
     parts, count = [], np.zeros(system.nb, int)
     for b, k in enumerate(tree.connection):
@@ -230,18 +230,21 @@ def closure_stacks(system: System, tree: Tree) -> list[PrimitiveStack]:
 
 def closure_rows(system: System, tree: Tree, maps: TreeMaps, q: Coordinates) -> Float[Array, "k n"]:
     """Rows of the closures by the freedoms of the tree, G P."""
-    i, j = system.rows_i[tree.closures], system.rows_j[tree.closures]
+    bodies = system.row_bodies[tree.closures]
     padded = Directors().with_ground(q)
-    rows = Directors().joint_rows(closure_stacks(system, tree), padded)
-    local = rigid_rows(jnp.stack([padded[i], padded[j]], axis=1), rows)
-    each = np.arange(len(i))
-    wrench = jnp.zeros((len(i), system.nb + 1, 6), q.dtype).at[each, i].add(local[:, 0]).at[each, j].add(local[:, 1])
+    rows = joined(joint_rows(Directors(), closure_stacks(system, tree), padded), system, 12)
+    local = rigid_rows(padded[bodies], rows)
+    each = np.arange(len(bodies))[:, None]
+    wrench = jnp.zeros((len(bodies), system.nb + 1, 6), q.dtype).at[each, bodies].add(local)
     return jax.vmap(lambda f: gather(tree, maps, f))(wrench[:, : system.nb])
 
 
 def closure_values(system: System, tree: Tree, q: Coordinates) -> Float[Array, " k"]:
     """Values of the closures."""
-    return Directors().joint_phi(closure_stacks(system, tree), Directors().with_ground(q))
+    poses = jax.vmap(Directors().pose)(Directors().with_ground(q))
+    stacks = closure_stacks(system, tree)
+    values = [stack.each(lambda p, *x: p.geometry(*x) - p.prescribed, *stack.local(poses)) for stack in stacks]
+    return jnp.concatenate([jnp.zeros(0, q.dtype), *values])
 
 
 def moved(system: System, tree: Tree, q: Coordinates, u: Float[Array, " n"]) -> Coordinates:

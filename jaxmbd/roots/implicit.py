@@ -15,6 +15,7 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
+from ..linalg.linear_solve import held, linear_solve
 from .lanes import in_lanes
 
 ROOT_NAME = "jaxmbd_root"
@@ -55,7 +56,7 @@ def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[
 
     Derivatives flow through `args` only: neither the guess nor the information carries any.
     """
-    dynamic, static = eqx.partition((_held(guess), args), eqx.is_array)
+    dynamic, static = eqx.partition((held(guess), args), eqx.is_array)
 
     @in_lanes
     def solve(dynamic):
@@ -87,7 +88,7 @@ def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[
             return jax.jvp(lambda y: problem.residual(y, args), (y,), (v,))[1]
 
         if problem.exact_factors:
-            at_root = jax.lax.stop_gradient(y), _held(args_dynamic)
+            at_root = jax.lax.stop_gradient(y), held(args_dynamic)
 
             def solver(transpose: bool):
                 @in_lanes
@@ -101,33 +102,11 @@ def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[
             solve, transpose_solve = solver(transpose=False), solver(transpose=True)
             x_dot = jax.lax.custom_linear_solve(matvec, -residual_dot, solve=solve, transpose_solve=transpose_solve)
         else:
-            factors = problem.factors(jax.lax.stop_gradient(y), _held(args))
+            factors = problem.factors(jax.lax.stop_gradient(y), held(args))
             x_dot = linear_solve(matvec, factors, -residual_dot)
         return (x, info), (x_dot[: x.size], jax.tree.map(_zero_tangent, info))
 
     return root(dynamic)
-
-
-def linear_solve(matvec, factors, b: Float[Array, " n"]) -> Float[Array, " n"]:
-    """The solution of matvec(x) = b, differentiable in what `matvec` closes over; `factors` serve both directions."""
-    factors = _held(factors)
-    return jax.lax.custom_linear_solve(
-        matvec,
-        b,
-        solve=lambda mv, b: _refined(mv, factors.solve, b),
-        transpose_solve=lambda mv, b: _refined(mv, factors.solve_transpose, b),
-    )
-
-
-def _held(tree: Any) -> Any:
-    """The tree with no derivative in its arrays; functions among its leaves stay as they are."""
-    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, tree)
-
-
-def _refined(matvec, solve, b):
-    """One step of iterative refinement: factors may be regularised, the answer should not be."""
-    x = solve(b)
-    return x + solve(b - matvec(x))
 
 
 def _zero_tangent(x):

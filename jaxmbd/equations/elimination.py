@@ -2,8 +2,8 @@
 
     M a + Nᵀ Λ + Jᵀ λ = -b,   N a = γ_R,   J a = γ_J
 
-N are the rows of Rᵀ R = I, J those of the joints; M is inverted in closed form. Numbers only: this file knows bodies as
-arrays and rows as blocks.
+N are the rows of Rᵀ R = I, J those of the joints; M is inverted in closed form. This file knows bodies as
+arrays and rows as blocks, but for its entry in `index1.eliminate`.
 """
 
 from typing import NamedTuple
@@ -13,18 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..formulations import RotationElements
+from ..formulations.rotation_elements import poinsot
+from ..formulations.symmetric import BASIS, packed, unpacked
+from ..linalg import DenseFactors, linear_solve
+from ..linalg.saddle import Index, apply_rows, scatter_rows
+from ..linalg.small_matrices import gauss_jordan, product, times
+from ..model.system import System
 from ..rotations.types import Mat3
-from ..solvers import DenseFactors, linear_solve
-from ..solvers.saddle import apply_rows, scatter_rows
-from ..solvers.small import gauss_jordan, product, times
-from .index1 import minimum_norm
-
-# The symmetric matrices that six numbers stand for: 11, 22, 33, 12, 13, 23.
-_FIRST, _SECOND = np.array([0, 1, 2, 0, 0, 1]), np.array([0, 1, 2, 1, 2, 2])
-_BASIS = np.zeros((6, 3, 3))
-_BASIS[np.arange(6), _FIRST, _SECOND] = 1.0
-_BASIS[np.arange(6), _SECOND, _FIRST] = 1.0
-_PACK = np.array([0.5, 0.5, 0.5, 1.0, 1.0, 1.0])
+from .index1 import eliminate, minimum_norm
+from .rows import row_bodies
 
 
 class Bodies(NamedTuple):
@@ -48,17 +46,15 @@ class Bodies(NamedTuple):
         return Bodies(*(x[index] for x in padded))
 
 
-def packed(S: Mat3) -> Float[Array, "6"]:
-    """Six numbers of a symmetric matrix, (S₁₁/2, S₂₂/2, S₃₃/2, S₁₂, S₁₃, S₂₃): half its products with `unpacked`."""
-    return S[_FIRST, _SECOND] * jnp.asarray(_PACK, S.dtype)
+@eliminate.register(RotationElements)
+def _(formulation: RotationElements, system: System, q, blocks, bias, gamma):
+    method = two_step if formulation.elimination == "two_step" else one_shot
+    K = jax.vmap(poinsot)(system.inertia, q.reference.A)
+    bodies = Bodies(1.0 / system.mass, jnp.linalg.inv(K), q.reference.r, q.R)
+    return method(bodies, blocks, row_bodies(formulation, system), bias, gamma, redundant=system.has_loops)
 
 
-def unpacked(x: Float[Array, "6"]) -> Mat3:
-    """The symmetric matrix with the elements x = (11, 22, 33, 12, 13, 23)."""
-    return jnp.tensordot(x, jnp.asarray(_BASIS, x.dtype), 1)
-
-
-def two_step(bodies: Bodies, rows, i, j, bias, gamma, *, redundant: bool):
+def two_step(bodies: Bodies, rows, row_bodies: Index, bias, gamma, *, redundant: bool):
     """Accelerations (nb, 12) and multipliers (m,), joints first, by Λ per body and then λ.
 
     Step one is, for every body and right-hand side B, the Lyapunov equation (Eq. 25)
@@ -69,7 +65,7 @@ def two_step(bodies: Bodies, rows, i, j, bias, gamma, *, redundant: bool):
     adds to G then obeys G̈ = (G - I) Λ K⁻¹ + K⁻¹ Λ (G - I) and grows exponentially in a body under compression.
     """
     nb = bodies.compliance.size
-    joints = len(i) - 6 * nb
+    joints = len(row_bodies) - 6 * nb
     lyapunov = gauss_jordan(_lyapunov(bodies.R, bodies.K_inv))
     padded = jnp.concatenate([lyapunov, jnp.zeros((1, 6, 6), rows.dtype)])
 
@@ -79,40 +75,40 @@ def two_step(bodies: Bodies, rows, i, j, bias, gamma, *, redundant: bool):
     if not joints:
         return free, own.reshape(-1)
 
-    index = np.stack([np.array(i, int), np.array(j, int)], axis=1)[:joints]
-    rows, i, j = rows[:joints], i[:joints], j[:joints]
+    rows, row_bodies = rows[:joints], row_bodies[:joints]
+    index = np.array(row_bodies, int)
     at = bodies.at(index)
     yielding = _yield(at, rows)
     answer = times(padded[index], _over(_rigidity)(at.R, yielding))  # Λ that each joint row calls for, on either body
     yielding = yielding - _yield(at, _over(_reaction)(at.R, answer))
     S = _schur(rows, yielding, index, nb)
-    lam = _multipliers(S, apply_rows(rows, free, i, j) - gamma[:joints], redundant)
-    a = free - scatter_rows(yielding, lam, i, j, nb)
-    return a, jnp.concatenate([lam, (own - scatter_rows(answer, lam, i, j, nb)).reshape(-1)])
+    lam = _multipliers(S, apply_rows(rows, free, row_bodies) - gamma[:joints], redundant)
+    a = free - scatter_rows(yielding, lam, row_bodies, nb)
+    return a, jnp.concatenate([lam, (own - scatter_rows(answer, lam, row_bodies, nb)).reshape(-1)])
 
 
-def one_shot(bodies: Bodies, rows, i, j, bias, gamma, *, redundant: bool):
+def one_shot(bodies: Bodies, rows, row_bodies: Index, bias, gamma, *, redundant: bool):
     """The same from one system for all multipliers."""
     nb = bodies.compliance.size
-    index = np.stack([np.array(i, int), np.array(j, int)], axis=1)
+    index = np.array(row_bodies, int)
     free = _yield(bodies, -bias)
     yielding = _yield(bodies.at(index), rows)
     S = _schur(rows, yielding, index, nb)
-    uniform = np.arange(len(i)) < len(i) - 6 * nb
-    lam = _multipliers(S, apply_rows(rows, free, i, j) - gamma, redundant and bool(uniform.any()), uniform)
-    return free - scatter_rows(yielding, lam, i, j, nb), lam
+    uniform = np.arange(len(index)) < len(index) - 6 * nb
+    lam = _multipliers(S, apply_rows(rows, free, row_bodies) - gamma, redundant and bool(uniform.any()), uniform)
+    return free - scatter_rows(yielding, lam, row_bodies, nb), lam
 
 
 def _lyapunov(R: Float[Array, "nb 3 3"], K_inv: Float[Array, "nb 3 3"]) -> Float[Array, "nb 6 6"]:
     """N M⁻¹ Nᵀ of every body: Λ ↦ G Λ K⁻¹ + K⁻¹ Λ G in six numbers."""
-    basis = jnp.asarray(_BASIS, R.dtype)[None]
+    basis = jnp.asarray(BASIS, R.dtype)[None]
     G = product(jnp.swapaxes(R, -1, -2), R)
     right = product(product(G[:, None], basis), K_inv[:, None])  # G E_l K⁻¹
     return jnp.sum(basis[:, :, None] * right[:, None], axis=(-2, -1))
 
 
 def _over(function):
-    """Of one body to arrays (m, 2) of bodies."""
+    """Of one body to arrays (m, k) of bodies."""
     return jax.vmap(jax.vmap(function))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jaxmbd.solvers.lanes import in_lanes
+from jaxmbd.roots.lanes import in_lanes
 
 X = np.random.default_rng(0).normal(size=(5, 4, 3))
 INDEX = np.array([2, 0, 0, 3])

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from .dense import DenseFactors
 from .ordering import Schedule, schedule
 from .saddle import SaddleMatrix
-from .small import product, saddle_inverse, times, times_transposed
+from .small_matrices import product, saddle_inverse, times, times_transposed
 
 
 class _Eliminated(eqx.Module):
@@ -39,7 +39,7 @@ class BlockFactors(eqx.Module):
         """Eliminate; `bodies_first` is for regular bodies that nothing couples but rows."""
         nb, d, _ = matrix.diagonal.shape
         coupled = tuple(sorted({pair for c in matrix.couplings for pair in c.bodies}))
-        plan = schedule(nb, d, matrix.i, matrix.j, matrix.inner, coupled, bodies_first)
+        plan = schedule(nb, d, matrix.bodies, matrix.inner, coupled, bodies_first)
         # The last block is zero: the slot of a pair of nodes without one.
         blocks = jnp.concatenate([_blocks(matrix, plan), jnp.zeros((1, plan.size, plan.size), matrix.diagonal.dtype)])
         weights = _weights(matrix, plan)
@@ -130,7 +130,7 @@ def _weights(matrix: SaddleMatrix, plan: Schedule) -> Float[Array, "nodes m"]:
     mean = [jnp.repeat(jnp.mean(x, axis=1, keepdims=True), x.shape[1], axis=1) for x in (own[:, :3], own[:, 3:])]
     inertia = jnp.maximum(jnp.concatenate(mean, axis=1), jnp.finfo(own.dtype).tiny)
     mobility = jnp.concatenate([1.0 / inertia, jnp.zeros((1, d), own.dtype)])  # the ground's is zero
-    rows = jnp.sum(matrix.right**2 * mobility[np.array([matrix.i, matrix.j], int).T], axis=(1, 2))
+    rows = jnp.sum(matrix.right**2 * mobility[matrix.index], axis=(1, 2))
     place = plan.position[nb * d :]
     ours = np.flatnonzero(np.isin(place // plan.size, plan.position[: nb * d] // plan.size))
     size = plan.size - d

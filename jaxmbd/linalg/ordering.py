@@ -68,18 +68,17 @@ class Schedule:
 def schedule(
     nb: int,
     d: int,
-    i: tuple[int, ...],
-    j: tuple[int, ...],
+    row_bodies: tuple[tuple[int, ...], ...],
     inner: int,
     coupled: tuple[tuple[int, ...], ...],
     bodies_first: bool = False,
 ) -> Schedule:
-    """The elimination of a saddle matrix with nb bodies of d unknowns and rows between bodies i and j.
+    """The elimination of a saddle matrix with nb bodies of d unknowns and rows between the given bodies.
 
-    Index nb is the ground; the last `inner` rows bind the coordinates of body i alone; `coupled` are sets of bodies
+    Index nb is the ground; the last `inner` rows bind the coordinates of one body alone; `coupled` are sets of bodies
     that further blocks couple. `bodies_first` eliminates bodies before all rows that bind two of them.
     """
-    own, cut, waits = (_bodies_and_rows if bodies_first else _supernodes)(nb, d, i, j, inner)
+    own, cut, waits = (_bodies_and_rows if bodies_first else _supernodes)(nb, d, row_bodies, inner)
     size = max([d + len(rows) for rows in own] + [d] + [len(rows) for rows, _ in cut])
     members = [(b, own[b]) for b in range(nb)] + [(None, rows) for rows, _ in cut]
     node_of_row = {row: k for k, (_, rows) in enumerate(members) for row in rows}
@@ -91,8 +90,8 @@ def schedule(
         for a in nodes:
             adjacent[a].update(b for b in nodes if b != a)
 
-    for row, (a, b) in enumerate(zip(i, j, strict=True)):
-        for body in (a, b):
+    for row, bodies in enumerate(row_bodies):
+        for body in bodies:
             if body < nb:
                 join((node_of_row[row], body))
     for bodies in coupled:
@@ -108,7 +107,7 @@ def schedule(
     current = sorted(pattern)
     for slot, (a, b) in enumerate(current):
         slot_of[rank[a], rank[b]] = slot
-    position = np.full(nb * d + len(i), -1)
+    position = np.full(nb * d + len(row_bodies), -1)
     for node, (body, rows) in enumerate(members):
         start = rank[node] * size
         if body is not None:
@@ -135,34 +134,39 @@ def _dense_nodes(members: int, bodies_first: bool) -> int:
     return _DENSE_NODES
 
 
-_Nodes = tuple[list[list[int]], list[tuple[list[int], tuple[int, int]]], list[set[int]]]
+_Nodes = tuple[list[list[int]], list[tuple[list[int], tuple[int, ...]]], list[set[int]]]
 
 
-def _rows(nb: int, i, j, inner: int) -> tuple[list[list[int]], dict[tuple[int, int], list[int]]]:
-    """Rows that bind one body alone, by body, and those between two, by pair."""
+def _rows(nb: int, row_bodies, inner: int) -> tuple[list[list[int]], dict[tuple[int, ...], list[int]]]:
+    """Rows that bind one body alone, by body, and those between several, by the set of them.
+
+    Rows between a body and the ground count as a pair too.
+    """
     own: list[list[int]] = [[] for _ in range(nb)]
-    for row in range(len(i) - inner, len(i)):
-        own[i[row]].append(row)
-    groups: dict[tuple[int, int], list[int]] = {}
-    for row in range(len(i) - inner):
-        groups.setdefault((min(i[row], j[row]), max(i[row], j[row])), []).append(row)
+    joints = len(row_bodies) - inner
+    for row in range(joints, len(row_bodies)):
+        own[min(row_bodies[row])].append(row)
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for row in range(joints):
+        moving = sorted({b for b in row_bodies[row] if b < nb})
+        groups.setdefault(tuple(moving if len(moving) > 1 else [*moving, nb]), []).append(row)
     return own, groups
 
 
-def _bodies_and_rows(nb: int, d: int, i, j, inner: int) -> _Nodes:
+def _bodies_and_rows(nb: int, d: int, row_bodies, inner: int) -> _Nodes:
     """As `_supernodes`, with the rows of all joints apart from the bodies and after them."""
-    own, groups = _rows(nb, i, j, inner)
+    own, groups = _rows(nb, row_bodies, inner)
     cut = [(rows[k : k + d], pair) for pair, rows in groups.items() for k in range(0, len(rows), d)]
     return own, cut, [set(range(nb)) for _ in cut]
 
 
-def _supernodes(nb: int, d: int, i, j, inner: int) -> _Nodes:
+def _supernodes(nb: int, d: int, row_bodies, inner: int) -> _Nodes:
     """Rows of every supernode, row groups that are cut, and the bodies each of these waits for."""
-    own, groups = _rows(nb, i, j, inner)
+    own, groups = _rows(nb, row_bodies, inner)
     neighbours: list[list[tuple[int, int]]] = [[] for _ in range(nb + 1)]
-    for (a, b), rows in groups.items():
-        neighbours[a].append((b, len(rows)))
-        neighbours[b].append((a, len(rows)))
+    for bodies, rows in groups.items():
+        for a in bodies:
+            neighbours[a] += [(b, len(rows)) for b in bodies if b != a and len(bodies) == 2]
 
     # Prim's tree: joints with many rows first, then those close to the ground.
     parent, depth = {nb: nb}, {nb: 0}
@@ -180,15 +184,16 @@ def _supernodes(nb: int, d: int, i, j, inner: int) -> _Nodes:
             parent[b], depth[b] = a, depth[a] + 1
             edges += [(-n, depth[b], b, c) for c, n in neighbours[b] if c not in parent]
 
-    cut: list[tuple[list[int], tuple[int, int]]] = []
-    for (a, b), rows in groups.items():
-        child = next((x for x, y in ((a, b), (b, a)) if x < nb and parent[x] == y), None)
+    cut: list[tuple[list[int], tuple[int, ...]]] = []
+    for bodies, rows in groups.items():
+        ends = (bodies, bodies[::-1]) if len(bodies) == 2 else ()
+        child = next((x for x, y in ends if x < nb and parent[x] == y), None)
         if child is not None:
             room = d - len(own[child])
             own[child] += rows[:room]
             rows = rows[room:]
         for k in range(0, len(rows), d):
-            cut.append((rows[k : k + d], (a, b)))
+            cut.append((rows[k : k + d], bodies))
 
     def path(a: int) -> list[int]:
         nodes = [a]
@@ -197,9 +202,10 @@ def _supernodes(nb: int, d: int, i, j, inner: int) -> _Nodes:
         return nodes
 
     waits = []
-    for _, (a, b) in cut:
-        # All bodies of the loop but the one where its two branches meet.
-        waits.append({body for body in set(path(a)) ^ set(path(b)) if body < nb})
+    for _, bodies in cut:
+        # All bodies of the loop but those that lie on every branch.
+        paths = [set(path(b)) for b in bodies]
+        waits.append({body for body in set.union(*paths) - set.intersection(*paths) if body < nb})
     return own, cut, waits
 
 

@@ -15,22 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..formulations import AbstractFormulation, Screw
-from ..formulations.base import StepScales
-from ..formulations.index1 import closest_velocity, minimum_norm
+from ..formulations import RA, AbstractFormulation, Screw
+from ..linalg import DenseFactors, SaddleMatrix, factorise
+from ..linalg.saddle import scatter_rows
+from ..linalg.strategy import DENSE_LIMIT
 from ..model.system import System
+from ..roots import AbstractRootProblem, NewtonOptions, implicit_root, newton
 from ..rotations.types import Scalar
-from ..solvers import (
-    AbstractRootProblem,
-    DenseFactors,
-    NewtonOptions,
-    SaddleMatrix,
-    factorise,
-    implicit_root,
-    newton,
-)
-from ..solvers.checked import DENSE_LIMIT
-from ..solvers.saddle import scatter_rows
+from .index1 import closest_velocity, minimum_norm
+from .motion import StepScales, balance, compliance, step_matrix
+from .rows import step_values
 
 NEWTON_MODES = ("auto", "frozen", "exact")
 GROUPS = ("SO3xR3", "SE3")
@@ -99,17 +93,26 @@ class Index3Step(AbstractRootProblem):
     def residual(self, x: Float[Array, " n"], args: StepData) -> Float[Array, " n"]:
         a, lam = self.split(x, args.u)
         q = jax.vmap(self.formulation.retract)(args.q, args.displacement(a))
-        balance = self.formulation.balance(args.system, q, args.velocity(a), a, lam, args.t)
-        phi = self.formulation.phi(args.system, q)
-        return jnp.concatenate([balance.reshape(-1), phi / args.scales.position])
+        u, scales = args.velocity(a), args.scales
+        forces = balance(self.formulation, args.system, q, u, a, lam, args.t)
+        gaps = step_values(self.formulation, args.system, q, u, scales.velocity, scales.position)
+        return jnp.concatenate([forces.reshape(-1), gaps])
 
     def matrix(self, x: Float[Array, " n"], args: StepData, *, exact: bool):
         """Newton's matrix, exact or without terms of second order in the step."""
         a, lam = self.split(x, args.u)
         increment = args.displacement(a)
         q = jax.vmap(self.formulation.retract)(args.q, increment)
-        return self.formulation.step_matrix(
-            args.system, q, args.velocity(a), a, lam, args.t, args.scales, increment if exact else None
+        return step_matrix(
+            self.formulation,
+            args.system,
+            q,
+            args.velocity(a),
+            a,
+            lam,
+            args.t,
+            args.scales,
+            increment if exact else None,
         )
 
     def factors(self, x: Float[Array, " n"], args: StepData) -> Any:
@@ -168,7 +171,7 @@ class Index3Step(AbstractRootProblem):
         return delta, norm(delta), closed & (unbalanced <= tolerance)
 
     def _compliance(self, matrix: SaddleMatrix, args: StepData):
-        return self.formulation.compliance(args.system, matrix.diagonal, matrix.right)
+        return compliance(self.formulation, args.system, matrix.diagonal, matrix.right)
 
     def _least(self, x, matrix: SaddleMatrix, factors, args: StepData):
         """Multipliers of minimum norm, and whether those taken away carried a notable part of the reactions."""
@@ -179,7 +182,7 @@ class Index3Step(AbstractRootProblem):
 
     def _notable(self, x, least, matrix: SaddleMatrix, args: StepData):
         def force(lam):
-            return jnp.max(jnp.abs(scatter_rows(matrix.right, lam, matrix.i, matrix.j, args.system.nb)), initial=0.0)
+            return jnp.max(jnp.abs(scatter_rows(matrix.right, lam, matrix.bodies, args.system.nb)), initial=0.0)
 
         n = args.u.size
         return force(x[n:] - least[n:]) > _NOTABLE * force(least[n:])
@@ -214,7 +217,7 @@ def inner_formulation(name: str, group: str, formulation: AbstractFormulation) -
     """The formulation whose `retract` moves on the group."""
     if group == "SO3xR3":
         return formulation
-    if formulation.name != "rA":
+    if not isinstance(formulation, RA):
         raise ValueError(f"{name}: SE(3) moves rotation matrices: use the formulation rA, not {formulation.name}")
     return Screw()
 

@@ -6,20 +6,9 @@ import numpy as np
 
 from ..model.system import System
 
-# Relative freedoms of the joints with a reparametrisation of their own, in the order (translations along e1, e2 and the
-# axis, rotations, of which an axis takes the last).
-_SLOTS = {
-    "free": (0, 1, 2, 3, 4, 5),
-    "Spherical": (3, 4, 5),
-    "Revolute": (5,),
-    "Translational": (2,),
-    "Cylindrical": (2, 5),
-    "Planar": (0, 1, 5),
-    "Fixed": (),
-}
-# A universal joint is a ball whose fourth row is left to the closures.
-_BALLS = ("Spherical", "Universal")
-_COINCIDENT = 3
+# Slots of a body: translations along e1, e2 and the axis, rotations, of which an axis takes the last.
+_FREE = (0, 1, 2, 3, 4, 5)
+_BALL = (3, 4, 5)
 
 
 class Tree(NamedTuple):
@@ -63,30 +52,25 @@ def spanning_tree(system: System) -> Tree:
     Joints without a reparametrisation of their own (distances, points on lines, free primitives, drivers) close loops.
     """
     nb = system.nb
-    edges = {k: _kind(c.kind) for k, c in enumerate(system.connections) if _kind(c.kind) is not None}
-    chosen = _forest(nb, [(k, system.connections[k]) for k in sorted(edges, key=lambda k: len(_SLOTS[edges[k]]))])
+    slots = {k: c.element.freedoms for k, c in enumerate(system.connections) if c.element.freedoms is not None}
+    chosen = _forest(nb, [(k, system.connections[k]) for k in sorted(slots, key=lambda k: len(slots[k]))])
     order, parent, connection = _rooted(nb, chosen)
     stacked = np.array(system.order, int)
     satisfied: set[int] = set()
     for k in connection[connection >= 0]:
-        rows = system.connections[k].rows
-        satisfied |= set(stacked[list(rows[:_COINCIDENT] if edges[k] == "Spherical" else rows)].tolist())
-    kinds = ["free" if k < 0 else edges[k] for k in connection]
+        c = system.connections[k]
+        satisfied |= set(stacked[list(c.rows[: c.element.tree_rows])].tolist())
+    own = [_FREE if k < 0 else slots[k] for k in connection]
     return Tree(
         order=order,
         parent=parent,
         connection=connection,
         is_j=np.array([k < 0 or system.connections[k].j == b for b, k in enumerate(connection)], bool),
-        absolute=np.array([kind in ("free", "Spherical") for kind in kinds], bool),
-        body=np.array([b for b in range(nb) for _ in _SLOTS[kinds[b]]], int),
-        slot=np.array([s for kind in kinds for s in _SLOTS[kind]], int),
+        absolute=np.array([freedoms in (_FREE, _BALL) for freedoms in own], bool),
+        body=np.array([b for b in range(nb) for _ in own[b]], int),
+        slot=np.array([s for freedoms in own for s in freedoms], int),
         closures=np.array(sorted(set(range(system.nc)) - satisfied), int),
     )
-
-
-def _kind(kind: str) -> str | None:
-    kind = "Spherical" if kind in _BALLS else kind
-    return kind if kind in _SLOTS else None
 
 
 def _forest(nb: int, edges) -> list[tuple[int, int, int]]:

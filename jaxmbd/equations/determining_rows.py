@@ -12,22 +12,23 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..formulations import AbstractFormulation
-from ..formulations.index1 import dense_rows, minimum_norm
+from ..linalg import DenseFactors, SaddleMatrix, by_size, factorise, linear_solve
+from ..linalg.saddle import apply_rows, apply_tangent, scatter_rows
 from ..model.system import System
-from ..solvers import DenseFactors, SaddleMatrix, by_size, factorise, linear_solve
-from ..solvers.saddle import apply_rows, apply_tangent, pairs, scatter_rows
+from .index1 import minimum_norm, saddle_matrix
+from .rows import dense_rows, row_bodies, rows
 
 # Pivots this much smaller than the largest mean a Jacobian that has lost rank, not a badly scaled one.
 _SINGULAR = 1e-11
 
 
-def determined(formulation: AbstractFormulation, system: System, q: Any, increment: Any = None):
+def determining_rows(formulation: AbstractFormulation, system: System, q: Any, increment: Any = None):
     """The rows at q, with their factors.
 
     With `increment`, the argument of the `retract` that led to q, rows are those by the increment.
     """
-    i, _ = formulation.row_bodies(system)
-    small = by_size(system.nb * formulation.size + len(i)) == "dense"
+    count = len(row_bodies(formulation, system))
+    small = by_size(system.nb * formulation.size + count) == "dense"
     dense = system.linear_solver == "dense" or (system.linear_solver == "range_space" and small)
     return (DenseRows if dense else SparseRows).of(formulation, system, q, increment)
 
@@ -40,13 +41,13 @@ class DenseRows(eqx.Module):
 
     @staticmethod
     def of(formulation: AbstractFormulation, system: System, q: Any, increment: Any) -> "DenseRows":
-        rows = dense_rows(formulation, system, q)
+        wide = dense_rows(formulation, system, q)
         if increment is not None and formulation.moves_on_manifold:
             tangent = jax.vmap(formulation.tangent)(increment)
-            shaped = rows.reshape(-1, system.nb, formulation.size)
-            rows = jnp.einsum("mbi,bij->mbj", shaped, tangent).reshape(rows.shape)
-        matrix = rows if rows.shape[0] == rows.shape[1] else rows.T @ rows
-        return DenseRows(rows, DenseFactors.of(jax.lax.stop_gradient(matrix)))
+            shaped = wide.reshape(-1, system.nb, formulation.size)
+            wide = jnp.einsum("mbi,bij->mbj", shaped, tangent).reshape(wide.shape)
+        matrix = wide if wide.shape[0] == wide.shape[1] else wide.T @ wide
+        return DenseRows(wide, DenseFactors.of(jax.lax.stop_gradient(matrix)))
 
     @property
     def square(self) -> bool:
@@ -89,14 +90,13 @@ class SparseRows(eqx.Module):
 
     @staticmethod
     def of(formulation: AbstractFormulation, system: System, q: Any, increment: Any) -> "SparseRows":
-        rows = formulation.rows(system, q)
-        i, j = formulation.row_bodies(system)
+        blocks = rows(formulation, system, q)
         if increment is not None and formulation.moves_on_manifold:
-            rows = apply_tangent(rows, jax.vmap(formulation.tangent)(increment), pairs(i, j))
+            tangent = jax.vmap(formulation.tangent)(increment)
+            blocks = apply_tangent(blocks, tangent, row_bodies(formulation, system))
         weight = jnp.ones(formulation.size, system.dtype).at[3:].set(system.length**2)
         W = jnp.broadcast_to(jnp.diag(weight), (system.nb, formulation.size, formulation.size))
-        regularisation = formulation.regularisation(system, W, rows)
-        matrix = SaddleMatrix(W, (), rows, rows, regularisation, i, j, formulation.inner_rows(system))
+        matrix = saddle_matrix(formulation, system, W, blocks)
         held = jax.lax.stop_gradient(matrix)
         return SparseRows(
             matrix,
@@ -121,7 +121,7 @@ class SparseRows(eqx.Module):
         return linear_solve(self.matrix.matvec, self.checked, self._with_zeros(b))[: self.n]
 
     def multipliers(self, c: Float[Array, " n"]) -> Float[Array, " m"]:
-        m = len(self.matrix.i)
+        m = len(self.matrix.bodies)
         x = linear_solve(self.matrix.matvec, self.checked, jnp.concatenate([c, jnp.zeros(m, c.dtype)]))
         if self.matrix.regularisation is not None:
             x = minimum_norm(x, self.checked)
@@ -130,8 +130,8 @@ class SparseRows(eqx.Module):
     def singular(self, x: Float[Array, " n"], b: Float[Array, " m"]) -> Bool[Array, ""]:
         size = self.matrix.diagonal.shape[1]
         rows = self.matrix
-        gap = jnp.abs(apply_rows(rows.left, x.reshape(-1, size), rows.i, rows.j) - b)
-        scale = apply_rows(jnp.abs(rows.left), jnp.abs(x).reshape(-1, size), rows.i, rows.j) + jnp.abs(b)
+        gap = jnp.abs(apply_rows(rows.left, x.reshape(-1, size), rows.bodies) - b)
+        scale = apply_rows(jnp.abs(rows.left), jnp.abs(x).reshape(-1, size), rows.bodies) + jnp.abs(b)
         return ~(jnp.max(gap) <= 1e-8 * jnp.max(scale))
 
     def _with_zeros(self, b):
@@ -146,14 +146,14 @@ class _Reduced(eqx.Module):
 
     def solve(self, b):
         g = self.guess.matrix
-        b = apply_rows(g.left, b.reshape(-1, g.diagonal.shape[1]), g.i, g.j)
+        b = apply_rows(g.left, b.reshape(-1, g.diagonal.shape[1]), g.bodies)
         return self.rows.checked.solve(self.rows._with_zeros(b))[: self.rows.n]
 
     def solve_transpose(self, b):
         g = self.guess.matrix
-        m, n = len(g.i), self.rows.n
+        m, n = len(g.bodies), self.rows.n
         lam = self.rows.checked.solve(jnp.concatenate([b, jnp.zeros(m, b.dtype)]))[n:]
-        return scatter_rows(g.left, lam, g.i, g.j, g.diagonal.shape[0]).reshape(-1)
+        return scatter_rows(g.left, lam, g.bodies, g.diagonal.shape[0]).reshape(-1)
 
 
 class _Identity(eqx.Module):

@@ -12,7 +12,7 @@ import functools
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -83,6 +83,22 @@ class Expression(eqx.Module):
         """Its value where it does not depend on time."""
         program = parse(self.text)
         return program[0] if len(program) == 1 and isinstance(program[0], float) else None
+
+
+class Components(eqx.Module):
+    """Three expressions, or numbers, as one vector function of time."""
+
+    components: tuple[Expression, ...]
+
+    @staticmethod
+    def of(values: Sequence[float | str], what: str) -> "Components":
+        """Of three texts or numbers, as a model file has them."""
+        if len(values) != 3:
+            raise ValueError(f"{what}: expected three components, got {len(values)}")
+        return Components(tuple(Expression(x if isinstance(x, str) else repr(float(x))) for x in values))
+
+    def __call__(self, t: Scalar) -> Any:
+        return jnp.stack([c(t) for c in self.components])
 
 
 def time_function(value: float | str) -> float | Expression:

@@ -4,24 +4,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbd.solvers import (
-    AbstractRootProblem,
-    Coupling,
-    DenseFactors,
-    NewtonOptions,
-    SaddleMatrix,
-    implicit_root,
-    linear_solve,
-    newton,
-)
+from jaxmbd.linalg import Coupling, DenseFactors, SaddleMatrix, linear_solve
+from jaxmbd.roots import AbstractRootProblem, NewtonOptions, implicit_root, newton
 
 
 def block_matrix(rng):
     """Three bodies of size 2, a coupling of two, four rows of which two touch the ground (index 3)."""
     arrays = [rng.normal(size=s) for s in ((3, 2, 2), (1, 2, 2, 2, 2), (4, 2, 2), (4, 2, 2), (4,))]
     diagonal, coupling, right, left, e = map(jnp.array, arrays)
-    i, j = (0, 1, 3, 2), (1, 2, 0, 3)
-    return SaddleMatrix(diagonal, (Coupling(coupling, ((2, 0),)),), right, left, jnp.abs(e), i, j)
+    bodies = ((0, 1), (1, 2), (3, 0), (2, 3))
+    return SaddleMatrix(diagonal, (Coupling(coupling, ((2, 0),)),), right, left, jnp.abs(e), bodies)
 
 
 def by_hand(m):
@@ -32,7 +24,7 @@ def by_hand(m):
     for p, a in enumerate((2, 0)):
         for q, b in enumerate((2, 0)):
             K[2 * a : 2 * a + 2, 2 * b : 2 * b + 2] += c[p, :, q, :]
-    for row, pair in enumerate(zip(m.i, m.j, strict=True)):
+    for row, pair in enumerate(m.bodies):
         for side, b in enumerate(pair):
             if b < 3:
                 K[2 * b : 2 * b + 2, 6 + row] += m.right[row, side]

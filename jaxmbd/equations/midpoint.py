@@ -15,13 +15,15 @@ from jaxtyping import Array, Float
 
 from ..formulations import Directors
 from ..formulations.directors import mass_block, mass_times
+from ..linalg import Coupling, SaddleMatrix
+from ..linalg.saddle import scatter_rows
 from ..model.forces.base import AbstractForce
 from ..model.state import Pose, Twist
 from ..model.system import System
 from ..rotations import so3
 from ..rotations.types import Scalar
-from ..solvers import Coupling, SaddleMatrix
-from ..solvers.saddle import scatter_rows
+from .motion import normalization_variations
+from .rows import inner_rows, phi, row_bodies, row_variations, rows
 
 # Below this change of the invariants, relative to them, the midpoint's gradient stands in for the discrete one.
 _STILL = 1e-5
@@ -68,30 +70,29 @@ def unbalanced(args: StepData, q: Coordinates) -> Coordinates:
 def residual(args: StepData, q: Coordinates, mu: Float[Array, " m"]) -> Float[Array, " n"]:
     """The equations of the constrained scheme."""
     formulation, system = Directors(), args.end
-    i, j = formulation.row_bodies(system)
     chosen = jnp.ones_like(mu) if args.chosen is None else args.chosen
-    rows = formulation.rows(args.middle, 0.5 * (args.q + q))
-    balance = unbalanced(args, q) + scatter_rows(rows, chosen * mu, i, j, system.nb)
-    phi = chosen * formulation.phi(system, q) - (1.0 - chosen) * mu
-    return jnp.concatenate([balance.reshape(-1), phi])
+    right = rows(formulation, args.middle, 0.5 * (args.q + q))
+    balance = unbalanced(args, q) + scatter_rows(right, chosen * mu, row_bodies(formulation, system), system.nb)
+    gaps = chosen * phi(formulation, system, q) - (1.0 - chosen) * mu
+    return jnp.concatenate([balance.reshape(-1), gaps])
 
 
 def matrix(args: StepData, q: Coordinates, mu: Float[Array, " m"], *, exact: bool) -> SaddleMatrix:
     """The derivative of `residual`; without terms of reactions and loads, of second order in the step, if not exact."""
     formulation, system = Directors(), args.end
-    i, j = formulation.row_bodies(system)
     middle = 0.5 * (args.q + q)
-    right, left = formulation.rows(args.middle, middle), formulation.rows(system, q)
+    right, left = rows(formulation, args.middle, middle), rows(formulation, system, q)
     diagonal = 2.0 * jax.vmap(mass_block)(system.mass, system.inertia)
     couplings, absent = [], None
     if args.chosen is not None:
         right, left = args.chosen[:, None, None] * right, args.chosen[:, None, None] * left
         mu, absent = args.chosen * mu, 1.0 - args.chosen
     if exact:
-        couplings += formulation.row_variations(args.middle, middle, 0.5 * mu)
+        couplings += row_variations(formulation, args.middle, middle, 0.5 * mu)
         couplings += _load_blocks(args, q)
-        diagonal = diagonal + formulation.normalization_variations(system, middle, 0.5 * mu)
-    return SaddleMatrix(diagonal, tuple(couplings), right, left, absent, i, j, formulation.inner_rows(system))
+        diagonal = diagonal + normalization_variations(formulation, system, middle, 0.5 * mu)
+    bodies, inner = row_bodies(formulation, system), inner_rows(formulation, system)
+    return SaddleMatrix(diagonal, tuple(couplings), right, left, absent, bodies, inner)
 
 
 def _load_blocks(args: StepData, q: Coordinates) -> list[Coupling]:

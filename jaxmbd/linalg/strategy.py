@@ -95,7 +95,7 @@ class CheckedFactors(eqx.Module):
 
     def _good(self, matrix: SaddleMatrix, b, x, rest):
         """Whether x solves the regularised equations; `rest` is the residual of those without E."""
-        n = b.size - len(matrix.i)
+        n = b.size - len(matrix.bodies)
         # Forces and constraint values differ in unit and size: each part has its own scale.
         scale = matrix.magnitudes().matvec(jnp.abs(x)) + jnp.abs(b)
         if matrix.regularisation is not None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.solvers import BlockFactors, Coupling, DenseFactors, SaddleMatrix, factorise
-from jaxmbd.solvers.checked import CheckedFactors
-from jaxmbd.solvers.ordering import schedule
+from jaxmbd.linalg import BlockFactors, Coupling, DenseFactors, SaddleMatrix, factorise
+from jaxmbd.linalg.ordering import schedule
+from jaxmbd.linalg.strategy import CheckedFactors
 
 GROUND = None
 
@@ -76,7 +76,8 @@ def saddle(nb, pairs, rng, *, d=6, k=5, inner=0, spring=True, thin=True, asymmet
         couplings = (Coupling(jnp.array(0.1 * (S @ S.T)).reshape(1, 2, d, 2, d), ((0, nb - 1),)),)
     E = jnp.full(len(i), 1e-8)
     inner_rows = nb if inner else 0
-    return SaddleMatrix(jnp.array(H), couplings, jnp.array(right), jnp.array(left), E, tuple(i), tuple(j), inner_rows)
+    bodies = tuple(zip(i, j, strict=True))
+    return SaddleMatrix(jnp.array(H), couplings, jnp.array(right), jnp.array(left), E, bodies, inner_rows)
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
@@ -112,7 +113,7 @@ def test_any_topology_is_solved_like_a_dense_matrix(name):
 
 def test_a_schedule_eliminates_every_node_once_and_chains_take_few_levels():
     i, j = zip(*[(256 if a is None else a, b) for a, b in chain(256) for _ in range(5)], strict=True)
-    plan = schedule(256, 6, i, j, 0, ())
+    plan = schedule(256, 6, tuple(zip(i, j, strict=True)), 0, ())
     assert sum(level.count for level in plan.levels) + len(plan.final) == plan.nodes == 256
     assert len(plan.levels) <= 8
     assert plan.size == 11
@@ -122,7 +123,7 @@ def test_a_schedule_eliminates_every_node_once_and_chains_take_few_levels():
 
 def test_a_star_does_not_couple_its_arms():
     i, j = zip(*[(60 if a is None else a, b) for a, b in [(None, 0)] + [(0, k) for k in range(1, 60)]], strict=True)
-    plan = schedule(60, 6, i, j, 0, ())
+    plan = schedule(60, 6, tuple(zip(i, j, strict=True)), 0, ())
     assert plan.levels[0].count >= 56 and plan.levels[0].right.shape[1] == 1
     assert len(plan.levels) == 1
 
@@ -130,7 +131,7 @@ def test_a_star_does_not_couple_its_arms():
 def test_cut_joints_wait_for_the_bodies_of_their_loop():
     nb, pairs = 11, ladder(5)
     i, j = zip(*[(nb if a is None else a, b) for a, b in pairs for _ in range(5)], strict=True)
-    plan = schedule(nb, 6, i, j, 0, ())
+    plan = schedule(nb, 6, tuple(zip(i, j, strict=True)), 0, ())
     node = plan.position // plan.size
     turn = np.repeat(np.arange(len(plan.levels) + 1), [*(level.count for level in plan.levels), len(plan.final)])
     bodies = turn[node[: 6 * nb : 6]]
@@ -168,7 +169,7 @@ def test_where_blocks_fail_dense_factors_step_in_and_large_ones_say_nan():
         blocks = jnp.einsum("nkl,de->nkdle", flip, jnp.eye(6))
         pairs = tuple((2 * k, 2 * k + 1) for k in range(nb // 2))
         none = jnp.zeros((0, 2, 6))
-        return SaddleMatrix(jnp.zeros((nb, 6, 6)), (Coupling(blocks, pairs),), none, none, None, (), ())
+        return SaddleMatrix(jnp.zeros((nb, 6, 6)), (Coupling(blocks, pairs),), none, none, None, ())
 
     m = matrix(12)
     b = jnp.arange(1.0, 73.0)

@@ -1,27 +1,31 @@
-"""Velocities and accelerations from positions: the linear problems of kinematics and the index-1 form of dynamics."""
+"""Accelerations from positions and velocities by the index-1 form, and the nearest states that meet the constraints."""
+
+import functools
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
+from ..formulations.base import AbstractFormulation, Coordinates
+from ..linalg import SaddleMatrix, factorise, linear_solve
+from ..linalg.saddle import apply_rows
 from ..model.system import System
 from ..rotations.types import Scalar
-from ..solvers import SaddleMatrix, factorise, linear_solve
-from ..solvers.saddle import apply_rows
-from .base import AbstractFormulation, Coordinates
+from .motion import mass_matrix, regularisation, unbalanced
+from .rows import acceleration_right_side, inner_rows, phi, row_bodies, rows, velocity_right_side
 
 
-def velocity_right_side(formulation: AbstractFormulation, jet_system: System, f_dot, q: Coordinates):
-    """ν of all rows, Φ_q u = ν: ḟ less the explicit rate of turning vectors, (m,)."""
-    own = jnp.zeros(jet_system.nb * formulation.normalizations, jet_system.dtype)
-    return jnp.concatenate([f_dot, own]) - formulation.explicit_rate(jet_system, q)
+@functools.singledispatch
+def eliminate(formulation: AbstractFormulation, system: System, q: Coordinates, blocks, bias, gamma):
+    """(a, λ) of M a + bias + Rᵀ λ = 0 and R a = γ by a method of its own; None leaves it to the linear solvers."""
+    return None
 
 
-def acceleration_right_side(formulation: AbstractFormulation, jet_system: System, f_ddot, q: Coordinates, u):
-    """γ of all rows, Φ_q a = γ, (m,)."""
-    own = jnp.zeros(jet_system.nb * formulation.normalizations, jet_system.dtype)
-    return jnp.concatenate([f_ddot, own]) + formulation.gamma(jet_system, q, u)
+def saddle_matrix(formulation: AbstractFormulation, system: System, weights, blocks) -> SaddleMatrix:
+    """[[W, Rᵀ], [R, -E]] of all rows at one instant, W being the mass matrix or other weights, (nb, d, d)."""
+    softness = regularisation(formulation, system, weights, blocks)
+    bodies, inner = row_bodies(formulation, system), inner_rows(formulation, system)
+    return SaddleMatrix(weights, (), blocks, blocks, softness, bodies, inner)
 
 
 def dynamic_accelerations(
@@ -40,26 +44,22 @@ def dynamic_accelerations(
     inertias are allowed as long as the whole matrix is regular.
     """
     jet_system, f_dot, f_ddot = system.jet(t)
-    rows = formulation.rows(jet_system, q)
-    i, j = formulation.row_bodies(system)
-    zero = jnp.zeros_like(u)
-    force, torque = formulation.applied(jet_system, q, u, t)
-    bias = jax.vmap(formulation.body_balance)(system.mass, system.inertia, q, u, zero, force, torque)
+    blocks = rows(formulation, jet_system, q)
+    bias = unbalanced(formulation, jet_system, q, u, jnp.zeros_like(u), t)
     if load is not None:
         bias = bias - load
-    gamma = acceleration_right_side(formulation, jet_system, f_ddot, q, u)
+    gamma = acceleration_right_side(formulation, jet_system, f_dot, f_ddot, q, u)
     if feedback is not None:
-        phi_dot = apply_rows(rows, u, i, j) - velocity_right_side(formulation, jet_system, f_dot, q)
-        gamma = gamma - 2.0 * feedback[0] * phi_dot - feedback[1] ** 2 * formulation.phi(jet_system, q)
-    found = formulation.eliminate(system, q, rows, bias, gamma)
+        nu = velocity_right_side(formulation, jet_system, f_dot, q)
+        phi_dot = apply_rows(blocks, u, row_bodies(formulation, system)) - nu
+        gamma = gamma - 2.0 * feedback[0] * phi_dot - feedback[1] ** 2 * phi(formulation, jet_system, q)
+    found = eliminate(formulation, system, q, blocks, bias, gamma)
     if found is not None:
         return found
-    mass = formulation.mass_matrix(system, q)
-    regularisation = formulation.regularisation(system, mass, rows)
-    matrix = SaddleMatrix(mass, (), rows, rows, regularisation, i, j, formulation.inner_rows(system))
+    matrix = saddle_matrix(formulation, system, mass_matrix(formulation, system, q), blocks)
     factors = factorise(matrix, system.linear_solver)
     x = linear_solve(matrix.matvec, factors, jnp.concatenate([-bias.reshape(-1), gamma]))
-    if regularisation is not None:
+    if matrix.regularisation is not None:
         x = minimum_norm(x, factors)
     return x[: u.size].reshape(u.shape), x[u.size :]
 
@@ -114,22 +114,13 @@ def minimum_norm(x: Float[Array, " n"], factors, *, rough: bool = False) -> Floa
     return x.at[n:].add(-part)
 
 
-def dense_rows(formulation: AbstractFormulation, system: System, q) -> Float[Array, "m n"]:
-    """The constraint Jacobian as one array, (m, nb·d)."""
-    rows = formulation.rows(system, q)
-    i, j = formulation.row_bodies(system)
-    m, nb, d = len(i), system.nb, formulation.size
-    wide = jnp.zeros((m, nb + 1, d), rows.dtype)
-    index = np.stack([np.array(i, int), np.array(j, int)], axis=1)
-    return wide.at[np.arange(m)[:, None], index].add(rows)[:, :nb].reshape(m, nb * d)
-
-
 def closest_velocity(formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"], t):
     """The velocities nearest to u, by mass, that satisfy the constraints at q."""
     jet_system, f_dot, _ = system.jet(t)
     matrix, solve = _by_mass(formulation, system, jet_system, q)
-    gap = velocity_right_side(formulation, jet_system, f_dot, q) - apply_rows(matrix.right, u, matrix.i, matrix.j)
-    return u + solve(gap)
+    return u + solve(
+        velocity_right_side(formulation, jet_system, f_dot, q) - apply_rows(matrix.right, u, matrix.bodies)
+    )
 
 
 def closest_position(formulation: AbstractFormulation, system: System, q: Coordinates, t, iterations: int = 2):
@@ -137,22 +128,19 @@ def closest_position(formulation: AbstractFormulation, system: System, q: Coordi
 
     Newton's iteration squares the violation: two of them take 1e-4 to rounding.
     """
+    system = system.at_position_level()  # rows at velocity level say nothing about positions
     now = system.at(t)
 
     def correct(q, _):
         _, solve = _by_mass(formulation, system, now, q)
-        return jax.vmap(formulation.retract)(q, solve(-formulation.phi(now, q))), None
+        return jax.vmap(formulation.retract)(q, solve(-phi(formulation, now, q))), None
 
     return jax.lax.scan(correct, q, None, length=iterations)[0]
 
 
 def _by_mass(formulation: AbstractFormulation, system: System, now: System, q: Coordinates):
     """The saddle matrix of masses and rows, and the function b ↦ δ of least M-norm with R δ = b."""
-    rows = formulation.rows(now, q)
-    i, j = formulation.row_bodies(system)
-    mass = formulation.mass_matrix(system, q)
-    regularisation = formulation.regularisation(system, mass, rows)
-    matrix = SaddleMatrix(mass, (), rows, rows, regularisation, i, j, formulation.inner_rows(system))
+    matrix = saddle_matrix(formulation, system, mass_matrix(formulation, system, q), rows(formulation, now, q))
     factors = factorise(matrix, system.linear_solver)
 
     def solve(b: Float[Array, " m"]) -> Float[Array, "nb d"]:

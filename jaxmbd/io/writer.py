@@ -1,0 +1,148 @@
+"""Mechanisms to model files in the format "jaxmbd-1": what is written is read back to the last bit."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files import written
+from ..model import shapes
+from ..model.body import Body
+from ..model.elements import AbstractElement
+from ..model.expressions import Components
+from ..model.given import Kind, Spec, primitive_specs, specs
+from ..model.joints import AbstractConstraint
+from ..model.mechanism import Mechanism
+from ..model.validation import inertia_matrix, is_concrete
+from .model_files import ModelFileError
+
+
+def write_mechanism(mechanism: Mechanism, path: str | Path) -> None:
+    """Write a mechanism to a JSON file, which appears whole or not at all.
+
+    Raises:
+        ModelFileError: Something that a file cannot hold, such as a Python function; the message names the part and
+            says what to give instead.
+        OSError: The file cannot be written; the message names it.
+    """
+    text = json.dumps(mechanism_to_dict(mechanism), indent=2, ensure_ascii=False, allow_nan=False)
+    with written(path, "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+
+
+def mechanism_to_dict(mechanism: Mechanism) -> dict[str, Any]:
+    """The JSON object that `mechanism_from_dict` reads back; see `write_mechanism`."""
+    parts = list(mechanism.constraints.values())
+    return {
+        "format": "jaxmbd-1",
+        "name": mechanism.name,
+        "gravity": _numbers(mechanism.gravity, f"mechanism {mechanism.name!r}: gravity"),
+        "bodies": [_body(b) for b in mechanism.bodies.values()],
+        # The order of description is that of the rows: drivers stand where they were added.
+        "joints": [_element(p) for p in parts],
+        "forces": [_element(p) for p in mechanism.forces.values()],
+    }
+
+
+def _body(body: Body) -> dict[str, Any]:
+    what = f"body {body.name!r}"
+    file: dict[str, Any] = {"name": body.name}
+    if body.mass is not None:
+        file["mass"] = _numbers(body.mass, f"{what}: mass")
+        inertia = np.asarray(_numbers(body.inertia, f"{what}: inertia"))
+        diagonal = np.diag(inertia)
+        file["inertia"] = (diagonal if np.array_equal(np.diag(diagonal), inertia) else inertia).tolist()
+        try:
+            inertia_matrix(inertia, what)
+        except ValueError:
+            file["allow_unphysical_inertia"] = True
+    if body.shape is not None:
+        file["shape"] = _shape(body.shape, what)
+    file["r"], file["A"] = _numbers(body.r, f"{what}: r"), _numbers(body.A, f"{what}: A")
+    for name, described in zip(("v", "omega"), body.described, strict=True):
+        if described:
+            file[name] = _numbers(getattr(body, name), f"{what}: {name}")
+    return file
+
+
+def _shape(shape: Any, what: str) -> dict[str, Any]:
+    kind = type(shape).__name__
+    if getattr(shapes, kind, None) is not type(shape):
+        raise ModelFileError(f"{what}: a file cannot hold a shape of your own, {kind}; use one of jaxmbd's, or none")
+    if isinstance(shape, shapes.Composite):
+        positions = np.asarray(_numbers(shape.offsets, what)) + np.asarray(_numbers(shape.centre, what))
+        rotations = _numbers(shape.rotations, what)
+        parts = [
+            {"shape": _shape(part, what), "position": position, "A": A}
+            for part, position, A in zip(shape.parts, positions.tolist(), rotations, strict=True)
+        ]
+        return {"type": kind, "parts": parts}
+    fields = {f.name: getattr(shape, f.name) for f in dataclasses.fields(shape)}
+    return {"type": kind} | {k: x if isinstance(x, str) else _numbers(x, what) for k, x in fields.items()}
+
+
+def _element(part: AbstractElement) -> dict[str, Any]:
+    kind, what = type(part), part.title
+    if not kind.in_files:
+        raise ModelFileError(f"{what}: a file cannot hold a {kind.__name__}, which is made of Python functions")
+    file: dict[str, Any] = {"type": kind.__name__, "name": part.name}
+    for name, (spec, field) in specs(kind).items():
+        value = getattr(part, name)
+        if not (value is None or _is_default(value, field.default)):
+            file[name] = _field(spec, value, f"{what}: {name}")
+    return file
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return isinstance(value, str | bool | tuple) and value == default
+
+
+def _primitive(primitive: Any, what: str) -> dict[str, Any]:
+    kind = type(primitive)
+    file: dict[str, Any] = {"type": kind.__name__}
+    for name, (spec, _) in primitive_specs(kind).items():
+        file[name] = _field(spec, getattr(primitive, name), f"{what}: {kind.__name__}: {name}")
+    return file
+
+
+def _field(spec: Spec, value: Any, what: str) -> Any:
+    """A field as a file writes it."""
+    kind = spec.kind
+    if kind in (Kind.BODY, Kind.JOINT):
+        return _name(value)
+    if kind is Kind.BODIES:
+        return [_name(x) for x in value]
+    if kind in (Kind.FLAG, Kind.CHOICE):
+        return value
+    if kind is Kind.PRIMITIVES:
+        return [_primitive(p, what) for p in value]
+    if isinstance(value, str):
+        return value
+    if isinstance(text := getattr(value, "text", None), str):  # an Expression, or a module that is one
+        return text
+    if isinstance(value, Components):
+        return [c.text for c in value.components]
+    if isinstance(value, list | tuple) and any(isinstance(x, str) for x in value):
+        return [x if isinstance(x, str) else _numbers(x, what) for x in value]
+    if callable(value):
+        raise ModelFileError(
+            f"{what} is a Python function, which a file cannot hold; write it as an expression of time, such as "
+            "'0.5*sin(2*pi*t)'"
+        )
+    return _numbers(value, what)
+
+
+def _name(part: Body | AbstractConstraint | str) -> str:
+    return part if isinstance(part, str) else part.name
+
+
+def _numbers(value: Any, what: str) -> Any:
+    """A number or nested lists of numbers, in double precision, which JSON keeps to the last bit."""
+    if not is_concrete(value):
+        raise ModelFileError(f"{what} is traced by JAX: save outside jit, vmap and grad")
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)):
+        raise ModelFileError(f"{what} is no finite number: {value!r}")
+    return array.astype(float).tolist()

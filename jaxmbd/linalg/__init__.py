@@ -1,0 +1,15 @@
+"""Linear algebra: saddle-point matrices in blocks, and the strategies that solve with them; numbers only.
+
+A new strategy is a new file with `of`, `solve` and `solve_transpose`, a name in `strategy.STRATEGIES` and a line in
+`strategy.factorise`.
+"""
+
+from .block_sparse import BlockFactors as BlockFactors
+from .dense import DenseFactors as DenseFactors
+from .linear_solve import linear_solve as linear_solve
+from .saddle import Coupling as Coupling
+from .saddle import SaddleMatrix as SaddleMatrix
+from .strategy import STRATEGIES as STRATEGIES
+from .strategy import by_size as by_size
+from .strategy import choose_strategy as choose_strategy
+from .strategy import factorise as factorise

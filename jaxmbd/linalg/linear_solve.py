@@ -1,0 +1,29 @@
+"""Solutions of linear systems that can be differentiated, given factors that serve the matrix and its transpose."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float
+
+
+def linear_solve(matvec, factors, b: Float[Array, " n"]) -> Float[Array, " n"]:
+    """The solution of matvec(x) = b, differentiable in what `matvec` closes over; `factors` serve both directions."""
+    factors = held(factors)
+    return jax.lax.custom_linear_solve(
+        matvec,
+        b,
+        solve=lambda mv, b: _refined(mv, factors.solve, b),
+        transpose_solve=lambda mv, b: _refined(mv, factors.solve_transpose, b),
+    )
+
+
+def held(tree: Any) -> Any:
+    """The tree with no derivative in its arrays; functions among its leaves stay as they are."""
+    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, tree)
+
+
+def _refined(matvec, solve, b):
+    """One step of iterative refinement: factors may be regularised, the answer should not be."""
+    x = solve(b)
+    return x + solve(b - matvec(x))

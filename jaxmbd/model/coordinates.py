@@ -1,0 +1,147 @@
+"""Joint coordinates: the angle of a body against another over any number of turns, and its displacement along an axis.
+
+An angle is known from two poses up to whole turns. Where it was a moment before is carried along by every run
+(`Angle.near`), and has no derivative of its own: the angle is exact after any number of turns.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..rotations.so3 import basis_from_axis, cross, skew
+from ..rotations.types import Scalar, Vec3
+from .body import Body
+from .state import Pose, Twist
+
+_TURN = 2.0 * np.pi
+
+
+class Angle(eqx.Module):
+    """The rotation of one body relative to another about an axis of the latter, zero at the initial pose.
+
+    A force, a primitive or a law that needs an angle holds one of these as a field; runs keep its turns.
+
+    Attributes:
+        axis_i_bar: Unit axis in body i [-].
+        e_i_bar: Unit direction in body i, normal to the axis [-].
+        e_j_bar: The same direction in body j at zero angle [-].
+        near: A value within half a turn of the present one [rad].
+        of: Which of its element's bodies are i and j.
+    """
+
+    axis_i_bar: Vec3
+    e_i_bar: Vec3
+    e_j_bar: Vec3
+    near: Scalar
+    of: tuple[int, int] = eqx.field(static=True, default=(0, 1))
+
+    @staticmethod
+    def between(i: Body, j: Body, axis: Vec3, of: tuple[int, int] = (0, 1)) -> "Angle":
+        """The angle of two bodies about a global direction at the initial pose; where they tilt, it stays with i."""
+        e1, _, axis = basis_from_axis(axis)
+        return Angle(i.direction(axis), i.direction(e1), j.direction(e1), jnp.zeros((), axis.dtype), of)
+
+    def cosine_and_sine(self, pose_i: Pose, pose_j: Pose) -> tuple[Scalar, Scalar]:
+        """Of the angle: quadratic in the columns of the rotation matrices."""
+        e_j = pose_i.A.T @ (pose_j.A @ self.e_j_bar)
+        return self.e_i_bar @ e_j, cross(self.axis_i_bar, self.e_i_bar) @ e_j
+
+    def unwound(self, cosine: Scalar, sine: Scalar) -> Scalar:
+        """The angle with this cosine and sine that is nearest to `near` [rad]."""
+        angle = jnp.arctan2(sine, cosine)
+        return angle + _TURN * jnp.round(jax.lax.stop_gradient(self.near - angle) / _TURN)
+
+    def value(self, pose_i: Pose, pose_j: Pose) -> Scalar:
+        """The angle [rad]."""
+        return self.unwound(*self.cosine_and_sine(pose_i, pose_j))
+
+    def rate(self, pose_i: Pose, twist_i: Twist, pose_j: Pose, twist_j: Twist) -> Scalar:
+        """Its rate [rad/s]."""
+        axis = pose_i.A @ self.axis_i_bar
+        return axis @ (pose_j.A @ twist_j.omega - pose_i.A @ twist_i.omega)
+
+
+class AngleStack(eqx.Module):
+    """The angles of all joints that have one, stacked; `bodies` (n, 2) are static indices, the ground is nb."""
+
+    angle: Angle | None
+    bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+
+    @property
+    def index(self) -> np.ndarray:
+        """Body indices, (n, 2)."""
+        return np.array(self.bodies, int).reshape(-1, 2)
+
+    @property
+    def members(self) -> Any:
+        """What holds the angles, with a leading axis."""
+        return self.angle
+
+
+def is_angle(x: Any) -> bool:
+    """Whether a node of a pytree is an `Angle`."""
+    return isinstance(x, Angle)
+
+
+def angles_in(tree: Any) -> list[Angle]:
+    """All angles of a pytree in its order."""
+    return [x for x in jax.tree.leaves(tree, is_leaf=is_angle) if is_angle(x)]
+
+
+def with_turns(tree: Any, near: Sequence[Float[Array, " n"]]) -> Any:
+    """The pytree with other `near` in its angles, which carry no derivative."""
+    if not near:
+        return tree
+    held = [jax.lax.stop_gradient(x) for x in near]
+    return eqx.tree_at(lambda t: [a.near for a in angles_in(t)], tree, held)
+
+
+def each_angle(angle: Angle, index: np.ndarray, function: Callable, *states: Any) -> Float[Array, " n"]:
+    """`function(angle, state of i, state of j)` for a stacked angle of elements whose bodies are `index` (n, k)."""
+    if not len(index):
+        return jnp.zeros(0, jnp.result_type(float))
+    at = [tuple(jax.tree.map(lambda x, k=k: x[index[:, k]], state) for state in states) for k in angle.of]
+    return eqx.filter_vmap(function)(angle, *at)
+
+
+class JointMotion(eqx.Module):
+    """The coordinates of a joint over a motion; None where it has no such coordinate.
+
+    Attributes:
+        angle: Of body j relative to body i about the joint's axis, (T,) [rad], over any number of turns; zero at the
+            pose as described.
+        rate: Its rate, (T,) [rad/s].
+        acceleration: Its second derivative, (T,) [rad/s²].
+        displacement: Of body j's point relative to body i's along the axis, (T,) [m]; zero at the pose as described.
+        speed: Its rate, (T,) [m/s].
+        displacement_acceleration: Its second derivative, (T,) [m/s²].
+    """
+
+    angle: Float[Array, "*T"] | None = None
+    rate: Float[Array, "*T"] | None = None
+    acceleration: Float[Array, "*T"] | None = None
+    displacement: Float[Array, "*T"] | None = None
+    speed: Float[Array, "*T"] | None = None
+    displacement_acceleration: Float[Array, "*T"] | None = None
+
+
+def along_motion(function: Callable, pose: Pose, twist: Twist, a: Array, alpha: Array) -> tuple[Scalar, Scalar, Scalar]:
+    """A function of poses (k,) with its first two derivatives by time along a motion with these accelerations."""
+    zero, one = jnp.zeros((), pose.r.dtype), jnp.ones((), pose.r.dtype)
+    turn, bend = jax.vmap(skew)(twist.omega), jax.vmap(skew)(alpha)
+    first = pose.A @ turn
+    second = pose.A @ (turn @ turn + bend)
+
+    def moved(s: Scalar) -> Scalar:
+        return function(Pose(pose.r + s * twist.v + 0.5 * s**2 * a, pose.A + s * first + 0.5 * s**2 * second))
+
+    def rate(s: Scalar):
+        return jax.jvp(moved, (s,), (one,))
+
+    (value, speed), (_, acceleration) = jax.jvp(rate, (zero,), (one,))
+    return value, speed, acceleration

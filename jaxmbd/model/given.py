@@ -1,0 +1,128 @@
+"""What the fields of joints, drivers, forces and primitives are: kinds with units, declared where the field is.
+
+All that reads, writes, checks or lists elements follows from these declarations: a new element needs no entry anywhere
+else. The helpers return dataclass fields, for instance `axis: Any = given.axis()`.
+"""
+
+import dataclasses
+import enum
+from typing import Any
+
+_KEY = "jaxmbd"
+_MISSING = dataclasses.MISSING
+
+
+class Kind(enum.Enum):
+    """What a field holds, and how a file writes it."""
+
+    BODY = "a body by name"
+    BODIES = "bodies by name"
+    JOINT = "a joint by name"
+    VECTOR = "three numbers"
+    NUMBER = "a number"
+    NUMBERS = "a number or nested lists of numbers"
+    FLAG = "true or false"
+    CHOICE = "one of a few words"
+    MOTION = "a function of time; in files a number or an expression"
+    VALUE = "a number or a function of time"
+    LOAD = "three numbers, or a function of time with three components"
+    PRIMITIVES = "a list of primitives"
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """The declaration of one field.
+
+    Attributes:
+        kind: What it holds.
+        unit: Of its numbers, such as "m" or "N·m/rad"; "-" without dimension.
+        options: The words of a choice.
+    """
+
+    kind: Kind
+    unit: str = ""
+    options: tuple[str, ...] = ()
+
+
+def _field(spec: Spec, default: Any, *, kw_only: bool = True) -> Any:
+    return dataclasses.field(default=default, kw_only=kw_only, metadata={_KEY: spec})
+
+
+def body() -> Any:
+    """A body, object or name; positional."""
+    return _field(Spec(Kind.BODY), _MISSING, kw_only=False)
+
+
+def bodies(default: Any = _MISSING) -> Any:
+    """Several bodies."""
+    return _field(Spec(Kind.BODIES), default)
+
+
+def joint() -> Any:
+    """A joint, object or name; positional."""
+    return _field(Spec(Kind.JOINT), _MISSING, kw_only=False)
+
+
+def point(default: Any = _MISSING) -> Any:
+    """A point, global at the initial pose [m]."""
+    return vector("m", default)
+
+
+def axis() -> Any:
+    """A direction, global at the initial pose, of any length."""
+    return vector("-")
+
+
+def vector(unit: str, default: Any = _MISSING, *, kw_only: bool = True) -> Any:
+    """Three numbers."""
+    return _field(Spec(Kind.VECTOR, unit), default, kw_only=kw_only)
+
+
+def number(unit: str, default: Any = _MISSING) -> Any:
+    """One number."""
+    return _field(Spec(Kind.NUMBER, unit), default)
+
+
+def flag(default: bool) -> Any:
+    """Yes or no."""
+    return _field(Spec(Kind.FLAG), default)
+
+
+def choice(*options: str, default: Any = _MISSING) -> Any:
+    """One of a few words."""
+    return _field(Spec(Kind.CHOICE, options=options), default)
+
+
+def motion(unit: str, default: Any = _MISSING) -> Any:
+    """A function of time [s], or its text."""
+    return _field(Spec(Kind.MOTION, unit), default)
+
+
+def value(unit: str, default: Any = _MISSING, *, kw_only: bool = True) -> Any:
+    """A number, a function of time, or its text."""
+    return _field(Spec(Kind.VALUE, unit), default, kw_only=kw_only)
+
+
+def load(unit: str) -> Any:
+    """Three numbers or texts, or a function of time that returns three numbers."""
+    return _field(Spec(Kind.LOAD, unit), _MISSING)
+
+
+def primitives() -> Any:
+    """A list of primitives."""
+    return _field(Spec(Kind.PRIMITIVES), _MISSING)
+
+
+def specs(cls: type) -> dict[str, tuple[Spec, dataclasses.Field]]:
+    """The declared fields of an element's class, by name."""
+    return {f.name: (f.metadata[_KEY], f) for f in dataclasses.fields(cls) if _KEY in f.metadata}
+
+
+def primitive_specs(cls: type) -> dict[str, tuple[Spec, dataclasses.Field]]:
+    """The same of a primitive's class; undeclared fields hold numbers, unless they are set by the program (None)."""
+    found = specs(cls)
+    for f in dataclasses.fields(cls):
+        if f.name not in found and f.init and f.default is not None:
+            kind = Kind.VALUE if f.name == "f" else Kind.NUMBERS
+            found[f.name] = (Spec(kind), f)
+    return found

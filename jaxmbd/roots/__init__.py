@@ -1,0 +1,8 @@
+"""Roots of equations: Newton's method, its derivative by the implicit function theorem, and batches in lanes."""
+
+from .implicit import AbstractRootProblem as AbstractRootProblem
+from .implicit import implicit_root as implicit_root
+from .implicit import save_roots as save_roots
+from .newton import NewtonInfo as NewtonInfo
+from .newton import NewtonOptions as NewtonOptions
+from .newton import newton as newton

@@ -20,7 +20,7 @@ from ..results import RESULTS
 from ..rotations.types import Scalar
 from ..solvers.implicit import save_roots
 from .assembly import AssemblyReport, assemble
-from .compiled import Compiled
+from .compiled import Compiled, telling_forward_mode
 from .failure import raise_failure, refuse_open, refuse_redundant_drivers, warn_of_change_point, warn_of_changes
 from .host_loop import HostLoop, counted_loop
 from .requests import (
@@ -114,6 +114,7 @@ def simulate(
     )
 
 
+@telling_forward_mode
 def simulate_in_pieces(
     system,
     state,

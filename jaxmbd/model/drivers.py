@@ -10,7 +10,7 @@ from ..rotations.so3 import basis_from_axis
 from .body import Body
 from .functions import numbers_of_shape, traced_shape
 from .joints import AbstractConstraint, Distance, Rows
-from .motions import Component, Turning, TurningFrame, is_motion
+from .motions import Component, Turning, TurningFrame, is_motion, jet
 from .primitives import DP1, DP2
 from .validation import default_dtype, vector
 
@@ -110,4 +110,5 @@ def _motion(value: Any, what: str, shape: tuple[int, ...] = ()):
         raise ValueError(f"{what} must be a function of time, not {value!r}")
     t = jnp.zeros((), default_dtype())
     numbers_of_shape(traced_shape(lambda t: jnp.asarray(value(t)), (t,), what), shape, what)
+    traced_shape(lambda t: jet(value, t), (t,), what)  # every analysis needs its time derivatives, by forward mode
     return value

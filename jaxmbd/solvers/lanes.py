@@ -273,13 +273,17 @@ def _while(eqn, xs, flags, size) -> tuple[Values, Flags]:
 
 def _scan(eqn, xs, flags, size) -> tuple[Values, Flags]:
     p = eqn.params
-    nc, nk = p["num_consts"], p["num_carry"]
+    # Shapes tell the parts apart in every version of JAX, whose names for their lengths change: what a sequence is
+    # stacked of has an axis less inside.
+    inner = p["jaxpr"].jaxpr
+    nk = sum(a.aval.ndim == b.aval.ndim for a, b in zip(eqn.outvars, inner.outvars, strict=True))
+    nc = sum(a.aval.ndim == b.aval.ndim for a, b in zip(eqn.invars, inner.invars, strict=True)) - nk
     parts = [slice(0, nc), slice(nc, nc + nk), slice(nc + nk, None)]
     consts, init, sequence = (xs[k] for k in parts)
     of_consts, start, of_sequence = (flags[k] for k in parts)
     carry = list(start)
     while True:
-        reached = _reached(p["jaxpr"].jaxpr, [*of_consts, *carry, *of_sequence])
+        reached = _reached(inner, [*of_consts, *carry, *of_sequence])
         if all(flag <= old for flag, old in zip(reached[:nk], carry, strict=True)):
             break
         carry = [a or b for a, b in zip(reached[:nk], carry, strict=True)]

@@ -3,6 +3,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 OLDEST := $(shell sed -n 's/.*"jax>=\([0-9.]*\).*/\1/p' pyproject.toml)
+# jax from 0.11 on needs Python 3.12.
+NEWEST_PYTHON ?= $(or $(shell for p in python3.14 python3.13 python3.12; do $$p -c '' 2>/dev/null && echo $$p && break; done),$(PYTHON))
 
 .PHONY: demo test test-versions lint experiments benchmark clean
 
@@ -36,8 +38,11 @@ test-versions: .venv-oldest .venv-newest
 	  $$venv/bin/python -m pytest -p no:cacheprovider tests/solvers/test_lanes.py || exit 1; \
 	done
 
-.venv-%:
+.venv-oldest:
 	$(PYTHON) -m venv $@
+
+.venv-newest:
+	$(NEWEST_PYTHON) -m venv $@
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -2,7 +2,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint experiments benchmark clean
+OLDEST := $(shell sed -n 's/.*"jax>=\([0-9.]*\).*/\1/p' pyproject.toml)
+# jax from 0.11 on needs Python 3.12.
+NEWEST_PYTHON ?= $(or $(shell for p in python3.14 python3.13 python3.12; do $$p -c '' 2>/dev/null && echo $$p && break; done),$(PYTHON))
+
+.PHONY: demo test test-versions lint experiments benchmark clean
 
 # One stamp per set of extras: pip runs again only when pyproject.toml changes.
 $(VENV)/.made:
@@ -25,6 +29,21 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
+# What reads JAX's own equations, on the oldest and on the newest jax that pyproject.toml allows, each in its own .venv-*.
+test-versions: .venv-oldest .venv-newest
+	.venv-oldest/bin/python -m pip install --quiet -e '.[test]' jax==$(OLDEST)
+	.venv-newest/bin/python -m pip install --quiet --upgrade -e '.[test]' jax jaxlib
+	for venv in $^; do \
+	  $$venv/bin/python -c 'import jax; print("jax", jax.__version__)' && \
+	  $$venv/bin/python -m pytest -p no:cacheprovider tests/roots/test_lanes.py || exit 1; \
+	done
+
+.venv-oldest:
+	$(PYTHON) -m venv $@
+
+.venv-newest:
+	$(NEWEST_PYTHON) -m venv $@
+
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -43,4 +62,4 @@ experiments: benchmark
 	$(BIN)/python experiments/rotation_elements/run.py --out experiments/rotation_elements
 
 clean:
-	rm -rf $(VENV) demo build dist
+	rm -rf $(VENV) .venv-oldest .venv-newest demo build dist

@@ -6,7 +6,30 @@ from typing import Any
 
 import equinox as eqx
 
+from ..model.forces import FunctionForce
+from ..model.functions import forward_mode
 from ..model.system import System
+
+
+def telling_forward_mode(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function of a system; where a force of the user's has no forward mode, it says so with the names."""
+
+    @functools.wraps(function)
+    def told(*args: Any, **kwargs: Any) -> Any:
+        named = [x for x in args if isinstance(x, System) and any(x.bodies)]
+        if not named:
+            return function(*args, **kwargs)  # the caller knows the names
+        with forward_mode(_parts(named[0])):
+            return function(*args, **kwargs)
+
+    return told
+
+
+def _parts(system: System) -> str:
+    """For messages: the mechanism and those of its forces that are functions."""
+    stacks = [stack for stack in system.forces if isinstance(stack.force, FunctionForce)]
+    names = ", ".join(repr(name) for stack in stacks for name in stack.names)
+    return f"mechanism {system.name!r}" + (f", user force {names}" if names else "")
 
 
 class Compiled:
@@ -19,6 +42,7 @@ class Compiled:
         functools.update_wrapper(self, function)
         self._program = eqx.filter_jit(function)
 
+    @telling_forward_mode
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._program(*map(_unnamed, args), **{key: _unnamed(value) for key, value in kwargs.items()})
 

@@ -21,7 +21,7 @@ from ..results import RESULTS
 from ..roots import save_roots
 from ..rotations.types import Scalar
 from .assembly import AssemblyReport, assemble
-from .compiled import Compiled
+from .compiled import Compiled, telling_forward_mode
 from .failure import raise_failure, refuse_open, refuse_redundant_drivers, warn_of_change_point, warn_of_changes
 from .host_loop import HostLoop, counted_loop
 from .requests import (
@@ -123,6 +123,7 @@ def simulate(
     )
 
 
+@telling_forward_mode
 def simulate_in_pieces(
     system,
     state,
@@ -196,7 +197,8 @@ def assembled(
     state, report = assemble(system, state, t=t, metric=metric)
     if is_concrete(report):
         refuse_open(system, report, t)
-        warn_of_changes(system, given, state, report, velocities=velocities)
+        # Masses weigh velocities: in a gradient by them the pose is known and the velocities are not.
+        warn_of_changes(system, given, state, report, velocities=velocities and is_concrete((given, state)))
         if is_concrete((system, state)):
             refuse_redundant_drivers(system, state, t)
             warn_of_change_point(system, state, t)

@@ -10,8 +10,9 @@ from ..rotations.so3 import basis_from_axis
 from ..rotations.types import Scalar
 from . import given
 from .body import Body
+from .functions import traced_shape
 from .joints import AbstractConstraint, Distance, Rows
-from .motions import Component, Turning, TurningFrame
+from .motions import Component, Turning, TurningFrame, jet
 from .primitives import DP1, DP2
 from .validation import default_dtype, vector
 
@@ -22,6 +23,12 @@ class AbstractDriver(AbstractConstraint):
 
     what: ClassVar[str] = "driver"
     is_driver: ClassVar[bool] = True
+
+    def _motion(self, value: Any, field: str, shape: tuple[int, ...] = ()) -> Any:
+        motion = super()._motion(value, field, shape)
+        # Every analysis needs its time derivatives, by forward mode.
+        traced_shape(lambda t: jet(motion, t), (jnp.zeros((), default_dtype()),), f"{self.title}: {field}")
+        return motion
 
 
 @dataclass(frozen=True, eq=False)

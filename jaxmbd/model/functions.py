@@ -1,7 +1,8 @@
 """Functions that users give: called once with traced arguments, so that mistakes are told where they are made."""
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -14,6 +15,11 @@ _TRACING = (
     jax.errors.TracerBoolConversionError,
     jax.errors.TracerIntegerConversionError,
     jax.errors.NonConcreteBooleanIndexError,
+)
+
+_FORWARD = (
+    "forward-mode derivatives are needed here, and a function with jax.custom_vjp has none: give it its derivative "
+    "with jax.custom_jvp instead, which serves both modes"
 )
 
 
@@ -42,7 +48,26 @@ def traced_shape(function: Callable, args: tuple, what: str) -> Any:
             "JAXMBD_DEBUG=1 to see where"
         ) from (error if debugging() else None)
     except Exception as error:  # whatever the user's own code raises
+        if _lacks_forward_mode(error):
+            raise ValueError(f"{what}: {_FORWARD}") from (error if debugging() else None)
         raise ValueError(f"{what}: the function failed with {type(error).__name__}: {error}") from error
+
+
+@contextlib.contextmanager
+def forward_mode(what: str) -> Iterator[None]:
+    """Says what to write where JAX finds no forward mode of what a user gave; `what` names it."""
+    try:
+        yield
+    except (TypeError, NotImplementedError) as error:
+        if not _lacks_forward_mode(error):
+            raise
+        raise ValueError(f"{what}: {_FORWARD}") from (error if debugging() else None)
+
+
+def _lacks_forward_mode(error: Exception) -> bool:
+    """Whether JAX met a `jax.custom_vjp` where it takes first derivatives, or second ones ("custom_lin")."""
+    text = str(error)
+    return "custom_lin" in text or ("custom_vjp" in text and "forward-mode" in text)
 
 
 def numbers_of_shape(value: Any, shape: tuple[int, ...], what: str) -> None:

@@ -4,9 +4,13 @@
 of one body; with the batch axis there, every instruction works on neighbouring members. So under `vmap` a function
 wrapped by `in_lanes` is traced once for a single member, and its operations are replayed on arrays with a trailing
 axis. An operation without a rule here goes through its own rule of `vmap`: always right, at worst as slow as that.
+Where the replay fails altogether, as it may with a version of JAX that it does not know, plain `vmap` takes over with
+one warning. The environment variable JAXMBD_LANES=0, read while a program is traced, leaves everything to plain `vmap`.
 """
 
 import functools
+import os
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +26,8 @@ _CACHED = 128  # members whose numbers stay in the cache of a core; larger batch
 Values = list[Any]
 Flags = list[bool]  # which values have the trailing axis
 
+_warned = False
+
 
 def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The same function of one pytree of arrays, whose `vmap` works with the batch axis last.
@@ -34,6 +40,8 @@ def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def _(size: int, batched: Any, tree: Any):
         leaves, structure = jax.tree.flatten(tree)
         flags = jax.tree.leaves(batched)
+        if os.environ.get("JAXMBD_LANES") == "0":
+            return _plain(function, leaves, flags, structure, size)
         if size > _CACHED and jax.default_backend() == "cpu":
             own = [x for x, flag in zip(leaves, flags, strict=True) if flag]
 
@@ -44,15 +52,51 @@ def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
             out = lax.map(one, own, batch_size=_CACHED)
             return out, jax.tree.map(lambda _: True, out)
-        values = [jnp.moveaxis(x, 0, -1) if flag else x for x, flag in zip(leaves, flags, strict=True)]
-        member = [_member(x, flag) for x, flag in zip(leaves, flags, strict=True)]
-        jaxpr, shapes = jax.make_jaxpr(lambda x: function(jax.tree.unflatten(structure, x)), return_shape=True)(member)
-        values, flags = _replay(jaxpr, values, flags, size)
-        out = [jnp.moveaxis(x, -1, 0) if flag else x for x, flag in zip(values, flags, strict=True)]
-        tree = jax.tree.structure(shapes)
-        return jax.tree.unflatten(tree, out), jax.tree.unflatten(tree, flags)
+        try:
+            return _replayed(function, leaves, flags, structure, size)
+        except Exception as error:  # the rules read JAX's own equations, which may change with any version
+            reason = error
+        out = _plain(function, leaves, flags, structure, size)  # an error of the function itself comes up here
+        _warn(reason)
+        return out
 
     return mapped
+
+
+def _replayed(function, leaves: Values, flags: Flags, structure: Any, size: int) -> tuple[Any, Any]:
+    """Outputs with the batch axis first, and which of them have it, by a replay with the axis last."""
+    values = [jnp.moveaxis(x, 0, -1) if flag else x for x, flag in zip(leaves, flags, strict=True)]
+    member = [_member(x, flag) for x, flag in zip(leaves, flags, strict=True)]
+    jaxpr, shapes = jax.make_jaxpr(lambda x: function(jax.tree.unflatten(structure, x)), return_shape=True)(member)
+    values, flags = _replay(jaxpr, values, flags, size)
+    out = [jnp.moveaxis(x, -1, 0) if flag else x for x, flag in zip(values, flags, strict=True)]
+    tree = jax.tree.structure(shapes)
+    return jax.tree.unflatten(tree, out), jax.tree.unflatten(tree, flags)
+
+
+def _plain(function, leaves: Values, flags: Flags, structure: Any, size: int) -> tuple[Any, Any]:
+    """The same by `jax.vmap`."""
+    axes = [0 if flag else None for flag in flags]
+    batch = jax.vmap(lambda x: function(jax.tree.unflatten(structure, x)), in_axes=(axes,), axis_size=size)
+    out = batch(leaves)
+    return out, jax.tree.map(lambda _: True, out)
+
+
+def _warn(reason: Exception) -> None:
+    """Say once in a process that batches are slower than they should be."""
+    global _warned
+    if _warned:
+        return
+    _warned = True
+    words = str(reason).splitlines()
+    # No line of the user's is at fault, and the frames that lie between it and this one, while JAX traces, are JAX's.
+    warnings.warn(
+        "jaxmbd could not put the batch axis last in a vmapped solve and uses plain jax.vmap instead: results are the "
+        "same, batches may take up to twice as long. Please report it with your version of jax "
+        f"({jax.__version__}) and this reason: {type(reason).__name__}: {words[0] if words else ''}. "
+        "JAXMBD_LANES=0 in the environment chooses plain jax.vmap without this warning",
+        stacklevel=2,
+    )
 
 
 def _member(x, flag: bool) -> jax.ShapeDtypeStruct:
@@ -91,7 +135,11 @@ def _replay(closed: ClosedJaxpr, values: Values, flags: Flags, size: int) -> tup
 
 def _bind(eqn: JaxprEqn, *xs, **changed) -> Values:
     """Apply the operation, with some of its parameters changed."""
-    out = eqn.primitive.bind(*xs, **(eqn.params | changed))
+    # An operation that holds functions (custom_vjp_call) takes them otherwise than its equation stores them; up to
+    # jax 0.8 they came apart from the other parameters.
+    given = eqn.primitive.get_bind_params(eqn.params | changed)
+    functions, params = given if isinstance(given, tuple) else ((), given)
+    out = eqn.primitive.bind(*functions, *xs, **params)
     return list(out) if eqn.primitive.multiple_results else [out]
 
 
@@ -225,13 +273,17 @@ def _while(eqn, xs, flags, size) -> tuple[Values, Flags]:
 
 def _scan(eqn, xs, flags, size) -> tuple[Values, Flags]:
     p = eqn.params
-    nc, nk = p["num_consts"], p["num_carry"]
+    # Shapes tell the parts apart in every version of JAX, whose names for their lengths change: what a sequence is
+    # stacked of has an axis less inside.
+    inner = p["jaxpr"].jaxpr
+    nk = sum(a.aval.ndim == b.aval.ndim for a, b in zip(eqn.outvars, inner.outvars, strict=True))
+    nc = sum(a.aval.ndim == b.aval.ndim for a, b in zip(eqn.invars, inner.invars, strict=True)) - nk
     parts = [slice(0, nc), slice(nc, nc + nk), slice(nc + nk, None)]
     consts, init, sequence = (xs[k] for k in parts)
     of_consts, start, of_sequence = (flags[k] for k in parts)
     carry = list(start)
     while True:
-        reached = _reached(p["jaxpr"].jaxpr, [*of_consts, *carry, *of_sequence])
+        reached = _reached(inner, [*of_consts, *carry, *of_sequence])
         if all(flag <= old for flag, old in zip(reached[:nk], carry, strict=True)):
             break
         carry = [a or b for a, b in zip(reached[:nk], carry, strict=True)]

@@ -8,6 +8,7 @@ from scipy.linalg import block_diag, null_space
 from scipy.optimize import minimize
 
 import jaxmbd as mbd
+from jaxmbd.analyses.dynamics import assembled
 from jaxmbd.analyses.failure import warn_of_changes
 from jaxmbd.equations import rows as equations
 from jaxmbd.equations.rows import dense_rows
@@ -218,3 +219,15 @@ def test_the_derivative_of_assembled_velocities_by_geometry_includes_their_weigh
     f = [velocities(k * step) for k in (-2.0, -1.0, 1.0, 2.0)]
     difference = (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step)
     np.testing.assert_allclose(jax.jacfwd(velocities)(0.0), difference, atol=1e-9)
+
+
+def test_a_gradient_by_a_mass_outside_jit_is_not_stopped_by_the_warnings():
+    # The pose is then a number and the velocities, which the masses weigh, are not: their warning read them.
+    def speed(mass):
+        m = mbd.Mechanism("arm")
+        m.add_body("arm", mass=mass, inertia=(0.1, 0.1, 0.1), r=(1.0, 0, 0), v=(0, 2.0, 0), omega=(0, 0, 2.0))
+        m.add(mbd.Revolute("pin", m.ground, "arm", point=(0, 0, 0), axis=(0, 0, 1)))
+        return assembled(*m.build(), jnp.zeros(()))[0].v[0, 1]
+
+    value, slope = jax.value_and_grad(speed)(1.0)
+    np.testing.assert_allclose([value, slope], [2.0, 0.0], atol=1e-12)

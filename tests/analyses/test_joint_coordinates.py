@@ -53,7 +53,9 @@ def test_every_method_counts_turns(formulation, integrator):
     stiffness, spin, free = 20.0, 60.0, 1.5 * TURN
     system, state = clock(stiffness, spin, free_angle=free)
     omega = np.sqrt(stiffness / INERTIA)
-    sol = mbd.simulate(system, state, h=2e-4, steps=2000, save_every=100, formulation=formulation, integrator=integrator)
+    sol = mbd.simulate(
+        system, state, h=2e-4, steps=2000, save_every=100, formulation=formulation, integrator=integrator
+    )
     t = np.asarray(sol.t)
     angle = free - free * np.cos(omega * t) + spin / omega * np.sin(omega * t)
     assert np.ptp(angle) > 2 * TURN

@@ -1,11 +1,14 @@
 """Replaying a function with the batch axis last: the numbers are those of plain `vmap`."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
 
+from jaxmbd.roots import lanes
 from jaxmbd.roots.lanes import in_lanes
 
 X = np.random.default_rng(0).normal(size=(5, 4, 3))
@@ -30,6 +33,22 @@ def running_sums(x):
         return (total + last, row, k + 1), (total * k.astype(float), k)
 
     return lax.scan(body, (jnp.zeros(3), jnp.zeros(3), jnp.zeros((), int)), x)
+
+
+@jax.custom_vjp
+def wave(x):
+    return jnp.sin(x)
+
+
+wave.defvjp(lambda x: (jnp.sin(x), x), lambda x, bar: (bar * jnp.cos(x),))
+
+
+@jax.custom_jvp
+def other_wave(x):
+    return jnp.cos(x)
+
+
+other_wave.defjvp(lambda x, dx: (jnp.cos(x[0]), -jnp.sin(x[0]) * dx[0]))
 
 
 CASES = {
@@ -59,6 +78,14 @@ CASES = {
     "scan": running_sums,
     "reverse scan": lambda x: lax.scan(lambda c, row: (c * row, c), jnp.ones(3), x, reverse=True),
     "derivatives": lambda x: jax.jacfwd(lambda y: jnp.sin(y) @ y.T)(x),
+    "custom_vjp": lambda x: wave(x) @ x.T,
+    "custom_vjp without the batch": lambda x: wave(jnp.arange(3.0))[None] * x,
+    "custom_jvp": lambda x: other_wave(x) @ other_wave(jnp.ones(3)),
+    "derivatives of custom rules": lambda x: (jax.grad(lambda y: wave(y).sum())(x), jax.jacfwd(other_wave)(x[0])),
+    "checkpoint": lambda x: jax.checkpoint(lambda y: wave(y) @ y.T)(x) + jax.checkpoint(jnp.sin)(jnp.ones(())),
+    "jit": lambda x: jax.jit(lambda y: jax.jit(wave)(y) @ y.T)(x),
+    "callback": lambda x: jax.pure_callback(np.cos, x, x, vmap_method="broadcast_all"),
+    "branch without the batch": lambda x: lax.switch(jnp.ones((), int), [jnp.sin, wave], jnp.ones((1, 3))) + x,
     "nested": lambda x: jax.vmap(in_lanes(lambda row: jnp.outer(row, row)))(x),
     "without the batch": lambda x: (jnp.arange(3), jnp.ones(2) @ jnp.ones((2, 2))),
 }
@@ -104,3 +131,49 @@ def test_a_large_batch_goes_in_chunks():
     np.testing.assert_allclose(product, many @ X[0][:3], atol=1e-13)
     np.testing.assert_allclose(root, np.abs(many[:, 0, 0]), atol=1e-4)  # |y^2 - x^2| < 1e-9 at the worst at x = 0
     assert iterations.min() < iterations.max()
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """A version of JAX that the replay does not understand."""
+
+    def replay(*_):
+        raise KeyError("call_jaxpr")
+
+    monkeypatch.setattr(lanes, "_replay", replay)
+    monkeypatch.setattr(lanes, "_warned", False)
+
+
+@pytest.mark.parametrize("members", [5, 300])
+def test_what_cannot_be_replayed_goes_through_vmap_with_one_warning(broken, members):
+    many = np.random.default_rng(2).normal(size=(members, 3, 3))
+
+    def function(tree):
+        return {"product": tree[0] @ tree[1], "constant": jnp.ones(2)}
+
+    batch = jax.vmap(in_lanes(function), in_axes=((0, None),))
+    with pytest.warns(UserWarning, match="plain jax.vmap instead.*KeyError: 'call_jaxpr'") as caught:
+        out = batch((many, X[0][:3]))
+        jax.jit(lambda x: batch((x, X[0][:3])))(many)
+    assert len(caught) == 1
+    np.testing.assert_allclose(out["product"], many @ X[0][:3], atol=1e-13)
+    np.testing.assert_array_equal(out["constant"], np.ones((members, 2)))
+
+
+def test_an_error_of_the_function_itself_is_raised_as_it_is():
+    def function(x):
+        raise ArithmeticError("meant")
+
+    with pytest.raises(ArithmeticError, match="meant"):
+        jax.vmap(in_lanes(function))(X)
+
+
+@pytest.mark.parametrize("members", [5, 300])
+def test_the_environment_leaves_it_to_vmap(broken, monkeypatch, members):
+    monkeypatch.setenv("JAXMBD_LANES", "0")
+    many = np.random.default_rng(3).normal(size=(members, 4, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        programs = [jax.jit(jax.vmap(f)).lower(many).as_text() for f in (in_lanes(CASES["shapes"]), CASES["shapes"])]
+    shapes = [[line.split("->")[-1] for line in text.splitlines() if "concatenate" in line] for text in programs]
+    assert shapes[0] and shapes[0] == shapes[1]

@@ -16,5 +16,7 @@ from .implicit import linear_solve as linear_solve
 from .newton import NewtonInfo as NewtonInfo
 from .newton import NewtonOptions as NewtonOptions
 from .newton import newton as newton
+from .rank_deficient import damped_correction as damped_correction
+from .rank_deficient import only_forces as only_forces
 from .saddle import Coupling as Coupling
 from .saddle import SaddleMatrix as SaddleMatrix

@@ -21,7 +21,14 @@ from ..rotations.types import Scalar
 from ..solvers.implicit import save_roots
 from .assembly import AssemblyReport, assemble
 from .compiled import Compiled
-from .failure import raise_failure, refuse_open, refuse_redundant_drivers, warn_of_change_point, warn_of_changes
+from .failure import (
+    raise_failure,
+    refuse_open,
+    refuse_redundant_drivers,
+    warn_of_change_point,
+    warn_of_changes,
+    warn_of_undetermined_forces,
+)
 from .host_loop import HostLoop, counted_loop
 from .requests import (
     check_run,
@@ -35,10 +42,14 @@ from .solution import Row, Solution, make_row, make_solution
 
 
 class Progress(eqx.Module):
-    """Where a run is: the motion at the last good step, the steps done without failure, the outcome so far."""
+    """Where a run is: the motion at the last good step, the steps done without failure, the outcome so far.
+
+    `undetermined` counts steps so close to a singular pose that their multipliers leave out a part of the forces.
+    """
 
     motion: Motion
     completed: jax.Array
+    undetermined: jax.Array
     result: RESULTS
 
 
@@ -161,6 +172,7 @@ def simulate_in_pieces(
         solution = loop.run(run, first, saves, progress=progress, on_chunk=on_chunk, chunks=chunks)
         if throw:
             raise_failure(system, solution, state, h)
+        warn_of_undetermined_forces(system, solution)
         return solution
     if progress or on_chunk is not None:
         raise ValueError("simulate: progress and on_chunk work on the host, outside jit, vmap and grad; leave them out")
@@ -203,6 +215,7 @@ def run_stats(report: AssemblyReport, progress: Progress) -> dict[str, Any]:
         "assembly_angular_velocity": report.angular_velocity,
         "assembly_iterations": report.iterations,
         "completed_steps": progress.completed,
+        "undetermined_steps": progress.undetermined,
     }
 
 
@@ -213,7 +226,8 @@ def start(system, given, state, report, t0, h, formulation, integrator) -> tuple
     motion = integrator.start(formulation, system, motion, t0, h)
     _, extra = integrator.observed(formulation, system, motion, t0)
     row = eqx.tree_at(lambda r: r.extra, row, row.extra | extra, is_leaf=lambda x: isinstance(x, dict))
-    return Progress(motion, jnp.zeros((), int), result), row
+    zero = jnp.zeros((), int)
+    return Progress(motion, zero, zero, result), row
 
 
 def first_row(system, given, state, report, t0, formulation, h=None) -> tuple[Motion, Row, RESULTS]:
@@ -322,7 +336,8 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
         # The last good motion stays in place: a failed member of a batch keeps finite values and derivatives.
         motion = jax.tree.map(lambda a, b: jnp.where(ok, a, b), new, progress.motion)
         result = RESULTS.where(active, why, progress.result)
-        return Progress(motion, progress.completed + ok.astype(int), result), info.iterations
+        undetermined = progress.undetermined + (ok & info.undetermined).astype(int)
+        return Progress(motion, progress.completed + ok.astype(int), undetermined, result), info.iterations
 
     return step
 

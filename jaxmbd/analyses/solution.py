@@ -71,7 +71,8 @@ class Solution(eqx.Module):
         lam: Multipliers, (T, nc), in the order of `System.row_names`.
         iterations: Newton iterations since the row before, (T,).
         result: Outcome, a member of `RESULTS`.
-        stats: Numbers about the run: what assembly moved, steps completed.
+        stats: Numbers about the run: what assembly moved, steps completed, and `undetermined_steps`, those so close to
+            a singular pose that `lam` leaves out a part of the forces.
     """
 
     t: Float[Array, " T"]

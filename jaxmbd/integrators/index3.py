@@ -40,7 +40,8 @@ CRITERIA = ("position", "correction")
 # Share of the multipliers that leaves the range of determined ones in a step, from which the careful solver is asked. A
 # direction turns out of it by less than rotations within a step, unless it fades.
 _TURNED = 0.05
-# Share of the forces that multipliers hold which a pose leaves undetermined: from which a step is told, and which the multipliers of drivers may hold before they end a run.
+# Share of the forces that multipliers hold which a pose leaves undetermined: from which a step is told, and which the
+# multipliers of drivers may hold before they end a run.
 _NOTICED, _UNBEARABLE = 0.01, 0.2
 
 

@@ -11,6 +11,7 @@ from .analyses import Linearization as Linearization
 from .analyses import Mobility as Mobility
 from .analyses import Modes as Modes
 from .analyses import SimulationError as SimulationError
+from .analyses import SingularPoseWarning as SingularPoseWarning
 from .analyses import Solution as Solution
 from .analyses import accelerations as accelerations
 from .analyses import actuator_wrenches as actuator_wrenches

@@ -15,6 +15,7 @@ from .dynamics import simulate as simulate
 from .failure import AssemblyError as AssemblyError
 from .failure import AssemblyWarning as AssemblyWarning
 from .failure import SimulationError as SimulationError
+from .failure import SingularPoseWarning as SingularPoseWarning
 from .inputs import actuator_wrenches as actuator_wrenches
 from .inverse_dynamics import InverseDynamics as InverseDynamics
 from .inverse_dynamics import inverse_dynamics as inverse_dynamics

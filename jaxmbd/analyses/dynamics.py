@@ -22,7 +22,14 @@ from ..roots import save_roots
 from ..rotations.types import Scalar
 from .assembly import AssemblyReport, assemble
 from .compiled import Compiled, telling_forward_mode
-from .failure import raise_failure, refuse_open, refuse_redundant_drivers, warn_of_change_point, warn_of_changes
+from .failure import (
+    raise_failure,
+    refuse_open,
+    refuse_redundant_drivers,
+    warn_of_change_point,
+    warn_of_changes,
+    warn_of_undetermined_forces,
+)
 from .host_loop import HostLoop, counted_loop
 from .requests import (
     check_run,
@@ -42,12 +49,14 @@ class Progress(eqx.Module):
         motion: At the last good step.
         angles: All angles there, with their turns, see `System.angle_values`.
         completed: Steps done without failure.
+        undetermined: Steps so close to a singular pose that their multipliers leave out a part of the forces.
         result: The outcome so far.
     """
 
     motion: Motion
     angles: Float[Array, " w"]
     completed: jax.Array
+    undetermined: jax.Array
     result: RESULTS
 
 
@@ -171,6 +180,7 @@ def simulate_in_pieces(
         solution = loop.run(run, first, saves, progress=progress, on_chunk=on_chunk, chunks=chunks)
         if throw:
             raise_failure(system, solution, state, h)
+        warn_of_undetermined_forces(system, solution)
         return solution
     if progress or on_chunk is not None:
         raise ValueError("simulate: progress and on_chunk work on the host, outside jit, vmap and grad; leave them out")
@@ -214,6 +224,7 @@ def run_stats(report: AssemblyReport, progress: Progress) -> dict[str, Any]:
         "assembly_angular_velocity": report.angular_velocity,
         "assembly_iterations": report.iterations,
         "completed_steps": progress.completed,
+        "undetermined_steps": progress.undetermined,
     }
 
 
@@ -226,7 +237,8 @@ def start(system, given, state, report, t0, h, formulation, integrator) -> tuple
     motion = integrator.start(formulation, system, motion, t0, h)
     _, extra = integrator.observed(formulation, system, motion, t0)
     row = eqx.tree_at(lambda r: r.extra, row, row.extra | extra, is_leaf=lambda x: isinstance(x, dict))
-    return Progress(motion, row.angles, jnp.zeros((), int), result), row
+    zero = jnp.zeros((), int)
+    return Progress(motion, row.angles, zero, zero, result), row
 
 
 def first_row(system, given, state, report, t0, formulation, h=None) -> tuple[Motion, Row, RESULTS]:
@@ -338,7 +350,8 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
         reached = new, now.angle_values(poses)
         motion, angles = jax.tree.map(lambda a, b: jnp.where(ok, a, b), reached, (progress.motion, progress.angles))
         result = RESULTS.where(active, why, progress.result)
-        return Progress(motion, angles, progress.completed + ok.astype(int), result), info.iterations
+        undetermined = progress.undetermined + (ok & info.undetermined).astype(int)
+        return Progress(motion, angles, progress.completed + ok.astype(int), undetermined, result), info.iterations
 
     return step
 

@@ -32,6 +32,10 @@ class AssemblyWarning(UserWarning):
     """Assembly changed a position or a velocity by more than the rounding of its description."""
 
 
+class SingularPoseWarning(UserWarning):
+    """A run passed a singular pose so closely that reactions of some steps leave out forces without bound."""
+
+
 class SimulationError(RuntimeError):
     """A run failed part of the way; `solution` holds the steps before the failure.
 
@@ -129,6 +133,19 @@ def warn_of_change_point(system: System, state: State, t: Any) -> None:
             "freedom more than beside it, where several motions branch off; which one a run takes follows the initial "
             "velocities, and rounding where these are zero. Start beside this pose to choose",
             AssemblyWarning,
+            stacklevel=users_line(),
+        )
+
+
+def warn_of_undetermined_forces(system: System, solution) -> None:
+    """Warn where reactions of some steps are not those that the motion takes."""
+    steps = int(solution.stats["undetermined_steps"])
+    if steps:
+        warnings.warn(
+            f"mechanism {system.name!r}: {steps} step(s) end so close to a singular pose, where reactions grow without "
+            "bound, that their multipliers were not determined: those of minimum norm are returned, which leave out a "
+            "part of the forces. Positions satisfy the joints there as elsewhere",
+            SingularPoseWarning,
             stacklevel=users_line(),
         )
 

@@ -87,8 +87,29 @@ def minimum_norm(x: Float[Array, " n"], factors, *, rough: bool = False) -> Floa
     some parts of E, so that the null space's p is not one: λ - 4 P³ λ + 3 P⁴ λ forgives that to first order. Powers
     alone would amplify it, and multipliers would grow from step to step.
     """
-    factors = jax.lax.stop_gradient(factors)
     n = x.size - factors.regularisation.size
+    project = _projection(factors, n)
+    lam = x[n:]
+    part = project(project(lam))
+    if rough:
+        part = project(part)
+        part = 4.0 * part - 3.0 * project(part)
+        # A projection shortens the multipliers of joints; what does not is rounding.
+        joints = factors.regularisation > 0.0
+        shorter = jnp.sum(jnp.where(joints, (lam - part) ** 2, 0.0)) <= jnp.sum(jnp.where(joints, lam**2, 0.0))
+        part = jnp.where(shorter, part, 0.0)
+    return x.at[n:].add(-part)
+
+
+def undetermined_part(x: Float[Array, " n"], factors) -> Float[Array, " m"]:
+    """P λ of `minimum_norm`: what E may change of the multipliers."""
+    n = x.size - factors.regularisation.size
+    return _projection(factors, n)(x[n:])
+
+
+def _projection(factors, n: int):
+    """The function λ ↦ P λ."""
+    factors = jax.lax.stop_gradient(factors)
 
     def solve(b: Float[Array, " n"]) -> Float[Array, " n"]:
         # Checked factors may loop; told what the transpose is, reverse mode need not go through them.
@@ -100,18 +121,9 @@ def minimum_norm(x: Float[Array, " n"], factors, *, rough: bool = False) -> Floa
         )
 
     def project(part: Float[Array, " m"]) -> Float[Array, " m"]:
-        return solve(jnp.concatenate([jnp.zeros(n, x.dtype), -factors.regularisation * part]))[n:]
+        return solve(jnp.concatenate([jnp.zeros(n, part.dtype), -factors.regularisation * part]))[n:]
 
-    lam = x[n:]
-    part = project(project(lam))
-    if rough:
-        part = project(part)
-        part = 4.0 * part - 3.0 * project(part)
-        # A projection shortens the multipliers of joints; what does not is rounding.
-        joints = factors.regularisation > 0.0
-        shorter = jnp.sum(jnp.where(joints, (lam - part) ** 2, 0.0)) <= jnp.sum(jnp.where(joints, lam**2, 0.0))
-        part = jnp.where(shorter, part, 0.0)
-    return x.at[n:].add(-part)
+    return project
 
 
 def closest_velocity(formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"], t):

@@ -16,21 +16,25 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..formulations import RA, AbstractFormulation, Screw
-from ..linalg import DenseFactors, SaddleMatrix, factorise
+from ..linalg import SaddleMatrix, damped_correction, factorise, only_forces
 from ..linalg.saddle import scatter_rows
 from ..linalg.strategy import DENSE_LIMIT
 from ..model.system import System
 from ..roots import AbstractRootProblem, NewtonOptions, implicit_root, newton
 from ..rotations.types import Scalar
-from .index1 import closest_velocity, minimum_norm
-from .motion import StepScales, balance, compliance, step_matrix
+from .index1 import closest_velocity, minimum_norm, undetermined_part
+from .motion import StepScales, balance, step_matrix
 from .rows import step_values
 
 NEWTON_MODES = ("auto", "frozen", "exact")
 GROUPS = ("SO3xR3", "SE3")
 CRITERIA = ("position", "correction")
-# Share of the reactions that multipliers may hold which the pose leaves undetermined.
-_NOTABLE = 0.2
+# Share of the multipliers that leaves the range of determined ones in a step, from which the careful solver is asked. A
+# direction turns out of it by less than rotations within a step, unless it fades.
+_TURNED = 0.05
+# Share of the forces that multipliers hold which a pose leaves undetermined: from which a step is told, and which the
+# multipliers of drivers may hold before they end a run.
+_NOTICED, _UNBEARABLE = 0.01, 0.2
 
 
 class StepData(eqx.Module):
@@ -71,9 +75,11 @@ class _Exact(eqx.Module):
         return self.factors.solve(b)
 
 
-def _softened(matrix: SaddleMatrix, softness: Float[Array, " m"]) -> SaddleMatrix:
-    """The matrix with another E."""
-    return eqx.tree_at(lambda m: m.regularisation, matrix, softness, is_leaf=lambda x: x is None)
+def _of_drivers(system: System, m: int) -> np.ndarray:
+    """Which of the m rows, in the stacked order, belong to drivers."""
+    found = np.zeros(m, bool)
+    found[[system.order[row] for c in system.connections if c.is_driver for row in c.rows]] = True
+    return found
 
 
 class Index3Step(AbstractRootProblem):
@@ -119,7 +125,7 @@ class Index3Step(AbstractRootProblem):
         return factorise(self.matrix(x, args, exact=True), args.system.linear_solver)
 
     def solve(self, guess, args: StepData):
-        a, lam, active, tolerance = guess
+        a, lam, active, tolerance, undetermined = guess
         x0 = jnp.concatenate([a.reshape(-1), lam])
         matrix = self.matrix(x0, args, exact=self.mode == "exact")
 
@@ -136,6 +142,10 @@ class Index3Step(AbstractRootProblem):
         def careful(exact, value):
             return self._careful(exact.matrix, value, args, options.tolerance)
 
+        def doubtful(x):
+            lam = x[args.u.size :]
+            return undetermined | (jnp.max(jnp.abs(undetermined_part(x, factors))) > _TURNED * jnp.max(jnp.abs(lam)))
+
         # Trees have no E that could stall the iteration; the paper's criterion has other units.
         stalls = matrix.regularisation is not None and matrix.size <= DENSE_LIMIT and self.criterion == "position"
         x, info = newton(
@@ -147,51 +157,60 @@ class Index3Step(AbstractRootProblem):
             options,
             active,
             careful if stalls else None,
+            doubtful if stalls else None,
         )
-        x, lost = self._least(x, matrix, factors, args)
-        info = eqx.tree_at(lambda i: i.singular, info, lost)
+        x, *lost = self._least(x, matrix, factors, args)
+        info = eqx.tree_at(lambda i: (i.undetermined, i.singular), info, tuple(lost))
         # A failed solve returns its starting point: finite, so that a masked member of a batch has finite derivatives.
         return jnp.where(info.converged, x, x0), info
 
     def _careful(self, matrix: SaddleMatrix, value, args: StepData, tolerance):
-        """Newton's correction where constraints nearly lose rank: pivots chosen by size, and E near rounding.
+        """Newton's correction where constraints nearly lose rank, its norm, and whether the iterate is a root.
 
-        E keeps a fraction E/(σ + E) of the error along an eigenvector of R M⁻¹ Rᵀ whose eigenvalue is σ, and a pose
-        that is passed within δ of the singular one has σ ~ δ². A small E therefore goes on until the constraints hold
-        to the tolerance; what then remains along such a direction moves them no more and is left alone by the usual E,
-        which keeps multipliers small. The iterate is a root where in addition the forces balance.
+        Beside a singular pose the rows see some direction of the motion by a singular value s only, and the force F
+        that they must bear along it takes multipliers F/s. On the pose itself no multipliers do: the accelerations that
+        keep the constraints exist, those multipliers do not. A root is therefore an iterate that satisfies the
+        constraints to the tolerance and balances the forces that the rows do not bear, which is a matter of motion
+        alone. Until the constraints hold, directions are damped below the s of a quadratic violation of the tolerance;
+        from then on below that of the usual E, so that rounding of the constraints does not become acceleration.
         """
-        n, eps = args.u.size, jnp.finfo(value.dtype).eps
+        n, eps, norm = args.u.size, jnp.finfo(value.dtype).eps, self._norm(args, None)
         violation = args.scales.position * jnp.max(jnp.abs(value[n:]), initial=0.0) / args.system.length
         closed = violation <= tolerance
-        softness = jnp.where(closed, eps**0.5, eps**0.75) * self._compliance(matrix, args)
-        factors, norm = DenseFactors.of(_softened(matrix, softness)), self._norm(args, softness)
-        delta = factors.solve(-value)
-        unbalanced = norm(factors.solve(jnp.where(np.arange(value.size) < n, -value, 0.0)))
+        damping = jnp.where(closed, eps**0.25, tolerance**0.5)
+        weights = self._weights(args)
+        delta = damped_correction(matrix, value, weights, damping)
+        unbalanced = norm(damped_correction(matrix, only_forces(value, n), weights, damping))
         return delta, norm(delta), closed & (unbalanced <= tolerance)
 
-    def _compliance(self, matrix: SaddleMatrix, args: StepData):
-        return compliance(self.formulation, args.system, matrix.diagonal, matrix.right)
-
     def _least(self, x, matrix: SaddleMatrix, factors, args: StepData):
-        """Multipliers of minimum norm, and whether those taken away carried a notable part of the reactions."""
+        """Multipliers of minimum norm; whether those taken away bear a noticed part of the forces, and as drivers'."""
         if matrix.regularisation is None:
-            return x, jnp.zeros((), bool)
+            return x, jnp.zeros((), bool), jnp.zeros((), bool)
         least = minimum_norm(x, factors, rough=True)  # E of frozen factors is large, and of few digits in S
-        return least, self._notable(x, least, matrix, args)
+        n, force = args.u.size, self._force(matrix, args)
+        lost, borne = x[n:] - least[n:], force(least[n:])
+        share = jnp.max(jnp.abs(jnp.where(_of_drivers(args.system, lost.size), lost, 0.0)), initial=0.0)
+        driven = share > _NOTICED * jnp.max(jnp.abs(lost), initial=0.0)
+        return least, force(lost) > _NOTICED * borne, driven & (force(lost) > _UNBEARABLE * borne)
 
-    def _notable(self, x, least, matrix: SaddleMatrix, args: StepData):
+    def _force(self, matrix: SaddleMatrix, args: StepData):
+        """The function of multipliers that is the largest component of Rᵀ λ."""
+
         def force(lam):
             return jnp.max(jnp.abs(scatter_rows(matrix.right, lam, matrix.bodies, args.system.nb)), initial=0.0)
 
-        n = args.u.size
-        return force(x[n:] - least[n:]) > _NOTABLE * force(least[n:])
+        return force
+
+    def _weights(self, args: StepData) -> Float[Array, " d"]:
+        """Factors of a body's unknowns that make translations and rotations comparable."""
+        return jnp.ones(args.u.shape[1], args.u.dtype).at[:3].set(1.0 / args.system.length)
 
     def _norm(self, args: StepData, softness: Float[Array, " m"] | None):
         """The length of a correction in position units, and what E leaves of the constraints' values: E δλ."""
         if self.criterion == "correction":
             return jnp.linalg.norm
-        weights = jnp.ones(args.u.shape[1], args.u.dtype).at[:3].set(1.0 / args.system.length)
+        weights = self._weights(args)
 
         def norm(delta):
             n = args.u.size
@@ -232,13 +251,13 @@ def converted(old: AbstractFormulation, new: AbstractFormulation, q: Any, u: Flo
     return u, jax.vmap(new.accelerations)(q, u, *rates)
 
 
-def take_step(method: Any, formulation: AbstractFormulation, args: StepData, a, lam, active):
-    """Solve one step from the guess (a, λ); (q, u, a, λ) at its end, and what Newton's method says.
+def take_step(method: Any, formulation: AbstractFormulation, args: StepData, a, before: Any, active):
+    """Solve one step from the guess a; (q, u, a, λ) at its end, and what Newton's method says.
 
     `method` has the settings `tolerance`, `newton`, `max_steps` and `project_velocities`.
     """
     problem = Index3Step(formulation, method.newton, getattr(method, "criterion", "position"), method.max_steps)
-    x, info = implicit_root(problem, (a, lam, active, method.tolerance), args)
+    x, info = implicit_root(problem, (a, before.lam, active, method.tolerance, before.undetermined), args)
     a, lam = problem.split(x, args.u)
     q, u = jax.vmap(formulation.retract)(args.q, args.displacement(a)), args.velocity(a)
     if method.project_velocities:

@@ -4,6 +4,7 @@ import abc
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..formulations.base import AbstractFormulation, Coordinates
@@ -21,6 +22,7 @@ class Motion(eqx.Module):
         a: Accelerations, (nb, d).
         lam: Multipliers in the stacked order, normalisations last, (m,).
         memory: Whatever else the integrator carries from step to step.
+        undetermined: Whether the pose is so close to a singular one that `lam` leaves out a part of the forces.
     """
 
     q: Coordinates
@@ -28,6 +30,7 @@ class Motion(eqx.Module):
     a: Float[Array, "nb d"]
     lam: Float[Array, " m"]
     memory: Any = None
+    undetermined: Bool[Array, ""] = eqx.field(default_factory=lambda: jnp.zeros((), bool))
 
 
 class AbstractIntegrator(eqx.Module):

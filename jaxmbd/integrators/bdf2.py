@@ -77,9 +77,9 @@ class BDF2(AbstractIntegrator):
         k, c = ratio**2 / (1.0 + 2.0 * ratio), (1.0 + ratio) / (1.0 + 2.0 * ratio) * h
         start = u + k * du
         args = StepData(system.at(t), q, start, k * dq + c * start, t, StepScales(c, c**2))
-        q, u_new, a, lam, info = take_step(self, inner, args, a, motion.lam, active)
+        q, u_new, a, lam, info = take_step(self, inner, args, a, motion, active)
         memory = Memory(u_new - u, args.displacement(a), h)
-        return Motion(q, *converted(inner, formulation, q, u_new, a), lam, memory), info
+        return Motion(q, *converted(inner, formulation, q, u_new, a), lam, memory, info.undetermined), info
 
     def error(self, before: Motion, after: Motion, h: Scalar):
         # The formula's leading error, once for u' = a and once for q' = u; a' from its last difference.

@@ -77,4 +77,4 @@ def outcome(a: Float[Array, "nb d"], *moved: Float[Array, "..."]) -> NewtonInfo:
     for x in moved:
         finite = finite & jnp.all(jnp.isfinite(x))
     no = jnp.zeros((), bool)
-    return NewtonInfo(jnp.zeros((), int), finite, jnp.where(finite, 0.0, jnp.nan).astype(a.dtype), no, no)
+    return NewtonInfo(jnp.zeros((), int), finite, jnp.where(finite, 0.0, jnp.nan).astype(a.dtype), no, no, no)

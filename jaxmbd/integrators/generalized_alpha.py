@@ -94,9 +94,9 @@ class GeneralizedAlpha(AbstractIntegrator):
             t,
             StepScales(gamma * share * h, beta * share * h**2),
         )
-        q, u, a, lam, info = take_step(self, inner, args, a, motion.lam, active)
+        q, u, a, lam, info = take_step(self, inner, args, a, motion, active)
         memory = Memory(known + share * a, h)
-        return Motion(q, *converted(inner, formulation, q, u, a), lam, memory), info
+        return Motion(q, *converted(inner, formulation, q, u, a), lam, memory, info.undetermined), info
 
     def error(self, before: Motion, after: Motion, h: Scalar):
         # Taylor's series of the formula for q; that for u is right to the next order.

@@ -47,8 +47,8 @@ class ImplicitEuler(AbstractIntegrator):
     def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
         q, u, a = formulation.rechart(motion.q, motion.u, motion.a)
         args = StepData(system.at(t), q, u, h * u, t, StepScales(h, h**2))
-        q, u, a, lam, info = take_step(self, formulation, args, a, motion.lam, active)
-        return Motion(q, u, a, lam), info
+        q, u, a, lam, info = take_step(self, formulation, args, a, motion, active)
+        return Motion(q, u, a, lam, None, info.undetermined), info
 
     def error(self, before: Motion, after: Motion, h: Scalar):
         gap = 0.5 * h * (after.u - before.u)

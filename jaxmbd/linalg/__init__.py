@@ -7,6 +7,8 @@ A new strategy is a new file with `of`, `solve` and `solve_transpose`, a name in
 from .block_sparse import BlockFactors as BlockFactors
 from .dense import DenseFactors as DenseFactors
 from .linear_solve import linear_solve as linear_solve
+from .rank_deficient import damped_correction as damped_correction
+from .rank_deficient import only_forces as only_forces
 from .saddle import Coupling as Coupling
 from .saddle import SaddleMatrix as SaddleMatrix
 from .strategy import STRATEGIES as STRATEGIES

@@ -24,14 +24,16 @@ class NewtonInfo(eqx.Module):
         converged: Whether the last iterate is a root.
         correction: The last correction's norm.
         careful: Whether the exact matrix contracted poorly, so that the careful solver took over.
-        singular: Whether the root leaves undetermined a notable part of what it holds; False unless the caller of
-            `newton` finds that out.
+        undetermined: Whether the root leaves undetermined a part of what it holds; False unless the caller of `newton`
+            finds that out.
+        singular: Whether that ends a run; found out by the caller too.
     """
 
     iterations: Int[Array, ""]
     converged: Bool[Array, ""]
     correction: Scalar
     careful: Bool[Array, ""]
+    undetermined: Bool[Array, ""]
     singular: Bool[Array, ""]
 
 
@@ -74,6 +76,7 @@ def newton(
     options: NewtonOptions,
     active: Bool[Array, ""] | bool = True,
     careful: Callable[[Any, Vector], tuple[Vector, Scalar, Bool[Array, ""]]] | None = None,
+    doubtful: Callable[[Vector], Bool[Array, ""]] | None = None,
 ) -> tuple[Vector, NewtonInfo]:
     """Solve residual(x) = 0.
 
@@ -86,14 +89,15 @@ def newton(
         options: Tolerance and limits.
         active: False makes no iteration at all (a run that has failed already).
         careful: From `exact_factors` and a residual the correction for a matrix that is nearly singular, its norm, and
-            whether the residual is zero to rounding, so that the iterate is a root however long the correction. It
-            takes over once the exact stage contracts poorly.
+            whether the iterate is a root however long the correction. It takes over, from x0 anew, once the exact stage
+            contracts poorly.
+        doubtful: Whether an iterate of the frozen stage, a root or not, is one for the careful solver from x0 on.
 
     Returns:
         The last iterate and what happened. Nothing raises; `converged` tells.
     """
     infinity = jnp.asarray(jnp.inf, x0.dtype)
-    active = jnp.asarray(active)
+    active, no = jnp.asarray(active), jnp.zeros((), bool)
 
     def converged(step_norm, previous):
         if not options.estimate_error:
@@ -112,11 +116,12 @@ def newton(
     def correct_exactly(loop: _Loop) -> _Loop:
         value, factors = residual(loop.x), exact_factors(loop.x)
         delta = factors.solve(-value)
-        step_norm, root, takes_over = norm(delta), jnp.zeros((), bool), loop.careful
+        step_norm, root, takes_over, anew = norm(delta), no, loop.careful, no
         if careful is not None:
             solve = careful
-            takes_over = takes_over | ~(step_norm < options.contraction * loop.norm)
-            first = step_norm, delta, root, takes_over & ~converged(step_norm, loop.norm)
+            poor = ~(step_norm < options.contraction * loop.norm) & ~converged(step_norm, loop.norm)
+            anew, takes_over = poor & ~takes_over, takes_over | poor
+            first = step_norm, delta, root, loop.careful & active
 
             def again(state):
                 delta, step_norm, root = solve(factors, value)
@@ -127,7 +132,12 @@ def newton(
         done = converged(step_norm, loop.norm) | root
         if options.halvings:
             delta = _shortened(residual, loop.x, value, delta, jnp.where(done, 0, options.halvings))
-        return _Loop(loop.x + delta, loop.k + 1, step_norm, loop.norm, done, takes_over)
+        new = _Loop(loop.x + delta, loop.k + 1, step_norm, loop.norm, done, takes_over)
+        if careful is not None:
+            # Poor corrections may have led far along the direction that the matrix hardly sees.
+            start = _Loop(x0, loop.k + 1, infinity, infinity, no, takes_over)
+            new = jax.tree.map(lambda a, b: jnp.where(anew, a, b), start, new)
+        return new
 
     def frozen_continues(loop: _Loop):
         # Leave early where the frozen matrix hardly contracts; NaN compares false and leaves too.
@@ -136,7 +146,6 @@ def newton(
             contracting = jnp.isfinite(loop.norm) | (loop.k == 0)
         return active & ~loop.done & (loop.k < options.max_steps) & contracting
 
-    no = jnp.zeros((), bool)
     start = _Loop(x0, jnp.zeros((), int), infinity, infinity, no, no)
     if options.max_steps:
         frozen = quasi_factors(x0)
@@ -148,14 +157,18 @@ def newton(
         limit = loop.k + options.max_exact_steps
 
         def exact_continues(loop: _Loop):
-            return active & ~loop.done & (loop.k < limit) & ((loop.k == first) | jnp.isfinite(loop.norm))
+            started = (loop.k == first) | loop.careful
+            return active & ~loop.done & (loop.k < limit) & (started | jnp.isfinite(loop.norm))
 
         # Where the frozen matrix contracted, however slowly, go on from there; where it diverged, start anew.
         restart = jnp.where(loop.norm < loop.previous, loop.x, x0)
-        first = loop.k
-        second = _Loop(jnp.where(loop.done, loop.x, restart), loop.k, infinity, infinity, loop.done, no)
+        first, doubt = loop.k, no
+        if careful is not None and doubtful is not None:
+            doubt = doubtful(loop.x)
+        begin = jnp.where(doubt, x0, jnp.where(loop.done, loop.x, restart))
+        second = _Loop(begin, loop.k, infinity, infinity, loop.done & ~doubt, doubt)
         loop = jax.lax.while_loop(exact_continues, correct_exactly, second)
-    return loop.x, NewtonInfo(loop.k, loop.done & jnp.all(jnp.isfinite(loop.x)), loop.norm, loop.careful, no)
+    return loop.x, NewtonInfo(loop.k, loop.done & jnp.all(jnp.isfinite(loop.x)), loop.norm, loop.careful, no, no)
 
 
 def _shortened(residual, x: Vector, value: Vector, delta: Vector, halvings) -> Vector:

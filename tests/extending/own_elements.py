@@ -111,7 +111,7 @@ class SymplecticEuler(mbd.AbstractIntegrator):
         a, lam = dynamic_accelerations(formulation, system, q, u, t)
         fine = jnp.all(jnp.isfinite(a))
         no = jnp.zeros((), bool)
-        return Motion(q, u, a, lam), NewtonInfo(jnp.ones((), int), fine, jnp.zeros(()), no, no)
+        return Motion(q, u, a, lam), NewtonInfo(jnp.ones((), int), fine, jnp.zeros(()), no, no, no)
 
 
 class TwoAxes(mbd.AbstractFormulation):

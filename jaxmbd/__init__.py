@@ -4,6 +4,7 @@ from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
 
 from .analyses import Accelerations as Accelerations
+from .analyses import Adaptive as Adaptive
 from .analyses import AssemblyError as AssemblyError
 from .analyses import AssemblyWarning as AssemblyWarning
 from .analyses import InverseDynamics as InverseDynamics

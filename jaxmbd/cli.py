@@ -230,7 +230,7 @@ def simulate(
     options: dict[str, Any] = {"formulation": mbd.FORMULATIONS[formulation](), "integrator": method}
     if tolerance is None:
         _keep(
-            lambda: mbd.run(system, state, t_end=t_end, h=h, save_every=save_every, **options),
+            lambda: mbd.simulate(system, state, t_end=t_end, h=h, save_every=save_every, progress=True, **options),
             system,
             out_file,
         )
@@ -241,7 +241,7 @@ def simulate(
 
     def adaptive() -> mbd.Solution:
         with _busy(f"simulating {system.name}"):
-            return mbd.simulate_adaptive(system, state, ts, tolerance=tolerance, **options)
+            return mbd.simulate(system, state, step=mbd.Adaptive(tolerance), save_at=ts, **options)
 
     solution = _keep(adaptive, system, out_file)
     _say(f"{int(solution.stats['accepted_steps'])} steps, {int(solution.stats['rejected_steps'])} rejected")

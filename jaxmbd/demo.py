@@ -31,10 +31,10 @@ def run_demo(model: str, folder: Path, t_end: float, h: float, console: Console,
             console.print(f"without {name}: {error}", highlight=False)
             continue
         start = time.perf_counter()
-        solution = mbd.run(system, state, t_end=t_end, h=h, formulation=formulation())
+        solution = mbd.simulate(system, state, t_end=t_end, h=h, formulation=formulation(), progress=True)
         first = time.perf_counter() - start
         start = time.perf_counter()
-        mbd.run(system, state, t_end=t_end, h=h, formulation=formulation(), progress=False)
+        mbd.simulate(system, state, t_end=t_end, h=h, formulation=formulation())
         again = (time.perf_counter() - start) / (len(solution.t) - 1) * 1e6
         reference = solution if reference is None else reference
         table.add_row(

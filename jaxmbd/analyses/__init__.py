@@ -7,7 +7,7 @@ analysis is a new file with one public function that returns a module of arrays.
 from .accelerations import Accelerations as Accelerations
 from .accelerations import accelerations as accelerations
 from .accelerations import state_rate as state_rate
-from .adaptive import simulate_adaptive as simulate_adaptive
+from .adaptive import Adaptive as Adaptive
 from .assembly import AssemblyReport as AssemblyReport
 from .assembly import assemble as assemble
 from .batches import run_batch as run_batch
@@ -29,6 +29,7 @@ from .placing import set_joints as set_joints
 from .redundancy import breaks_redundancy as breaks_redundancy
 from .requests import count_steps as count_steps
 from .running import run as run
+from .running import simulate_adaptive as simulate_adaptive
 from .solution import Energy as Energy
 from .solution import Momentum as Momentum
 from .solution import Reaction as Reaction

@@ -19,11 +19,11 @@ from ..roots import save_roots
 from ..rotations.types import Scalar
 from .assembly import AssemblyReport
 from .compiled import Compiled
-from .dynamics import angles_ahead, assembled, checked_motion, first_row
 from .failure import raise_failure
 from .interpolation import between
-from .requests import check_run, check_system, chosen_formulation, chosen_integrator, instants
+from .requests import check_run, chosen_formulation, chosen_integrator, instants
 from .solution import Row, Solution, make_row, make_solution
+from .starting import angles_ahead, assembled, checked_motion, first_row
 
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 2.0  # BDF2 is stable for ratios of steps below 1 + √2
 
@@ -40,64 +40,58 @@ class _Progress(eqx.Module):
     result: RESULTS
 
 
-def simulate_adaptive(
-    system: System,
-    state: State,
-    ts: Any,
-    *,
-    tolerance: Any = 1e-6,
-    formulation: AbstractFormulation | None = None,
-    integrator: AbstractIntegrator | None = None,
-    h0: Any = None,
-    max_steps: int = 4096,
-    metric: str | None = None,
-    throw: bool = True,
-) -> Solution:
-    """Integrate with steps chosen for a tolerance; a pure function that can be jitted, batched and differentiated.
+class Adaptive(eqx.Module):
+    """Steps chosen for a tolerance: `simulate(..., step=mbd.Adaptive(1e-6), save_at=ts)`.
 
-    Steps are free of the requested times: positions and velocities between two steps are interpolated to sixth order.
+    Steps are free of the times of the rows: positions and velocities between two steps are interpolated to sixth order.
     Accelerations and multipliers of every row solve the equations of motion at its positions and velocities, so they
     are as accurate as the motion, whatever the method. Derivatives hold the chosen steps fixed.
 
     A compiled run reserves memory for `max_steps` rows, and in a batch every element takes that many turns, most of
     them idle: choose it near what is needed there.
 
-    Args:
-        system: The mechanism; see `Mechanism.build`.
-        state: Poses and twists at ts[0].
-        ts: Increasing times of the rows, (T,) [s].
+    Attributes:
         tolerance: On the estimated error that one step adds: of positions relative to the system's length, of
             rotations [rad], and of velocities relative to those lengths over the motion's own time.
-        formulation: `RA()` by default, or `RP()`, `REps()`.
-        integrator: `GeneralizedAlpha()` by default; `BDF2()`, `ImplicitEuler()` and `MuntheKaas(tableau="rk5")` also
-            estimate their error.
         h0: First step [s]; by default from the accelerations at the start.
         max_steps: Largest number of steps, refused ones included.
-        metric: As in `simulate`.
-        throw: Raise when the run fails; without effect inside `jit` or `vmap`, where `result` tells.
-
-    Returns:
-        The motion at `ts`. Rows after a failure are NaN. `stats` counts accepted and rejected steps.
-
-    Raises:
-        ValueError: The integrator has no error estimate, or the request makes no sense.
-        RuntimeError: The run failed and `throw=True`.
     """
-    check_system(system, state, "simulate_adaptive")
+
+    tolerance: Any = 1e-6
+    h0: Any = None
+    max_steps: int = eqx.field(static=True, default=4096)
+
+
+def simulate_chosen(
+    system: System,
+    state: State,
+    save_at: Any,
+    step: Adaptive,
+    *,
+    formulation: AbstractFormulation | None,
+    integrator: AbstractIntegrator | None,
+    metric: str | None,
+    throw: bool,
+) -> Solution:
+    """`simulate` with chosen steps."""
+    if not isinstance(step, Adaptive):
+        raise TypeError(f"simulate: step must be mbd.Adaptive(tolerance), not {step!r}")
     formulation, integrator = chosen_formulation(formulation), chosen_integrator(integrator, GeneralizedAlpha)
     if integrator.error_order is None:
         raise ValueError(f"{integrator.name} has no error estimate, so its steps cannot be chosen for a tolerance")
-    ts = instants(ts, system.dtype, "simulate_adaptive")
+    if save_at is None:
+        raise ValueError("simulate: step=mbd.Adaptive(...) needs save_at, the times of the rows")
+    ts = instants(save_at, system.dtype, "simulate")
     if len(ts) < 2:
-        raise ValueError("simulate_adaptive: ts needs two or more increasing times")
+        raise ValueError("simulate: save_at needs two or more increasing times")
+    tolerance = step.tolerance
     if is_concrete(tolerance) and not 0.0 < float(tolerance) < float("inf"):
         raise ValueError(f"the tolerance must be positive and finite, not {tolerance}")
-    check_run(system, max_steps, 1, formulation, integrator)
+    check_run(system, step.max_steps, 1, formulation, integrator)
     given = state
     state, report = assembled(system, state, ts[0], metric=metric)
-    solution = _integrate(
-        system, given, state, report, ts, jnp.asarray(tolerance, system.dtype), h0, formulation, integrator, max_steps
-    )
+    tolerance = jnp.asarray(tolerance, system.dtype)
+    solution = _integrate(system, given, state, report, ts, tolerance, step.h0, formulation, integrator, step.max_steps)
     solution = dataclasses.replace(solution, system=system)
     if throw and is_concrete(solution):
         raise_failure(system, solution, state)

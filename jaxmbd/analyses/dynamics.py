@@ -10,24 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..equations.index1 import dynamic_accelerations
-from ..equations.motion import applied
 from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator, ImplicitEuler, Motion
-from ..model.state import Pose, State
+from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
 from ..roots import save_roots
 from ..rotations.types import Scalar
-from .assembly import AssemblyReport, assemble
+from .adaptive import Adaptive, simulate_chosen
+from .assembly import AssemblyReport
 from .compiled import Compiled, telling_forward_mode
 from .failure import (
     raise_failure,
-    refuse_open,
-    refuse_redundant_drivers,
-    warn_of_change_point,
-    warn_of_changes,
     warn_of_undetermined_forces,
 )
 from .host_loop import HostLoop, counted_loop
@@ -37,9 +32,10 @@ from .requests import (
     chosen_formulation,
     chosen_integrator,
     count_steps,
-    valid_numbers,
+    solved_by,
 )
 from .solution import Row, Solution, make_row, make_solution
+from .starting import angles_ahead, assembled, checked_motion, first_row
 
 
 class Progress(eqx.Module):
@@ -64,11 +60,14 @@ def simulate(
     system: System,
     state: State,
     *,
-    h: Any,
+    h: Any = None,
     t_end: float | None = None,
     steps: int | None = None,
+    step: Adaptive | None = None,
+    save_at: Any = None,
     formulation: AbstractFormulation | None = None,
     integrator: AbstractIntegrator | None = None,
+    linear_solver: str | None = None,
     save_every: int = 1,
     t0: Any = 0.0,
     checkpoints: int = 1,
@@ -85,12 +84,17 @@ def simulate(
     Args:
         system: The mechanism; see `Mechanism.build`.
         state: Poses and twists at t0.
-        h: Step size [s]; a changed value does not recompile.
+        h: Step size [s]; a changed value does not recompile. Give this, or `step` and `save_at`.
         t_end: Final time [s]; the number of steps is the least that reaches it. Give this or `steps`. Outside `jit` a
             changed value does not recompile.
         steps: Number of steps; with it, `h` may be traced.
+        step: `mbd.Adaptive(tolerance)`: steps chosen for a tolerance, in place of h, t_end and steps.
+        save_at: With `step`: increasing times of the rows, (T,) [s], the first being that of `state`. They do not
+            change the steps.
         formulation: `RA()` by default, or `RP()`, `REps()`.
-        integrator: `ImplicitEuler()` by default.
+        integrator: `ImplicitEuler()` by default, with chosen steps `GeneralizedAlpha()`.
+        linear_solver: "range_space", "block_sparse" or "dense", see `docs/scale.md`; by default the one that suits the
+            mechanism.
         save_every: Save every k-th step; the number of steps must be a multiple of it.
         t0: Initial time [s]; instants are t0 + n h exactly.
         checkpoints: For reverse-mode derivatives of long runs: with more than one, the backward pass keeps the state at
@@ -114,6 +118,16 @@ def simulate(
         Kissel, Taves, Negrut, section 3.
     """
     check_system(system, state, "simulate")
+    system = solved_by(system, linear_solver)
+    if step is not None:
+        others = {"h": h, "t_end": t_end, "steps": steps, "on_chunk": on_chunk}
+        _refuse_fixed(others | {"save_every": save_every - 1, "checkpoints": checkpoints - 1, "progress": progress})
+        choices = {"formulation": formulation, "integrator": integrator, "metric": metric, "throw": throw}
+        return simulate_chosen(system, state, save_at, step, **choices)
+    if save_at is not None:
+        raise ValueError("simulate: save_at goes with step=mbd.Adaptive(...); fixed steps save with save_every")
+    if h is None:
+        raise ValueError("simulate: give the step size h, or step=mbd.Adaptive(tolerance) and save_at")
     return simulate_in_pieces(
         system,
         state,
@@ -130,6 +144,13 @@ def simulate(
         progress=progress,
         on_chunk=on_chunk,
     )
+
+
+def _refuse_fixed(given: dict[str, Any]) -> None:
+    """Refuse what belongs to fixed steps in a run whose steps are chosen."""
+    for name, value in given.items():
+        if value is not None and not (isinstance(value, int) and not value):
+            raise ValueError(f"simulate: {name} belongs to fixed steps; step=mbd.Adaptive takes save_at instead")
 
 
 @telling_forward_mode
@@ -196,25 +217,6 @@ def times(t0: Scalar, h: Scalar, n: np.ndarray) -> Float[Array, " T"]:
     return t0 + jnp.asarray(n, h.dtype) * h
 
 
-def assembled(
-    system: System, state: State, t: Scalar, *, metric: str | None = None, velocities: bool = True
-) -> tuple[State, AssemblyReport]:
-    """The assembled state; refuses an open mechanism where that can be seen, otherwise the result code tells.
-
-    Warns where assembly changes what was described, of velocities only where the analysis uses them.
-    """
-    given = state
-    state, report = assemble(system, state, t=t, metric=metric)
-    if is_concrete(report):
-        refuse_open(system, report, t)
-        # Masses weigh velocities: in a gradient by them the pose is known and the velocities are not.
-        warn_of_changes(system, given, state, report, velocities=velocities and is_concrete((given, state)))
-        if is_concrete((system, state)):
-            refuse_redundant_drivers(system, state, t)
-            warn_of_change_point(system, state, t)
-    return state, report
-
-
 def run_stats(report: AssemblyReport, progress: Progress) -> dict[str, Any]:
     """The numbers of a run."""
     return {
@@ -239,26 +241,6 @@ def start(system, given, state, report, t0, h, formulation, integrator) -> tuple
     row = eqx.tree_at(lambda r: r.extra, row, row.extra | extra, is_leaf=lambda x: isinstance(x, dict))
     zero = jnp.zeros((), int)
     return Progress(motion, row.angles, zero, zero, result), row
-
-
-def first_row(system, given, state, report, t0, formulation, h=None) -> tuple[Motion, Row, RESULTS]:
-    """The motion at the first instant, before any method, and whether it could be found; `given` was assembled."""
-    q, u = formulation.from_state(state)
-    a, lam = dynamic_accelerations(formulation, system, q, u, t0)
-    finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(lam))
-    loads = jnp.stack([jnp.all(jnp.isfinite(x)) for x in applied(formulation, system, q, u, t0)])
-    why = RESULTS.where(jnp.all(loads), RESULTS.singular, RESULTS.non_finite)
-    result = RESULTS.where(finite, RESULTS.successful, why)
-    result = outcome_of_assembly(report, result)
-    result = RESULTS.where(valid_numbers(system, given, t0, h), result, RESULTS.invalid_input)
-    ok = result == RESULTS.successful
-    return Motion(q, u, a, lam), make_row(formulation, system, q, u, a, lam, jnp.zeros((), int), ok), result
-
-
-def outcome_of_assembly(report: AssemblyReport, result: RESULTS) -> RESULTS:
-    """`result`, unless the assembly failed."""
-    result = RESULTS.where(report.on_branch, result, RESULTS.wrong_branch)
-    return RESULTS.where(report.closed, result, RESULTS.assembly_failed)
 
 
 def _chunks(saves: int, save_every: int, checkpoints: int) -> tuple[int, int]:
@@ -354,22 +336,6 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
         return Progress(motion, angles, progress.completed + ok.astype(int), undetermined, result), info.iterations
 
     return step
-
-
-def angles_ahead(system: System, formulation, motion: Motion, angles, dt: Scalar) -> Float[Array, " w"]:
-    """Where all angles are expected a step later: within half a turn of it they are found, whatever the rate."""
-    if not angles.size:
-        return angles
-    padded = formulation.with_ground(motion.q)
-    u = jnp.concatenate([motion.u, jnp.zeros((1, motion.u.shape[1]), motion.u.dtype)])
-    rates = system.angle_rates(jax.vmap(formulation.pose)(padded), jax.vmap(formulation.twist)(padded, u))
-    return angles + dt * rates
-
-
-def checked_motion(system: System, poses: Pose, t: Scalar, result: RESULTS) -> RESULTS:
-    """`result`, unless a driver took the wrong root; `poses` have nb + 1 rows."""
-    wrong = (result == RESULTS.successful) & ~system.at(t).on_branch(poses)
-    return RESULTS.where(wrong, RESULTS.wrong_branch, result)
 
 
 def _observed_row(system, progress: Progress, t0, h, n, iterations, formulation, integrator) -> Row:

@@ -20,12 +20,12 @@ from ..results import RESULTS
 from ..roots import AbstractRootProblem, NewtonOptions, implicit_root, newton, save_roots
 from ..rotations.types import Scalar
 from .compiled import Compiled
-from .dynamics import angles_ahead, assembled, checked_motion, outcome_of_assembly
 from .failure import raise_failure
 from .host_loop import HostLoop, counted_loop
 from .mobility import mobility
 from .requests import check_memory, check_system, chosen_formulation, instants, valid_numbers
 from .solution import Row, Solution, make_row, make_solution
+from .starting import angles_ahead, assembled, checked_motion, outcome_of_assembly
 
 
 def kinematics(

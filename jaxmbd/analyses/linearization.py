@@ -22,10 +22,10 @@ from ..model.system import System
 from ..rotations import so3
 from ..rotations.types import Scalar
 from .compiled import Compiled
-from .dynamics import assembled
 from .inputs import AbstractInput, collect_inputs, unit_wrenches
 from .mobility import mobility, scaled_rows
 from .requests import check_system
+from .starting import assembled
 
 _COMPONENTS = tuple(f"{kind}.{axis}" for kind in ("r", "theta") for axis in "xyz")
 

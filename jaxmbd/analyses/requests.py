@@ -1,5 +1,6 @@
 """Refuse what cannot be computed, in words, before anything is compiled."""
 
+import dataclasses
 import inspect
 from typing import Any
 
@@ -11,6 +12,7 @@ from jaxtyping import Array, Bool
 
 from ..formulations import RA, AbstractFormulation
 from ..integrators import AbstractIntegrator
+from ..linalg import STRATEGIES
 from ..model.mechanism import Mechanism
 from ..model.state import State
 from ..model.system import System
@@ -136,6 +138,15 @@ def _chosen(value: Any, default: Any, abstract: type, what: str, example: str) -
         raise TypeError(f"{what}={value.__name__} is a class; write {what}=mbd.{value.__name__}()")
     kind = f"the string {value!r}" if isinstance(value, str) else _kind(value)
     raise TypeError(f"{what} must be an object such as {example}, not {kind}")
+
+
+def solved_by(system: System, strategy: str | None) -> System:
+    """The system with another strategy for linear systems; its own for None."""
+    if strategy is None or strategy == system.linear_solver:
+        return system
+    if strategy not in STRATEGIES:
+        raise ValueError(f"linear_solver must be one of {STRATEGIES}, not {strategy!r}")
+    return dataclasses.replace(system, linear_solver=strategy)
 
 
 def count_steps(h: Any, t_end: Any, steps: Any, t0: Any = 0.0) -> int:

@@ -1,13 +1,15 @@
-"""A long run from the host, with a progress bar."""
+"""Earlier names of `simulate`, kept for programs that use them: `run` and `simulate_adaptive`."""
 
 from collections.abc import Callable
+from typing import Any
 
 from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
-from .dynamics import simulate_in_pieces
+from .adaptive import Adaptive
+from .dynamics import simulate, simulate_in_pieces
 from .requests import check_system
 from .solution import Solution
 
@@ -28,7 +30,7 @@ def run(
     chunks: int = 50,
     on_chunk: Callable[[Solution], None] | None = None,
 ) -> Solution:
-    """`simulate` with a progress bar.
+    """`simulate(progress=True)` under its earlier name; new programs call that.
 
     An interruption (Ctrl-C) ends the run and returns what was computed, with `RESULTS.interrupted`. A failed run raises
     after its last good step, with the solution in the exception.
@@ -73,3 +75,22 @@ def run(
         on_chunk=on_chunk,
         chunks=chunks,
     )
+
+
+def simulate_adaptive(
+    system: System,
+    state: State,
+    ts: Any,
+    *,
+    tolerance: Any = 1e-6,
+    formulation: AbstractFormulation | None = None,
+    integrator: AbstractIntegrator | None = None,
+    h0: Any = None,
+    max_steps: int = 4096,
+    metric: str | None = None,
+    throw: bool = True,
+) -> Solution:
+    """`simulate(step=mbd.Adaptive(tolerance), save_at=ts)` under its earlier name; new programs call that."""
+    step = Adaptive(tolerance, h0, max_steps)
+    choices = {"formulation": formulation, "integrator": integrator, "metric": metric, "throw": throw}
+    return simulate(system, state, step=step, save_at=ts, **choices)

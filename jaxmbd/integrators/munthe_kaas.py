@@ -46,7 +46,7 @@ class MuntheKaas(AbstractExplicit):
         group: "SE3", "SO3xR3", or "mixed": SE(3) for bodies joined to the ground and SO(3)xR3 for the others, as the
             paper's outlook suggests.
         tableau: "euler", "heun", "rk3", "rk4" or "rk5" (order 1 to 5); "rk5" is the pair 5(4) of Dormand and Prince,
-            whose estimate chooses steps in `simulate_adaptive`.
+            whose estimate serves chosen steps (`Adaptive`).
         stabilisation: "none"; "baumgarte", which feeds violations back with the rate `rate`; or "projection" of
             position and velocity onto the constraints after every step, nearest by mass.
         rate: α = β of Baumgarte's feedback [1/s].

@@ -164,11 +164,19 @@ CASES = {
         lambda: mechanism().add(mbd.Actuator("motor", "pin", action="force")),
         "a force does nothing in joint 'pin'.*action='torque'",
     ),
-    "a free angle beyond half a turn": (
-        lambda: mechanism().add(
-            mbd.TorsionalSpringDamper("s", "ground", "arm", axis=(0, 0, 1), stiffness=1.0, free_angle=4.0)
-        ),
-        "force 's': free_angle must lie within half a turn",
+    "a step size beside chosen steps": (
+        lambda: mbd.simulate(*built(), h=1e-3, step=mbd.Adaptive(), save_at=[0.0, 1.0]),
+        "h belongs to fixed steps",
+    ),
+    "chosen steps without times": (lambda: mbd.simulate(*built(), step=mbd.Adaptive()), "needs save_at"),
+    "neither step size nor chosen steps": (lambda: mbd.simulate(*built(), t_end=1.0), "give the step size h"),
+    "a linear solver that there is not": (
+        lambda: mbd.simulate(*built(), h=1e-3, steps=1, linear_solver="lu"),
+        "linear_solver must be one of",
+    ),
+    "a joint coordinate that there is not": (
+        lambda: mbd.set_joints(*built(), {"pin": {"displacement": 1.0}}),
+        "has no 'displacement'; it has angle, rate",
     ),
     "a name that is taken": (lambda: mechanism().add_body("arm"), "names of bodies are unique"),
 }

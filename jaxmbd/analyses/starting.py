@@ -1,0 +1,73 @@
+"""What runs with fixed and with chosen steps share: the start from a state, and what is checked at every step."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..equations.index1 import dynamic_accelerations
+from ..equations.motion import applied
+from ..integrators import Motion
+from ..model.state import Pose, State
+from ..model.system import System
+from ..model.validation import is_concrete
+from ..results import RESULTS
+from ..rotations.types import Scalar
+from .assembly import AssemblyReport, assemble
+from .failure import refuse_open, refuse_redundant_drivers, warn_of_change_point, warn_of_changes
+from .requests import valid_numbers
+from .solution import Row, make_row
+
+
+def assembled(
+    system: System, state: State, t: Scalar, *, metric: str | None = None, velocities: bool = True
+) -> tuple[State, AssemblyReport]:
+    """The assembled state; refuses an open mechanism where that can be seen, otherwise the result code tells.
+
+    Warns where assembly changes what was described, of velocities only where the analysis uses them.
+    """
+    given = state
+    state, report = assemble(system, state, t=t, metric=metric)
+    if is_concrete(report):
+        refuse_open(system, report, t)
+        # Masses weigh velocities: in a gradient by them the pose is known and the velocities are not.
+        warn_of_changes(system, given, state, report, velocities=velocities and is_concrete((given, state)))
+        if is_concrete((system, state)):
+            refuse_redundant_drivers(system, state, t)
+            warn_of_change_point(system, state, t)
+    return state, report
+
+
+def first_row(system, given, state, report, t0, formulation, h=None) -> tuple[Motion, Row, RESULTS]:
+    """The motion at the first instant, before any method, and whether it could be found; `given` was assembled."""
+    q, u = formulation.from_state(state)
+    a, lam = dynamic_accelerations(formulation, system, q, u, t0)
+    finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(lam))
+    loads = jnp.stack([jnp.all(jnp.isfinite(x)) for x in applied(formulation, system, q, u, t0)])
+    why = RESULTS.where(jnp.all(loads), RESULTS.singular, RESULTS.non_finite)
+    result = RESULTS.where(finite, RESULTS.successful, why)
+    result = outcome_of_assembly(report, result)
+    result = RESULTS.where(valid_numbers(system, given, t0, h), result, RESULTS.invalid_input)
+    ok = result == RESULTS.successful
+    return Motion(q, u, a, lam), make_row(formulation, system, q, u, a, lam, jnp.zeros((), int), ok), result
+
+
+def outcome_of_assembly(report: AssemblyReport, result: RESULTS) -> RESULTS:
+    """`result`, unless the assembly failed."""
+    result = RESULTS.where(report.on_branch, result, RESULTS.wrong_branch)
+    return RESULTS.where(report.closed, result, RESULTS.assembly_failed)
+
+
+def angles_ahead(system: System, formulation, motion: Motion, angles, dt: Scalar) -> Float[Array, " w"]:
+    """Where all angles are expected a step later: within half a turn of it they are found, whatever the rate."""
+    if not angles.size:
+        return angles
+    padded = formulation.with_ground(motion.q)
+    u = jnp.concatenate([motion.u, jnp.zeros((1, motion.u.shape[1]), motion.u.dtype)])
+    rates = system.angle_rates(jax.vmap(formulation.pose)(padded), jax.vmap(formulation.twist)(padded, u))
+    return angles + dt * rates
+
+
+def checked_motion(system: System, poses: Pose, t: Scalar, result: RESULTS) -> RESULTS:
+    """`result`, unless a driver took the wrong root; `poses` have nb + 1 rows."""
+    wrong = (result == RESULTS.successful) & ~system.at(t).on_branch(poses)
+    return RESULTS.where(wrong, RESULTS.wrong_branch, result)

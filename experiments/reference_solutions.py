@@ -57,20 +57,20 @@ def bar_pendulum(t):
     return solve_ivp(rate, (0, t[-1]), start, t_eval=t, method="DOP853", rtol=1e-13, atol=1e-14).y[:2].T
 
 
-def spherical_chain(masses, inertias, to_centre, to_next, A0, omega0, t_end):
+def spherical_chain(masses, inertias, to_center, to_next, A0, omega0, t_end):
     """A chain of bodies on ball joints, the first at the origin, gravity along -z: Kane's equations in quaternions.
 
     Args:
         masses: (n,) [kg].
-        inertias: (n, 3, 3) about the mass centres, body frames [kg·m²].
-        to_centre: (n, 3) from the joint of a body to its mass centre, body frame [m].
+        inertias: (n, 3, 3) about the mass centers, body frames [kg·m²].
+        to_center: (n, 3) from the joint of a body to its mass center, body frame [m].
         to_next: (n, 3) from the joint of a body to the joint of the next one, body frame [m].
         A0: (n, 3, 3) rotation matrices at the start, all the identity times a known rotation.
         omega0: (n, 3) rates at the start, body frame [rad/s].
         t_end: [s].
 
     Returns:
-        Mass centres (n, 3), rotation matrices (n, 3, 3), rates (n, 3) at t_end.
+        Mass centers (n, 3), rotation matrices (n, 3, 3), rates (n, 3) at t_end.
     """
     n = len(masses)
 
@@ -82,8 +82,8 @@ def spherical_chain(masses, inertias, to_centre, to_next, A0, omega0, t_end):
     def rate(t, y):
         p, A, w = poses(y)
         W = np.einsum("kij,kj->ki", A, w)  # global
-        # arms[i][k]: the vector that body k contributes to the position of mass centre i
-        arms = [[A[k] @ (to_next[k] if k < i else to_centre[k]) for k in range(i + 1)] for i in range(n)]
+        # arms[i][k]: the vector that body k contributes to the position of mass center i
+        arms = [[A[k] @ (to_next[k] if k < i else to_center[k]) for k in range(i + 1)] for i in range(n)]
         M, f = np.zeros((3 * n, 3 * n)), np.zeros(3 * n)
         for i in range(n):
             centripetal = sum(np.cross(W[k], np.cross(W[k], arms[i][k])) for k in range(i + 1))
@@ -104,7 +104,7 @@ def spherical_chain(masses, inertias, to_centre, to_next, A0, omega0, t_end):
     y = solve_ivp(rate, (0, t_end), y0, method="DOP853", rtol=1e-12, atol=1e-12).y[:, -1]
     _, A, w = poses(y)
     joints = np.concatenate([np.zeros((1, 3)), np.cumsum(np.einsum("kij,kj->ki", A, to_next), 0)])[:n]
-    return joints + np.einsum("kij,kj->ki", A, to_centre), A, w
+    return joints + np.einsum("kij,kj->ki", A, to_center), A, w
 
 
 def free_slider_crank(phi0, rate0, t_end):

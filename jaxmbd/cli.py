@@ -261,7 +261,7 @@ def _integrator(name: str, rho_inf, tableau, group, projection: bool, newton_tol
                 raise ValueError(f"--{option}: {name} has no such setting; it belongs to {', '.join(others)}")
             chosen[field] = value
     if projection:
-        settings = {"project_velocities": True, "projection": True, "stabilisation": "projection"}
+        settings = {"project_velocities": True, "projection": True, "stabilization": "projection"}
         field = next((f for f in settings if f in fields), None)
         if field is None:
             raise ValueError(f"--projection: {name} has no such setting; its constraints hold at every step")

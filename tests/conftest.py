@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
-# Compiling takes most of the suite's time. Without LLVM's optimiser and with XLA's older code generator it takes less
+# Compiling takes most of the suite's time. Without LLVM's optimizer and with XLA's older code generator it takes less
 # than half; the arithmetic is the same. An option that XLA does not know would end the process, so it is tried first.
 _FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 if "XLA_FLAGS" not in os.environ:

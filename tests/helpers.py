@@ -97,15 +97,15 @@ class CompilationCounter(logging.Handler):
 # --- independent reference solutions, by scipy and without this package's mechanics -------------
 
 
-def top_reference(J_pivot, mass, s_centre, gravity, omega0, t_end):
+def top_reference(J_pivot, mass, s_center, gravity, omega0, t_end):
     """A body with a fixed point: (A, omega) at t_end from Euler's equations about that point and quaternions.
 
-    J_pivot about the fixed point and s_centre from it to the mass centre, body frame; A = I at the start.
+    J_pivot about the fixed point and s_center from it to the mass center, body frame; A = I at the start.
     """
 
     def rate(t, y):
         p, w = y[:4] / np.linalg.norm(y[:4]), y[4:]
-        torque = np.cross(s_centre, mass * matrix_of(p).T @ gravity)
+        torque = np.cross(s_center, mass * matrix_of(p).T @ gravity)
         w_dot = np.linalg.solve(J_pivot, torque - np.cross(w, J_pivot @ w))
         p_dot = 0.5 * np.concatenate([[-p[1:] @ w], p[0] * w + np.cross(p[1:], w)])
         return np.concatenate([p_dot, w_dot])

@@ -1,4 +1,4 @@
-"""The yardstick: one implicit Euler step of rA in tight NumPy, vectorised over rows, frozen quasi-Newton, LAPACK's LU.
+"""The yardstick: one implicit Euler step of rA in tight NumPy, vectorized over rows, frozen quasi-Newton, LAPACK's LU.
 
 It integrates the same mechanisms by the same equations as the package and is used to judge speed as a ratio in one run.
 """

@@ -104,11 +104,11 @@ def _four_bar_in_mujoco():
     for k in range(3):
         i = np.asarray(system.inertia[k])
         world = A[k] @ i @ A[k].T
-        centre = r[k] - hinges[k]
+        center = r[k] - hinges[k]
         full = [world[0, 0], world[1, 1], world[2, 2], world[0, 1], world[0, 2], world[1, 2]]
         text += (
             f'<body name="b{k}" pos="{_text(hinges[k] - last)}"><joint type="hinge" axis="0 1 0"/><inertial '
-            f'pos="{_text(centre)}" mass="{float(system.mass[k])}" fullinertia="{_text(full)}"/>'
+            f'pos="{_text(center)}" mass="{float(system.mass[k])}" fullinertia="{_text(full)}"/>'
         )
         last = hinges[k]
     tip = _text(hinges[3] - hinges[2])

@@ -39,7 +39,7 @@ def films(system, before, after, name, folder):
 def swing_up(t, first, best, before, after, history, folder):
     figure, (force, angle, cost) = _axes(3)
     force.plot(t, first, **BEFORE, label="first guess")
-    force.plot(t, best, **AFTER, label="optimised")
+    force.plot(t, best, **AFTER, label="optimized")
     force.set(xlabel="t [s]", ylabel="force on the cart [N]")
     force.legend(fontsize=8)
     for sol, style in ((before, BEFORE), (after, AFTER)):
@@ -53,13 +53,13 @@ def swing_up(t, first, best, before, after, history, folder):
 def four_bar(t, torque, target, wanted, before, after, history, folder):
     figure, (profile, path, cost) = _axes(3)
     profile.plot(target.t, wanted, color="0.4", lw=2.5, label="inverse dynamics")
-    profile.plot(t, torque, **AFTER, label="optimised")
+    profile.plot(t, torque, **AFTER, label="optimized")
     profile.set(xlabel="t [s]", ylabel="motor torque [N·m]")
     profile.legend(fontsize=8)
     for k, c in enumerate((0, 2)):
         path.plot(target.t, target.r[:, 1, c], color="0.4", lw=2.5, label="wanted" if not k else None)
         path.plot(before.t, before.r[:, 1, c], **BEFORE, label="no torque" if not k else None)
-        path.plot(after.t, after.r[:, 1, c], **AFTER, label="optimised" if not k else None)
+        path.plot(after.t, after.r[:, 1, c], **AFTER, label="optimized" if not k else None)
     path.set(xlabel="t [s]", ylabel="coupler's x and z [m]")
     path.legend(fontsize=8)
     cost.semilogy(history)

@@ -1,4 +1,4 @@
-"""Control by gradients through the simulator, and by linearisation.
+"""Control by gradients through the simulator, and by linearization.
 
 python experiments/control/run.py --out DIR [--quick]
 """
@@ -202,7 +202,7 @@ def policy(quick, out):
 
 
 def lqr(quick, out):
-    """A closed loop of hinges on a cart, upright by linear feedback on its linearisation."""
+    """A closed loop of hinges on a cart, upright by linear feedback on its linearization."""
     m = problems.parallelogram()
     system, state = m.build()
     lin = mbd.linearize(system, state)

@@ -36,13 +36,13 @@ def conservation(histories, out):
 
 
 def convergence(errors, out):
-    """Error of the top's mass centre against steady precession by step."""
+    """Error of the top's mass center against steady precession by step."""
     fig, ax = plt.subplots(figsize=(4.5, 3.5), layout="constrained")
     for (scheme, rows), style in zip(errors.items(), ("o-", "x--"), strict=True):
         h = np.array([float(k) for k in rows])
         ax.loglog(h, list(rows.values()), style, label=scheme)
     ax.loglog(h, list(rows.values())[0] * (h / h[0]) ** 2, "k:", label="second order")
-    ax.set(xlabel="step [s]", ylabel="error of the mass centre [m]", title="steady precession of the top")
+    ax.set(xlabel="step [s]", ylabel="error of the mass center [m]", title="steady precession of the top")
     ax.grid(alpha=0.3, which="both")
     ax.legend(fontsize=8)
     fig.savefig(out / "convergence.png", dpi=110)

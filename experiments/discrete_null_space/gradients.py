@@ -17,7 +17,7 @@ CASES = {
     "six_body_linkage": (
         1e-2,
         20,
-        {"mass": ("bodies.body_3.mass", 1.0, 1e-3), "mass centre": ("bodies.body_3.r", (0.3, 1, 0.5), 1e-4)},
+        {"mass": ("bodies.body_3.mass", 1.0, 1e-3), "mass center": ("bodies.body_3.r", (0.3, 1, 0.5), 1e-4)},
     ),
 }
 

@@ -28,7 +28,7 @@ def gyro_top():
 
 
 def precession(t):
-    """The mass centre of the gyro top at times t, in closed form, (T, 3)."""
+    """The mass center of the gyro top at times t, in closed form, (T, 3)."""
     theta, L = np.pi / 3, 0.075
     angle = 10.0 * np.asarray(t)
     return L * np.stack(
@@ -84,7 +84,7 @@ HINGES = (
 
 
 class Tetrahedron(AbstractShape):
-    """A solid tetrahedron of density 1000 by its corners from the mass centre, (4, 3) [m]."""
+    """A solid tetrahedron of density 1000 by its corners from the mass center, (4, 3) [m]."""
 
     corners: Float[Array, "4 3"]
     mass: Float[Array, ""]
@@ -103,13 +103,13 @@ class Tetrahedron(AbstractShape):
 
 
 def tetrahedron(k):
-    """Centre and shape of body k of the linkage: a solid between two edges of length a L, along its hinges."""
+    """Center and shape of body k of the linkage: a solid between two edges of length a L, along its hinges."""
     a, corners = np.tan(0.16 * np.pi), []
     for point, axis in (HINGES[k - 1], HINGES[k]):
         p = LENGTH * np.array(point, float)
         corners += [p, p + a * LENGTH * np.array(axis, float)]
-    centre = np.mean(corners, axis=0)
-    return centre, Tetrahedron(np.array(corners) - centre)
+    center = np.mean(corners, axis=0)
+    return center, Tetrahedron(np.array(corners) - center)
 
 
 def six_body_chain(*, closed=False, rate=30.0):
@@ -123,8 +123,8 @@ def six_body_chain(*, closed=False, rate=30.0):
         point, axis = LENGTH * np.array(HINGES[k - 1][0], float), np.array(HINGES[k - 1][1], float)
         v_point = v_point + np.cross(omega, point - at)
         at, omega = point, omega + rate * axis
-        centre, shape = tetrahedron(k)
-        m.add_body(f"body_{k}", r=centre, omega=omega, v=v_point + np.cross(omega, centre - at), shape=shape)
+        center, shape = tetrahedron(k)
+        m.add_body(f"body_{k}", r=center, omega=omega, v=v_point + np.cross(omega, center - at), shape=shape)
         m.add(mbd.Revolute(f"hinge_{k}", m.ground if k == 1 else f"body_{k - 1}", f"body_{k}", point=point, axis=axis))
     if closed:
         point, axis = LENGTH * np.array(HINGES[5][0], float), HINGES[5][1]

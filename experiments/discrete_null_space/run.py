@@ -111,7 +111,7 @@ def relative_coordinates(name, sol):
 
 
 def order_of_the_top(scheme):
-    """Observed order, and errors of the mass centre against steady precession by step."""
+    """Observed order, and errors of the mass center against steady precession by step."""
     system, state = built("gyro_top")
     errors = []
     for h in ORDER_STEPS:

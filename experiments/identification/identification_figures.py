@@ -34,7 +34,7 @@ def slider(data, before, after, path):
 
 
 def curve(data, before, after, path):
-    """The coupler's mass centre: measured, guessed, fitted."""
+    """The coupler's mass center: measured, guessed, fitted."""
     figure, (ax,) = _axes(1)
     ax.plot(before.r[:, 1, 0], before.r[:, 1, 2], "--", color="tab:red", label="first guess")
     ax.plot(after.r[:, 1, 0], after.r[:, 1, 2], color="tab:blue", label="fitted")

@@ -26,8 +26,8 @@ mbd.enable_x64()
 INSTANTS = (0.1, 0.5, 1.0, 2.0, 5.0)
 METHODS = {
     "none": lambda group: mbd.MuntheKaas(group=group),
-    "baumgarte": lambda group: mbd.MuntheKaas(group=group, stabilisation="baumgarte", rate=20.0),
-    "projection": lambda group: mbd.MuntheKaas(group=group, stabilisation="projection"),
+    "baumgarte": lambda group: mbd.MuntheKaas(group=group, stabilization="baumgarte", rate=20.0),
+    "projection": lambda group: mbd.MuntheKaas(group=group, stabilization="projection"),
     "generalized_alpha": lambda group: mbd.GeneralizedAlpha(group=group),
     "bdf2": lambda group: mbd.BDF2(group=group),
 }
@@ -73,7 +73,7 @@ def orders(system, state, integrator, seconds, truth, steps):
 
 def reference(system, state, seconds):
     """The end of the motion by the fifth order, projected, with a step of 25 µs."""
-    method = mbd.MuntheKaas(group="SO3xR3", tableau="rk5", stabilisation="projection")
+    method = mbd.MuntheKaas(group="SO3xR3", tableau="rk5", stabilization="projection")
     n = round(seconds / 2.5e-5)
     return mbd.run(system, state, h=2.5e-5, steps=n, save_every=n // 10, chunks=10, integrator=method, progress=False)
 
@@ -88,13 +88,13 @@ def precision(make, quick, tick):
         "implicit Euler": (mbd.ImplicitEuler(), (1e-3, 2e-6)),
         "BDF2": (mbd.BDF2(), (1e-3, 3e-5)),
         "generalized-α": (mbd.GeneralizedAlpha(), (1e-3, 3e-5)),
-        "Munthe-Kaas rk2": (mbd.MuntheKaas(tableau="heun", stabilisation="projection"), (1e-3, 1e-4)),
-        "Munthe-Kaas rk4": (mbd.MuntheKaas(tableau="rk4", stabilisation="projection"), (2.5e-3, 2.5e-4)),
-        "Munthe-Kaas rk5": (mbd.MuntheKaas(tableau="rk5", stabilisation="projection"), (2.5e-3, 2.5e-4)),
+        "Munthe-Kaas rk2": (mbd.MuntheKaas(tableau="heun", stabilization="projection"), (1e-3, 1e-4)),
+        "Munthe-Kaas rk4": (mbd.MuntheKaas(tableau="rk4", stabilization="projection"), (2.5e-3, 2.5e-4)),
+        "Munthe-Kaas rk5": (mbd.MuntheKaas(tableau="rk5", stabilization="projection"), (2.5e-3, 2.5e-4)),
     }
     adaptive = {
         "generalized-α, adaptive": (mbd.GeneralizedAlpha(), (1e-5, 1e-8)),
-        "Munthe-Kaas 5(4), adaptive": (mbd.MuntheKaas(tableau="rk5", stabilisation="projection"), (1e-5, 1e-10)),
+        "Munthe-Kaas 5(4), adaptive": (mbd.MuntheKaas(tableau="rk5", stabilization="projection"), (1e-5, 1e-10)),
     }
     found = {name: [] for name in (*fixed, *adaptive)}
 
@@ -144,7 +144,7 @@ def seconds_for(points, error):
 
 
 def plot_histories(histories, out):
-    """Violation of every joint and energy deviation, SE(3) beside SO(3)xR3, without stabilisation."""
+    """Violation of every joint and energy deviation, SE(3) beside SO(3)xR3, without stabilization."""
     n = len(histories)
     fig, axes = plt.subplots(n, 2, figsize=(9, 2.2 * n), sharex=True, squeeze=False, layout="constrained")
     for (example, by_group), (left, right) in zip(histories.items(), axes, strict=True):

@@ -265,7 +265,7 @@ def calibration(poses, checks, seed=0, offset=2e-3, noise=(5e-5, 1e-4)):
         "anchor_error_before_m": float(np.sqrt(np.mean((start - true.reshape(-1)) ** 2))),
         "anchor_error_after_m": float(np.sqrt(np.mean(errors**2))),
         "anchor_standard_error_m": float(np.sqrt(np.mean(spread**2))),
-        "normalised_error": float(np.sqrt(np.mean((errors / spread) ** 2))),
+        "normalized_error": float(np.sqrt(np.mean((errors / spread) ** 2))),
         "pose_error_before_m": float(np.mean(before)),
         "pose_error_after_m": float(np.mean(after)),
         "evaluations": int(fit.nfev),

@@ -6,13 +6,13 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-COLOURS = {"rA": "tab:blue", "rp": "tab:orange", "reps": "tab:green", "one chart": "tab:red"}
+COLORS = {"rA": "tab:blue", "rp": "tab:orange", "reps": "tab:green", "one chart": "tab:red"}
 MARKERS = {"rA": "o", "rp": "s", "reps": "^", "one chart": "x"}
 LABELS = {"rA": "rA", "rp": "rp", "reps": "r-ε", "one chart": "r-ε, one chart"}
 
 
 def _style(name, **extra):
-    return {"color": COLOURS[name], "marker": MARKERS[name], "label": LABELS[name], "ms": 5, "lw": 1.3} | extra
+    return {"color": COLORS[name], "marker": MARKERS[name], "label": LABELS[name], "ms": 5, "lw": 1.3} | extra
 
 
 def _axes(columns, width=4.6, height=3.6):
@@ -126,7 +126,7 @@ def speed(results, folder, batch_column):
     for ax, column in zip(axes, columns, strict=True):
         for k, name in enumerate(("rA", "rp", "reps")):
             values = [table[m]["rp"][column] / table[m][name][column] for m in table]
-            ax.bar(x + 0.27 * (k - 1), values, 0.25, color=COLOURS[name], label=LABELS[name])
+            ax.bar(x + 0.27 * (k - 1), values, 0.25, color=COLORS[name], label=LABELS[name])
         ax.set_xticks(x, [m.replace("_", "\n") for m in table], fontsize=8)
         ax.set(title=f"dynamics, {column}", ylabel="speed relative to rp", ylim=(0, 3.9))
         ax.legend(ncols=3)

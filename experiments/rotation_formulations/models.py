@@ -83,7 +83,7 @@ BOX_INERTIA = np.diag([0.0028125, 0.0095625, 0.01125])
 CHAIN = {
     "masses": np.array([2.7, 2.7]),
     "inertias": np.stack([BOX_INERTIA, BOX_INERTIA]),
-    "to_centre": np.array([[0.1, 0, 0], [0.1, 0, 0]]),
+    "to_center": np.array([[0.1, 0, 0], [0.1, 0, 0]]),
     "to_next": np.array([[0.2, 0, 0], [0.2, 0, 0]]),
     "A0": np.stack([np.eye(3), np.eye(3)]),
     "omega0": np.array([[10.0, 0, 0], [10 * np.pi, 10 * np.pi, 20 * np.pi]]),

@@ -153,9 +153,9 @@ def _cost(function, *args):
 
 
 def operations(settings, tick):
-    """Operations and bytes of one step: one quasi matrix, one factorisation, k residuals and back-substitutions.
+    """Operations and bytes of one step: one quasi matrix, one factorization, k residuals and back-substitutions.
 
-    XLA counts what it compiles and does not see into LAPACK: the factorisation, 2/3 n³, and the substitutions, 2 n²,
+    XLA counts what it compiles and does not see into LAPACK: the factorization, 2/3 n³, and the substitutions, 2 n²,
     are added in closed form, with 8 n² and 8 n² bytes.
     """
     out = {"flops_per_step": {}, "bytes_per_step": {}, "operations": {}}

@@ -19,7 +19,7 @@ class Accelerations(eqx.Module):
     """Accelerations of all bodies at a state, with the multipliers.
 
     Attributes:
-        a: r̈ of the mass centres, (nb, 3) [m/s²], global.
+        a: r̈ of the mass centers, (nb, 3) [m/s²], global.
         alpha: Rates of omega, (nb, 3) [rad/s²], body frame.
         lam: Multipliers, (nc,), in the order of `System.row_names`; of minimum norm where rows repeat.
     """

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ..equations.index1 import saddle_matrix
-from ..equations.motion import regularisation
+from ..equations.motion import regularization
 from ..equations.rows import phi, row_bodies, row_variations, rows, velocity_right_side
 from ..formulations import RA
-from ..linalg import Coupling, SaddleMatrix, factorise, linear_solve
+from ..linalg import Coupling, SaddleMatrix, factorize, linear_solve
 from ..linalg.saddle import apply_tangent, scatter_rows
 from ..model.state import Pose, State
 from ..model.system import System
@@ -28,14 +28,14 @@ METRICS = ("identity", "mass")
 _UNDESCRIBED, _UNDESCRIBED_IN_LOOPS = 1e-9, 1e-4
 _MIXED_SOLVES = 6
 _MAX_STEPS = 200
-_MAX_TURN = 0.7  # [rad] a step: linearised joints say little beyond
+_MAX_TURN = 0.7  # [rad] a step: linearized joints say little beyond
 
 
 class AssemblyReport(eqx.Module):
     """What assembly did.
 
     Attributes:
-        displacement: How far each mass centre moved, (nb,) [m].
+        displacement: How far each mass center moved, (nb,) [m].
         rotation: How far each body turned, (nb,) [rad].
         velocity: Change of each velocity, (nb,) [m/s].
         angular_velocity: Change of each angular velocity, (nb,) [rad/s].
@@ -89,7 +89,7 @@ def _assemble(
 def assemble(system: System, state: State, *, t: Any = 0.0, metric: str | None = None) -> tuple[State, AssemblyReport]:
     """The consistent state closest to `state` at time t.
 
-    Positions minimise the distance to the given ones subject to Φ = 0; then velocities minimise the distance to the
+    Positions minimize the distance to the given ones subject to Φ = 0; then velocities minimize the distance to the
     given ones subject to Φ_q u = ν. Velocities that the description left out follow the others: they count little in
     that distance, so that a described angular velocity is kept where joints allow it. Differentiable in everything:
     moving a joint moves the result. A state that meets the constraints already is returned unchanged.
@@ -152,7 +152,7 @@ def _closest_velocity(system: System, pose: Pose, u0, weights, t: Scalar, flags)
         share = jnp.asarray(np.where(described, 1.0, light), u0.dtype)
         weights = weights * jnp.sqrt(share[:, :, None] * share[:, None, :])
     matrix = saddle_matrix(RA(), system, weights, blocks)
-    factors = factorise(matrix, system.linear_solver)
+    factors = factorize(matrix, system.linear_solver)
 
     def improve(x, _):
         # The velocities that were not described are measured from their last iterate, so that the small weight that
@@ -208,9 +208,9 @@ class _Closest(AbstractRootProblem):
             right = apply_tangent(c.blocks, tangent, c.bodies)
             both = apply_tangent(jnp.transpose(right, (0, 3, 4, 1, 2)), tangent, c.bodies)
             couplings.append(Coupling(jnp.transpose(both, (0, 3, 4, 1, 2)), c.bodies))
-        softness = regularisation(RA(), system, weights, blocks)
+        softness = regularization(RA(), system, weights, blocks)
         matrix = SaddleMatrix(weights + turn, tuple(couplings), rows_t, rows_t, softness, bodies)
-        return factorise(matrix, system.linear_solver)
+        return factorize(matrix, system.linear_solver)
 
     def solve(self, guess, args):
         system, pose0, weights = args
@@ -226,7 +226,7 @@ class _Closest(AbstractRootProblem):
         arm = jnp.concatenate([jnp.ones(3, dtype), jnp.full(3, system.length)])
 
         def body(s: _Loop) -> _Loop:
-            # Sequential quadratic programming with the metric as Hessian, in two parts that share one factorisation:
+            # Sequential quadratic programming with the metric as Hessian, in two parts that share one factorization:
             # a normal step that closes the joints, and a tangential one towards the described pose. Only the latter's
             # multipliers are kept: where rows are redundant, those of an open loop grow without bound.
             xi = jax.vmap(_displacement)(pose0, s.pose)
@@ -237,7 +237,7 @@ class _Closest(AbstractRootProblem):
             gradient = gradient + scatter_rows(blocks, s.lam, bodies, nb)
             diagonal = jnp.mean(jnp.sum(blocks**2, axis=(1, 2)))
             matrix = SaddleMatrix(weights, (), blocks, blocks, jnp.full(len(bodies), diagonal * s.damping), bodies)
-            factors = factorise(matrix, system.linear_solver, checked=False)
+            factors = factorize(matrix, system.linear_solver, checked=False)
             normal = factors.solve(jnp.concatenate([jnp.zeros(6 * nb, dtype), -s.phi]))
             tangential = factors.solve(jnp.concatenate([-gradient.reshape(-1), jnp.zeros_like(s.phi)]))
             # A damped step is about closing alone.

@@ -243,7 +243,7 @@ def _instant(system: System, tolerance, formulation: AbstractFormulation, mode: 
 
 
 def _rates(formulation: AbstractFormulation, system: System, f_dot, f_ddot, q, t: Scalar):
-    """Velocities, accelerations and multipliers at a position, all from one factorisation; whether it was singular."""
+    """Velocities, accelerations and multipliers at a position, all from one factorization; whether it was singular."""
     rows = determining_rows(formulation, system, q)
     shape = (system.nb, formulation.size)
     nu = velocity_right_side(formulation, system, f_dot, q)

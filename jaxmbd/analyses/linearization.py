@@ -1,4 +1,4 @@
-"""Linearisation: the small motions of a constrained mechanism in minimal coordinates, and their eigenmodes."""
+"""Linearization: the small motions of a constrained mechanism in minimal coordinates, and their eigenmodes."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from jaxtyping import Array, Complex, Float
 from scipy import linalg
 
 from ..equations.index1 import dynamic_accelerations
-from ..equations.motion import regularisation as softness
+from ..equations.motion import regularization as softness
 from ..equations.rows import row_bodies, velocity_right_side
 from ..equations.rows import rows as constraint_rows
 from ..formulations import RA
-from ..linalg import SaddleMatrix, factorise, linear_solve
+from ..linalg import SaddleMatrix, factorize, linear_solve
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..rotations import so3
@@ -31,14 +31,14 @@ _COMPONENTS = tuple(f"{kind}.{axis}" for kind in ("r", "theta") for axis in "xyz
 
 
 class Modes(eqx.Module):
-    """Eigenmodes of a linearisation; one of each conjugate pair, slowest first.
+    """Eigenmodes of a linearization; one of each conjugate pair, slowest first.
 
     Attributes:
         eigenvalues: (n,) [1/s].
         vectors: In the minimal coordinates and their rates, (2f, n).
         frequency: |imaginary part| / 2π, (n,) [Hz].
         damping_ratio: -real part / |eigenvalue|, (n,); negative where the mode grows.
-        shapes: Displacements of all bodies, (n, nb, 6): of the mass centres [m], global, and turns [rad], body frame.
+        shapes: Displacements of all bodies, (n, nb, 6): of the mass centers [m], global, and turns [rad], body frame.
     """
 
     eigenvalues: Complex[np.ndarray, " n"]
@@ -53,14 +53,14 @@ class Linearization(eqx.Module):
 
     At an equilibrium that motion is rest, and A is constant. A steady rotation has a constant A too, since
     displacements are components in the bodies. The minimal coordinates y are f of the displacements of the bodies:
-    "cart.r.x" of a mass centre [m], global, or "rod.theta.y", a component of the small rotation [rad], body frame.
+    "cart.r.x" of a mass center [m], global, or "rod.theta.y", a component of the small rotation [rad], body frame.
 
     Attributes:
         A: (2f, 2f).
         B: (2f, k).
         drift: Rates of the coordinates in the motion itself, (2f,); zero at an equilibrium.
         basis: Displacements of all bodies by the minimal coordinates, (nb, 6, f).
-        state: Where it was linearised (assembled).
+        state: Where it was linearized (assembled).
         coordinates: Names of the minimal coordinates.
         inputs: What u acts on.
     """
@@ -87,7 +87,7 @@ class Linearization(eqx.Module):
         return Modes(values.astype(complex), vectors.astype(complex), values.imag / (2 * np.pi), damping, shapes + 0j)
 
     def lqr(self, Q: Any, R: Any) -> Float[np.ndarray, "k x"]:
-        """The gain K of u = -K x that minimises ∫ xᵀQx + uᵀRu dt (concrete values only)."""
+        """The gain K of u = -K x that minimizes ∫ xᵀQx + uᵀRu dt (concrete values only)."""
         A, B, Q, R = (np.atleast_2d(np.asarray(x, float)) for x in (self.A, self.B, Q, R))
         P = linalg.solve_continuous_are(A, B, Q, R)
         return np.linalg.solve(R, B.T @ P)
@@ -136,7 +136,7 @@ def linearize(
     coordinates: Sequence[str] | None = None,
     inputs: Sequence[str] | None = None,
 ) -> Linearization:
-    """Linearise the equations of motion near a state, in minimal coordinates.
+    """Linearize the equations of motion near a state, in minimal coordinates.
 
     Drivers and loops are part of it: only motions that all constraints allow are left. Derivatives are exact, and A, B
     and drift can be differentiated themselves, for instance to place an eigenfrequency.
@@ -147,7 +147,7 @@ def linearize(
         t: Time at which drivers and loads are held [s].
         coordinates: Names of the minimal coordinates, as many as freedoms: "cart.r.x", "rod.theta.y". By default a
             well-conditioned set is chosen, rotations first. Under `jit` or `grad` they must be given.
-        inputs: Names of actuators, or "rod.force.x" (global, at the mass centre), "rod.torque.y" (body frame). By
+        inputs: Names of actuators, or "rod.force.x" (global, at the mass center), "rod.torque.y" (body frame). By
             default all actuators.
 
     Returns:
@@ -220,15 +220,15 @@ def _velocity(ra, system: System, pose: Pose, w, held, *, free: bool = False) ->
     # Any weights serve: rows and chosen components determine the velocity.
     scale = jnp.concatenate([jnp.ones(3, w.dtype), jnp.full(3, system.length**2)])
     weights = jnp.broadcast_to(jnp.diag(scale), (system.nb, 6, 6))
-    regularisation = softness(ra, system, weights, joint_rows)
-    if regularisation is not None:
-        regularisation = jnp.concatenate([regularisation, jnp.zeros(len(rows), w.dtype)])
+    regularization = softness(ra, system, weights, joint_rows)
+    if regularization is not None:
+        regularization = jnp.concatenate([regularization, jnp.zeros(len(rows), w.dtype)])
     chosen = ((int(b), *[system.nb] * (joint_rows.shape[1] - 1)) for b in rows)
     bodies = (*row_bodies(ra, system), *chosen)
-    matrix = SaddleMatrix(weights, (), every, every, regularisation, bodies)
+    matrix = SaddleMatrix(weights, (), every, every, regularization, bodies)
     n = 6 * system.nb
     rhs = jnp.concatenate([jnp.zeros(n, w.dtype), jnp.zeros_like(nu) if free else nu, w])
-    return linear_solve(matrix.matvec, factorise(matrix, system.linear_solver), rhs)[:n].reshape(system.nb, 6)
+    return linear_solve(matrix.matvec, factorize(matrix, system.linear_solver), rhs)[:n].reshape(system.nb, 6)
 
 
 def _selection(coordinates: tuple[str, ...], bodies: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:

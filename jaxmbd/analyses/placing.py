@@ -174,17 +174,17 @@ def _moved(system: System, tree: Tree, state: State, c: Connection, changes) -> 
     i, j = c.bodies[:2]
     axis = pose.A[i] @ c.axis_i_bar
     # The point about which the moving side turns is that of the joint on body j, whichever side moves.
-    centre = pose.r[j] + pose.A[j] @ c.s_j_bar
+    center = pose.r[j] + pose.A[j] @ c.s_j_bar
     r_p, v_p, w_p = pose.r[parent], twist.v[parent], pose.A[parent] @ twist.omega[parent]
     R, shift = so3.exp(turn * axis), slide * axis
 
     def one(r, A, v, omega):
         w = A @ omega
         v_own, w_own = v - v_p - so3.cross(w_p, r - r_p), w - w_p
-        new_r, new_A = centre + R @ (r - centre) + shift, R @ A
+        new_r, new_A = center + R @ (r - center) + shift, R @ A
         new_w = w_p + R @ w_own + turn_rate * axis
         new_v = v_p + so3.cross(w_p, new_r - r_p) + R @ v_own
-        new_v = new_v + turn_rate * so3.cross(axis, new_r - centre) + slide_rate * axis
+        new_v = new_v + turn_rate * so3.cross(axis, new_r - center) + slide_rate * axis
         return new_r, new_A, new_v, new_A.T @ new_w
 
     moved = jax.vmap(one)(*(x[hanging] for x in (state.r, state.A, state.v, state.omega)))

@@ -20,7 +20,7 @@ def breaks_redundancy(mechanism: Mechanism, paths: Sequence[str] | None = None) 
     """Numbers that, changed alone, open or lock a redundant loop at the described pose, with how much they do.
 
     Redundant constraints hold in a special geometry, for instance parallel axes. A number that leaves it (one axis of a
-    planar loop) has no neighbouring motion, and what automatic differentiation returns for it means nothing. With N the
+    planar loop) has no neighboring motion, and what automatic differentiation returns for it means nothing. With N the
     redundant combinations of rows and V the free motions, a number p stays in the geometry to first order where
     Nᵀ dΦ/dp = 0 and Nᵀ (dR/dp) V = 0.
 

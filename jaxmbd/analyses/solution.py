@@ -66,11 +66,11 @@ class Solution(eqx.Module):
 
     Attributes:
         t: Times, (T,) [s].
-        r: Positions of the mass centres, (T, nb, 3) [m], global.
+        r: Positions of the mass centers, (T, nb, 3) [m], global.
         A: Rotation matrices from body to global components, (T, nb, 3, 3).
-        v: Velocities of the mass centres, (T, nb, 3) [m/s], global.
+        v: Velocities of the mass centers, (T, nb, 3) [m/s], global.
         omega: Angular velocities, (T, nb, 3) [rad/s], body frame.
-        a: Accelerations of the mass centres, (T, nb, 3) [m/s²], global.
+        a: Accelerations of the mass centers, (T, nb, 3) [m/s²], global.
         alpha: Rates of omega, (T, nb, 3) [rad/s²], body frame.
         lam: Multipliers, (T, nc), in the order of `System.row_names`.
         angles: Angles of joints, and of force elements that have one, with their turns, (T, w) [rad]; `joint` names
@@ -206,7 +206,7 @@ class Solution(eqx.Module):
             blocks = rows(RA(), system.at(t), state.pose)  # (nc, k, 6), stacked order
             return system.to_natural((-blocks[:, 1] * system.to_stacked(lam)[:, None]).T).T
 
-        on_j = jax.vmap(wrenches)(self.state, self.lam, self.t)  # (T, nc, 6): force, body-frame torque about the centre
+        on_j = jax.vmap(wrenches)(self.state, self.lam, self.t)  # (T, nc, 6): force, body-frame torque about the center
         table = {}
         for c in system.connections:
             total = jnp.sum(on_j[:, jnp.array(c.rows)], axis=1)

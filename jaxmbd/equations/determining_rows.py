@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..formulations import AbstractFormulation
-from ..linalg import DenseFactors, SaddleMatrix, by_size, factorise, linear_solve
+from ..linalg import DenseFactors, SaddleMatrix, by_size, factorize, linear_solve
 from ..linalg.saddle import apply_rows, apply_tangent, scatter_rows
 from ..model.system import System
 from .index1 import minimum_norm, saddle_matrix
@@ -100,8 +100,8 @@ class SparseRows(eqx.Module):
         held = jax.lax.stop_gradient(matrix)
         return SparseRows(
             matrix,
-            factorise(held, system.linear_solver, checked=False),
-            factorise(held, system.linear_solver),
+            factorize(held, system.linear_solver, checked=False),
+            factorize(held, system.linear_solver),
         )
 
     @property
@@ -123,7 +123,7 @@ class SparseRows(eqx.Module):
     def multipliers(self, c: Float[Array, " n"]) -> Float[Array, " m"]:
         m = len(self.matrix.bodies)
         x = linear_solve(self.matrix.matvec, self.checked, jnp.concatenate([c, jnp.zeros(m, c.dtype)]))
-        if self.matrix.regularisation is not None:
+        if self.matrix.regularization is not None:
             x = minimum_norm(x, self.checked)
         return x[self.n :]
 

@@ -30,8 +30,8 @@ class Bodies(NamedTuple):
 
     Attributes:
         compliance: 1 / m, (nb,).
-        K_inv: Inverse of Poinsot's inertia about the mass centres, (nb, 3, 3).
-        r0: Mass centres at the reference, (nb, 3).
+        K_inv: Inverse of Poinsot's inertia about the mass centers, (nb, 3, 3).
+        r0: Mass centers at the reference, (nb, 3).
         R: Rotations from the reference, (nb, 3, 3).
     """
 

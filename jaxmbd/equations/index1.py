@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..formulations.base import AbstractFormulation, Coordinates
-from ..linalg import SaddleMatrix, factorise, linear_solve
+from ..linalg import SaddleMatrix, factorize, linear_solve
 from ..linalg.saddle import apply_rows
 from ..model.system import System
 from ..rotations.types import Scalar
-from .motion import mass_matrix, regularisation, unbalanced
+from .motion import mass_matrix, regularization, unbalanced
 from .rows import acceleration_right_side, inner_rows, phi, row_bodies, rows, velocity_right_side
 
 
@@ -23,7 +23,7 @@ def eliminate(formulation: AbstractFormulation, system: System, q: Coordinates, 
 
 def saddle_matrix(formulation: AbstractFormulation, system: System, weights, blocks) -> SaddleMatrix:
     """[[W, Rᵀ], [R, -E]] of all rows at one instant, W being the mass matrix or other weights, (nb, d, d)."""
-    softness = regularisation(formulation, system, weights, blocks)
+    softness = regularization(formulation, system, weights, blocks)
     bodies, inner = row_bodies(formulation, system), inner_rows(formulation, system)
     return SaddleMatrix(weights, (), blocks, blocks, softness, bodies, inner)
 
@@ -39,8 +39,8 @@ def dynamic_accelerations(
 ) -> tuple[Float[Array, "nb d"], Float[Array, " m"]]:
     """Accelerations and multipliers from the index-1 form, [[M, Rᵀ], [R, 0]] (a, λ) = (Q - h, γ).
 
-    `load` adds generalised forces to those of the system. `feedback` (α, β) [1/s] asks for Φ̈ = -2α Φ̇ - β² Φ instead of
-    zero, Baumgarte's stabilisation. Redundant rows get multipliers of minimum norm. Singular
+    `load` adds generalized forces to those of the system. `feedback` (α, β) [1/s] asks for Φ̈ = -2α Φ̇ - β² Φ instead of
+    zero, Baumgarte's stabilization. Redundant rows get multipliers of minimum norm. Singular
     inertias are allowed as long as the whole matrix is regular.
     """
     jet_system, f_dot, f_ddot = system.jet(t)
@@ -57,9 +57,9 @@ def dynamic_accelerations(
     if found is not None:
         return found
     matrix = saddle_matrix(formulation, system, mass_matrix(formulation, system, q), blocks)
-    factors = factorise(matrix, system.linear_solver)
+    factors = factorize(matrix, system.linear_solver)
     x = linear_solve(matrix.matvec, factors, jnp.concatenate([-bias.reshape(-1), gamma]))
-    if matrix.regularisation is not None:
+    if matrix.regularization is not None:
         x = minimum_norm(x, factors)
     return x[: u.size].reshape(u.shape), x[u.size :]
 
@@ -87,7 +87,7 @@ def minimum_norm(x: Float[Array, " n"], factors, *, rough: bool = False) -> Floa
     some parts of E, so that the null space's p is not one: λ - 4 P³ λ + 3 P⁴ λ forgives that to first order. Powers
     alone would amplify it, and multipliers would grow from step to step.
     """
-    n = x.size - factors.regularisation.size
+    n = x.size - factors.regularization.size
     project = _projection(factors, n)
     lam = x[n:]
     part = project(project(lam))
@@ -95,7 +95,7 @@ def minimum_norm(x: Float[Array, " n"], factors, *, rough: bool = False) -> Floa
         part = project(part)
         part = 4.0 * part - 3.0 * project(part)
         # A projection shortens the multipliers of joints; what does not is rounding.
-        joints = factors.regularisation > 0.0
+        joints = factors.regularization > 0.0
         shorter = jnp.sum(jnp.where(joints, (lam - part) ** 2, 0.0)) <= jnp.sum(jnp.where(joints, lam**2, 0.0))
         part = jnp.where(shorter, part, 0.0)
     return x.at[n:].add(-part)
@@ -103,7 +103,7 @@ def minimum_norm(x: Float[Array, " n"], factors, *, rough: bool = False) -> Floa
 
 def undetermined_part(x: Float[Array, " n"], factors) -> Float[Array, " m"]:
     """P λ of `minimum_norm`: what E may change of the multipliers."""
-    n = x.size - factors.regularisation.size
+    n = x.size - factors.regularization.size
     return _projection(factors, n)(x[n:])
 
 
@@ -121,7 +121,7 @@ def _projection(factors, n: int):
         )
 
     def project(part: Float[Array, " m"]) -> Float[Array, " m"]:
-        return solve(jnp.concatenate([jnp.zeros(n, part.dtype), -factors.regularisation * part]))[n:]
+        return solve(jnp.concatenate([jnp.zeros(n, part.dtype), -factors.regularization * part]))[n:]
 
     return project
 
@@ -153,7 +153,7 @@ def closest_position(formulation: AbstractFormulation, system: System, q: Coordi
 def _by_mass(formulation: AbstractFormulation, system: System, now: System, q: Coordinates):
     """The saddle matrix of masses and rows, and the function b ↦ δ of least M-norm with R δ = b."""
     matrix = saddle_matrix(formulation, system, mass_matrix(formulation, system, q), rows(formulation, now, q))
-    factors = factorise(matrix, system.linear_solver)
+    factors = factorize(matrix, system.linear_solver)
 
     def solve(b: Float[Array, " m"]) -> Float[Array, "nb d"]:
         n = system.nb * formulation.size

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..formulations import RA, AbstractFormulation, Screw
-from ..linalg import SaddleMatrix, damped_correction, factorise, only_forces
+from ..linalg import SaddleMatrix, damped_correction, factorize, only_forces
 from ..linalg.saddle import scatter_rows
 from ..linalg.strategy import DENSE_LIMIT
 from ..model.system import System
@@ -122,7 +122,7 @@ class Index3Step(AbstractRootProblem):
         )
 
     def factors(self, x: Float[Array, " n"], args: StepData) -> Any:
-        return factorise(self.matrix(x, args, exact=True), args.system.linear_solver)
+        return factorize(self.matrix(x, args, exact=True), args.system.linear_solver)
 
     def solve(self, guess, args: StepData):
         a, lam, active, tolerance, undetermined = guess
@@ -130,10 +130,10 @@ class Index3Step(AbstractRootProblem):
         matrix = self.matrix(x0, args, exact=self.mode == "exact")
 
         def unchecked(matrix):  # the iteration itself tells whether these factors are good enough
-            return factorise(matrix, args.system.linear_solver, checked=False)
+            return factorize(matrix, args.system.linear_solver, checked=False)
 
         factors = unchecked(matrix)
-        options, norm = self._options(tolerance, x0.dtype), self._norm(args, factors.regularisation)
+        options, norm = self._options(tolerance, x0.dtype), self._norm(args, factors.regularization)
 
         def exact(x):
             matrix = self.matrix(x, args, exact=True)
@@ -147,7 +147,7 @@ class Index3Step(AbstractRootProblem):
             return undetermined | (jnp.max(jnp.abs(undetermined_part(x, factors))) > _TURNED * jnp.max(jnp.abs(lam)))
 
         # Trees have no E that could stall the iteration; the paper's criterion has other units.
-        stalls = matrix.regularisation is not None and matrix.size <= DENSE_LIMIT and self.criterion == "position"
+        stalls = matrix.regularization is not None and matrix.size <= DENSE_LIMIT and self.criterion == "position"
         x, info = newton(
             lambda x: self.residual(x, args),
             lambda x: factors,
@@ -185,7 +185,7 @@ class Index3Step(AbstractRootProblem):
 
     def _least(self, x, matrix: SaddleMatrix, factors, args: StepData):
         """Multipliers of minimum norm; whether those taken away bear a noticed part of the forces, and as drivers'."""
-        if matrix.regularisation is None:
+        if matrix.regularization is None:
             return x, jnp.zeros((), bool), jnp.zeros((), bool)
         least = minimum_norm(x, factors, rough=True)  # E of frozen factors is large, and of few digits in S
         n, force = args.u.size, self._force(matrix, args)

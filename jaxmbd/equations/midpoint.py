@@ -107,7 +107,7 @@ def _load_blocks(args: StepData, q: Coordinates) -> list[Coupling]:
 
 
 def discrete_load(element: AbstractForce, before: Float[Array, "k 12"], after: Float[Array, "k 12"], h: Scalar, t):
-    """The generalised force of one element over a step, (k, 12).
+    """The generalized force of one element over a step, (k, 12).
 
     Its potential does exactly the work -ΔV, by Gonzalez's discrete derivative in the invariants; the rest of its wrench
     is taken at the orthonormal midpoint with the step's own twist, so that a damper never does positive work.

@@ -135,7 +135,7 @@ def step_matrix(
         if formulation.normalizations:
             diagonal = diagonal + scales.position * normalization_variations(formulation, system, q, lam)
         left = _left_rows(formulation, system, q, u, right, scales, tangent)
-    softness = regularisation(formulation, system, diagonal, right)
+    softness = regularization(formulation, system, diagonal, right)
     inner = inner_rows(formulation, system)
     return SaddleMatrix(diagonal, tuple(couplings), right, left, softness, bodies, inner)
 
@@ -158,7 +158,7 @@ def _left_rows(formulation: AbstractFormulation, system: System, q, u, right, sc
 def normalization_variations(
     formulation: AbstractFormulation, system: System, q: Coordinates, lam
 ) -> Float[Array, "nb d d"]:
-    """Derivatives of the normalisations' part of Rᵀ λ, body by body."""
+    """Derivatives of the normalizations' part of Rᵀ λ, body by body."""
     weights = lam[system.nc :].reshape(system.nb, formulation.normalizations)
 
     def one(q, w):
@@ -168,7 +168,7 @@ def normalization_variations(
     return jax.vmap(one)(q, weights)
 
 
-def regularisation(
+def regularization(
     formulation: AbstractFormulation, system: System, mass, right: Float[Array, "m k d"]
 ) -> Float[Array, " m"] | None:
     """A small multiple of the geometric mean of the diagonal of R M⁻¹ Rᵀ, the same for all rows of joints.
@@ -185,7 +185,7 @@ def regularisation(
 def compliance(
     formulation: AbstractFormulation, system: System, mass, right: Float[Array, "m k d"]
 ) -> Float[Array, " m"]:
-    """The geometric mean of the diagonal of R M⁻¹ Rᵀ for all rows of joints, zero for normalisations, (m,)."""
+    """The geometric mean of the diagonal of R M⁻¹ Rᵀ for all rows of joints, zero for normalizations, (m,)."""
     # Mean inertias of translation and rotation stand in for M, which may be singular.
     trans = 3.0 / jnp.maximum(jnp.trace(mass[:, :3, :3], axis1=1, axis2=2), jnp.finfo(mass.dtype).tiny)
     spin = jnp.trace(mass[:, 3:, 3:], axis1=1, axis2=2)
@@ -197,6 +197,6 @@ def compliance(
     diagonal = jnp.sum(w * squares, axis=(1, 2))
     floor = jnp.finfo(mass.dtype).eps * jnp.max(diagonal)  # a row may vanish at a singular point
     scale = jnp.exp(jnp.mean(jnp.log(jnp.maximum(diagonal, floor))))
-    # Normalisations never repeat; without E they stay out of the norm, which then is the same in all formulations.
+    # Normalizations never repeat; without E they stay out of the norm, which then is the same in all formulations.
     uniform = np.arange(len(bodies)) < len(bodies) - inner_rows(formulation, system)
     return scale * jnp.asarray(uniform, mass.dtype)

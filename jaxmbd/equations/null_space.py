@@ -101,7 +101,7 @@ def hand_written(system: System, tree: Tree, q: Coordinates) -> TreeMaps:
     def pick(mask: np.ndarray, x: Any, y: Any):
         return jnp.where(mask.reshape(-1, *(1,) * (x.ndim - 1)), x, y)
 
-    # Free bodies and balls: rotation against the ground, the centre by the common point.
+    # Free bodies and balls: rotation against the ground, the center by the common point.
     ball_A = _blocks(eye, -skew(rho_p), zero, zero)
     ball_B = _blocks(eye, skew(rho_c), zero, eye)
     # The others: the parent's motion carried over, turns about the axis and translations of body i.
@@ -111,7 +111,7 @@ def hand_written(system: System, tree: Tree, q: Coordinates) -> TreeMaps:
     e1, e2, n = (_turn(D_i, basis[:, k]) for k in range(3))
     slides = jnp.stack([jnp.cross(e2, n), jnp.cross(n, e1), jnp.cross(e1, e2)], axis=2)
     axis = _turn(D_j, data.axis_j)
-    # From the joint's point on body j to the centre that moves: body j turns about it, or body i does.
+    # From the joint's point on body j to the center that moves: body j turns about it, or body i does.
     arm = pick(tree.is_j, rho_c, r_p + rho_p - r_c)
     about = jnp.stack([jnp.zeros_like(axis)] * 2 + [jnp.cross(arm, axis)], axis=2)
     turns = jnp.stack([jnp.zeros_like(axis)] * 2 + [axis], axis=2)
@@ -159,7 +159,7 @@ def _joint_rows(system: System, tree: Tree, q: Coordinates) -> tuple[Float[Array
 
 
 def _parts(q: Float[Array, "nb 12"]) -> tuple[Array, Array]:
-    """Mass centres and the matrices with directors as columns."""
+    """Mass centers and the matrices with directors as columns."""
     return q[:, :3], jnp.swapaxes(q[:, 3:].reshape(-1, 3, 3), 1, 2)
 
 
@@ -286,8 +286,8 @@ def moved(system: System, tree: Tree, q: Coordinates, u: Float[Array, " n"]) -> 
         b, parent, carrier = body
         new = D[carrier] @ carried[b]
         new = new @ (1.5 * jnp.eye(3, dtype=new.dtype) - 0.5 * new.T @ new)  # rounding would add up over steps
-        centre = r[parent] + D[parent] @ x_parent[b] - new @ x_child[b]
-        return (r.at[b].set(centre), D.at[b].set(new)), None
+        center = r[parent] + D[parent] @ x_parent[b] - new @ x_child[b]
+        return (r.at[b].set(center), D.at[b].set(new)), None
 
     start = _parts(padded)
     steps = (tree.order, tree.parent[tree.order], carrier[tree.order])

@@ -1,6 +1,6 @@
 """Constraint rows of all joints in the coordinates of a formulation, and what the equations of motion need of them.
 
-Rows are stacked: the primitives' at position level, those at velocity level, then the normalisations of coordinates.
+Rows are stacked: the primitives' at position level, those at velocity level, then the normalizations of coordinates.
 What a primitive's geometry says becomes rows by automatic differentiation of one primitive on the local coordinates of
 its bodies, never of the whole residual. A formulation that has closed forms registers them with the functions marked
 `singledispatch`, in a file of its own.
@@ -26,7 +26,7 @@ from ..rotations.types import Scalar
 
 
 def row_bodies(formulation: AbstractFormulation, system: System) -> Index:
-    """Bodies of every row, the normalisations' (one body and the ground) included."""
+    """Bodies of every row, the normalizations' (one body and the ground) included."""
     joints = system.row_bodies
     own = [
         (b, *[system.nb] * (joints.shape[1] - 1)) for b in range(system.nb) for _ in range(formulation.normalizations)
@@ -35,7 +35,7 @@ def row_bodies(formulation: AbstractFormulation, system: System) -> Index:
 
 
 def inner_rows(formulation: AbstractFormulation, system: System) -> int:
-    """Number of normalisations, the last of the rows."""
+    """Number of normalizations, the last of the rows."""
     return system.nb * formulation.normalizations
 
 
@@ -171,7 +171,7 @@ def padded_dtype(padded: Coordinates):
 def row_variations(
     formulation: AbstractFormulation, system: System, q: Coordinates, lam: Float[Array, " m"]
 ) -> list[Coupling]:
-    """Derivatives of Rᵀ λ by the coordinates, normalisations excluded, on the coordinates of each row's bodies."""
+    """Derivatives of Rᵀ λ by the coordinates, normalizations excluded, on the coordinates of each row's bodies."""
     padded = formulation.with_ground(q)
     parts, start = [], 0
     for stack in system.constraints:

@@ -49,7 +49,7 @@ class Tree(NamedTuple):
 def spanning_tree(system: System) -> Tree:
     """The tree that keeps the joints with most rows.
 
-    Joints without a reparametrisation of their own (distances, points on lines, free primitives, drivers) close loops.
+    Joints without a reparametrization of their own (distances, points on lines, free primitives, drivers) close loops.
     """
     nb = system.nb
     slots = {k: c.element.freedoms for k, c in enumerate(system.connections) if c.element.freedoms is not None}

@@ -64,7 +64,7 @@ class AbstractFormulation(eqx.Module):
 
     @abc.abstractmethod
     def generalized(self, q: Coordinates, force: Vec3, torque: Vec3) -> Float[Array, " d"]:
-        """The generalised force of a wrench: the transpose of `twist`."""
+        """The generalized force of a wrench: the transpose of `twist`."""
 
     @abc.abstractmethod
     def retract(self, q: Coordinates, delta: Float[Array, " d"]) -> Coordinates:
@@ -142,12 +142,12 @@ class AbstractFormulation(eqx.Module):
         return PoseJet(value, first[:, None], second[:, None, None])
 
     def normalization_rows(self, q: Coordinates) -> Float[Array, "k d"]:
-        """Derivative of the normalisations of one body."""
+        """Derivative of the normalizations of one body."""
         zero = jnp.zeros(self.size, jax.tree.leaves(q)[0].dtype)
         return jax.jacfwd(lambda delta: self.normalization(self.retract(q, delta)))(zero)
 
     def normalization_gamma(self, q: Coordinates, u: Float[Array, " d"]) -> Float[Array, " k"]:
-        """γ of the normalisations of one body."""
+        """γ of the normalizations of one body."""
         zero, one = jnp.zeros((), u.dtype), jnp.ones((), u.dtype)
 
         def rate(s):

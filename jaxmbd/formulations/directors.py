@@ -1,4 +1,4 @@
-"""Directors: the mass centre and the columns of the rotation matrix; constant mass, quadratic constraints."""
+"""Directors: the mass center and the columns of the rotation matrix; constant mass, quadratic constraints."""
 
 from typing import ClassVar
 

@@ -141,7 +141,7 @@ class RotationElements(AbstractFormulation):
 
 
 def poinsot(inertia: Mat3, A: Mat3) -> Mat3:
-    """Poinsot's inertia about the mass centre, ∫ x ⊗ x dm, in global components at the orientation A (Eqs. 10, 11)."""
+    """Poinsot's inertia about the mass center, ∫ x ⊗ x dm, in global components at the orientation A (Eqs. 10, 11)."""
     return A @ euler_tensor(inertia) @ A.T
 
 

@@ -1,4 +1,4 @@
-"""rp: Euler parameters, with one normalisation constraint per body; rows by automatic differentiation."""
+"""rp: Euler parameters, with one normalization constraint per body; rows by automatic differentiation."""
 
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ class RP(AbstractFormulation):
 
     Reference:
         Kissel, Taves, Negrut, sections 2.2 and 3.2. The equations of motion are 2 Gᵀ times Newton and Euler; they
-        differ from Eq. 39 by a multiple of p, which the normalisation's multiplier takes up.
+        differ from Eq. 39 by a multiple of p, which the normalization's multiplier takes up.
     """
 
     name: ClassVar[str] = "rp"

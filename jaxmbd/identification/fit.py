@@ -46,7 +46,7 @@ class FitReport:
         combinations: The direction of each singular value as {number's name: share}, largest shares first.
         unidentified: Indices of the combinations that the data determine to no better than a factor of two.
         history: Cost (half the sum of squares) of every evaluation that lowered it.
-        converged: Whether the optimiser met its tolerance.
+        converged: Whether the optimizer met its tolerance.
         message: What it said.
     """
 
@@ -120,7 +120,7 @@ def fit(
         seed: Of the other starting points.
         tolerance: Relative change of the cost and of the parameters at which to stop.
         max_evaluations: Limit of evaluations of the motion.
-        optimizer: An `optax` optimiser, for many parameters such as a network's: `max_evaluations` of its steps with
+        optimizer: An `optax` optimizer, for many parameters such as a network's: `max_evaluations` of its steps with
             reverse-mode gradients come first, and least squares only where parameters are fewer than samples.
         progress: Show a progress bar on standard error.
 
@@ -147,7 +147,7 @@ def fit(
         if optimizer is None or z.size < problem.samples:
             z, converged, message = _least_squares(problem, z, tolerance, max_evaluations, history, bar)
         else:
-            converged, message = True, f"{max_evaluations} steps of the optimiser"
+            converged, message = True, f"{max_evaluations} steps of the optimizer"
     return _report(problem, z, history, converged, message)
 
 
@@ -303,7 +303,7 @@ def _least_squares(problem: Any, z, tolerance, max_evaluations, history, bar):
 
 
 def _descend(problem: _Problem, z, optimizer, steps, history, bar):
-    """Steps of an optax optimiser on the mean square; the best point seen is kept."""
+    """Steps of an optax optimizer on the mean square; the best point seen is kept."""
 
     def cost(z):
         return jnp.mean((problem.predicted(z) - problem.y) ** 2)

@@ -24,7 +24,7 @@ class ShootingProblem:
     """Weighted residuals of all segments and of the gaps between them, with a sparse Jacobian by few tangents.
 
     Unknowns: the problem's own (p of them), then 12 nb increments of the start of every segment but the first. A
-    residual depends on the starts of two neighbouring segments at most, so that two colours of tangents, one for even
+    residual depends on the starts of two neighboring segments at most, so that two colors of tangents, one for even
     and one for odd segments, give all columns.
     """
 
@@ -87,17 +87,17 @@ class ShootingProblem:
         segment_of = np.broadcast_to(self._segment, self.problem.there.shape)[self.problem.there]
         for k in range(1, S):
             columns = slice(p + (k - 1) * w, p + k * w)
-            colour = slice(p + (k % 2) * w, p + (k % 2 + 1) * w)
+            color = slice(p + (k % 2) * w, p + (k % 2 + 1) * w)
             mine = segment_of == k
-            full_data[mine, columns] = data[colour][:, mine].T
+            full_data[mine, columns] = data[color][:, mine].T
             for gap in {k - 1, k} & set(range(S - 1)):
-                full_gaps[gap, :, columns] = gaps[colour, gap].T
+                full_gaps[gap, :, columns] = gaps[color, gap].T
         return np.concatenate([full_data, self.weight * full_gaps.reshape((S - 1) * w, -1)])
 
     def _all_tangents(self, z):
         def one(direction):
-            by_colour = direction[self.count :].reshape(2, self.width)
-            every = by_colour[np.arange(1, self.segments) % 2].reshape(-1)
+            by_color = direction[self.count :].reshape(2, self.width)
+            every = by_color[np.arange(1, self.segments) % 2].reshape(-1)
             tangent = jnp.concatenate([direction[: self.count], every])
             return jax.jvp(self._flat, (z,), (tangent,))[1]
 

@@ -74,8 +74,8 @@ class PhysicalInertia(AbstractTransform):
     """An inertia matrix that a body can have: positive moments that satisfy the triangle inequality.
 
     The second moments of mass, S = tr(J)/2 I - J, are positive definite exactly where J is physical; the coordinates
-    are the logarithms of the diagonal and the other entries of their Cholesky factor (the log-Cholesky parametrisation
-    of the pseudo-inertia, for a frame at the mass centre). Where the mass centre is unknown too, let the joints move.
+    are the logarithms of the diagonal and the other entries of their Cholesky factor (the log-Cholesky parametrization
+    of the pseudo-inertia, for a frame at the mass center). Where the mass center is unknown too, let the joints move.
     """
 
     def inverse(self, value: Any) -> Float[Array, "6"]:

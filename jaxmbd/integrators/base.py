@@ -20,7 +20,7 @@ class Motion(eqx.Module):
         q: Coordinates of all bodies.
         u: Velocities, (nb, d).
         a: Accelerations, (nb, d).
-        lam: Multipliers in the stacked order, normalisations last, (m,).
+        lam: Multipliers in the stacked order, normalizations last, (m,).
         memory: Whatever else the integrator carries from step to step.
         undetermined: Whether the pose is so close to a singular one that `lam` leaves out a part of the forces.
     """

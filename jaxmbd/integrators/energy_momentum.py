@@ -16,7 +16,7 @@ from ..equations.rows import inner_rows, row_bodies
 from ..equations.spanning_tree import Tree, spanning_tree
 from ..formulations import RA, AbstractFormulation, Directors
 from ..formulations.directors import mass_block
-from ..linalg import DenseFactors, factorise, linear_solve
+from ..linalg import DenseFactors, factorize, linear_solve
 from ..model.system import System
 from ..roots import AbstractRootProblem, NewtonOptions, implicit_root, newton
 from ..rotations.types import Scalar
@@ -137,7 +137,7 @@ class MidpointStep(AbstractRootProblem):
         return midpoint.residual(args, *self.split(x, args))
 
     def factors(self, x: Float[Array, " n"], args: midpoint.StepData) -> Any:
-        return factorise(midpoint.matrix(args, *self.split(x, args), exact=True), args.end.linear_solver)
+        return factorize(midpoint.matrix(args, *self.split(x, args), exact=True), args.end.linear_solver)
 
     def solve(self, guess, args: midpoint.StepData):
         mu, active, tolerance = guess
@@ -146,7 +146,7 @@ class MidpointStep(AbstractRootProblem):
         x0 = jnp.concatenate([midpoint.predicted(args).reshape(-1), mu])
 
         def factors(x, exact):
-            return factorise(
+            return factorize(
                 midpoint.matrix(args, *self.split(x, args), exact=exact), args.end.linear_solver, checked=False
             )
 
@@ -197,7 +197,7 @@ class MidpointStep(AbstractRootProblem):
         q = x.reshape(args.q.shape)
         none = jnp.zeros(len(row_bodies(Directors(), args.end)), x.dtype)
         matrix = midpoint.matrix(args, q, none, exact=False)
-        factors = factorise(matrix, args.end.linear_solver)
+        factors = factorize(matrix, args.end.linear_solver)
         mu = linear_solve(matrix.matvec, factors, -midpoint.residual(args, q, none))[x.size :]
         return jnp.concatenate([x, mu])
 

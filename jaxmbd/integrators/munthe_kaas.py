@@ -19,7 +19,7 @@ from .explicit import AbstractExplicit, check_choices, embedded_error, outcome, 
 from .tableaus import TABLEAUS
 
 GROUPS = ("SE3", "SO3xR3", "mixed")
-STABILISATIONS = ("none", "baumgarte", "projection")
+STABILIZATIONS = ("none", "baumgarte", "projection")
 
 
 class Memory(eqx.Module):
@@ -39,7 +39,7 @@ class MuntheKaas(AbstractExplicit):
 
     On SE(3), V = (Aᵀ v, ω̄) and translation and rotation move together along screws: bodies that a lower pair joins to
     the ground stay in its subgroup, so such a joint holds to rounding at any order and step. On SO(3)xR3,
-    V = (v, ω̄), and the joints' violation is one of the method's order. Without stabilisation both drift at joints
+    V = (v, ω̄), and the joints' violation is one of the method's order. Without stabilization both drift at joints
     between moving bodies.
 
     Attributes:
@@ -47,7 +47,7 @@ class MuntheKaas(AbstractExplicit):
             paper's outlook suggests.
         tableau: "euler", "heun", "rk3", "rk4" or "rk5" (order 1 to 5); "rk5" is the pair 5(4) of Dormand and Prince,
             whose estimate serves chosen steps (`Adaptive`).
-        stabilisation: "none"; "baumgarte", which feeds violations back with the rate `rate`; or "projection" of
+        stabilization: "none"; "baumgarte", which feeds violations back with the rate `rate`; or "projection" of
             position and velocity onto the constraints after every step, nearest by mass.
         rate: α = β of Baumgarte's feedback [1/s].
 
@@ -60,16 +60,16 @@ class MuntheKaas(AbstractExplicit):
 
     group: str = eqx.field(static=True, default="SE3")
     tableau: str = eqx.field(static=True, default="rk4")
-    stabilisation: str = eqx.field(static=True, default="none")
+    stabilization: str = eqx.field(static=True, default="none")
     rate: float | Scalar = 20.0
 
     def __check_init__(self):
-        check_choices(self, group=GROUPS, tableau=tuple(TABLEAUS), stabilisation=STABILISATIONS)
+        check_choices(self, group=GROUPS, tableau=tuple(TABLEAUS), stabilization=STABILIZATIONS)
 
     def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
         plan = TABLEAUS[self.tableau]
         screws = self._screws(system)
-        feedback = (self.rate, self.rate) if self.stabilisation == "baumgarte" else None
+        feedback = (self.rate, self.rate) if self.stabilization == "baumgarte" else None
         q0 = motion.q
         V0 = motion.memory.V
 
@@ -83,7 +83,7 @@ class MuntheKaas(AbstractExplicit):
         xi, V, X, Y = stages(plan, rates, V0, first, h)
         q = _moved(screws, q0, xi)
         u = _from_group(screws, q, V)
-        if self.stabilisation == "projection":
+        if self.stabilization == "projection":
             q = closest_position(formulation, system, q, t)
             u = closest_velocity(formulation, system, q, u, t)
             V = _to_group(screws, q, u)

@@ -72,7 +72,7 @@ def _shape(shape: Any, what: str) -> dict[str, Any]:
     if getattr(shapes, kind, None) is not type(shape):
         raise ModelFileError(f"{what}: a file cannot hold a shape of your own, {kind}; use one of jaxmbd's, or none")
     if isinstance(shape, shapes.Composite):
-        positions = np.asarray(_numbers(shape.offsets, what)) + np.asarray(_numbers(shape.centre, what))
+        positions = np.asarray(_numbers(shape.offsets, what)) + np.asarray(_numbers(shape.center, what))
         rotations = _numbers(shape.rotations, what)
         parts = [
             {"shape": _shape(part, what), "position": position, "A": A}

@@ -16,7 +16,7 @@ _GRAVITY = 9.81 * np.array([0.07169162, 0.68473815, 0.72525442])
 def n_pendulum(n: int = 4, *, seed: int = 0) -> Mechanism:
     """A chain of n steel bars, 2 m long and 0.05 m square, on spherical joints, hanging down and spun at random.
 
-    Rates are uniform in [-10, 10] rad/s; velocities of the mass centres follow when the state is assembled.
+    Rates are uniform in [-10, 10] rad/s; velocities of the mass centers follow when the state is assembled.
 
     Args:
         n: Number of bars.

@@ -20,7 +20,7 @@ BASE_ANGLES = np.radians([15.0, 105.0, 135.0, 225.0, 255.0, 345.0])
 PLATFORM_ANGLES = np.radians([45.0, 75.0, 165.0, 195.0, 285.0, 315.0])
 HOME = np.array([0.0, 0.0, 0.6])
 _START_V, _START_OMEGA = np.array([0.1, 0.2, 0.0]), np.array([0.5, -0.3, 1.0])
-_REACH = 0.2  # from a joint of a leg to the mass centre of its half [m]
+_REACH = 0.2  # from a joint of a leg to the mass center of its half [m]
 
 
 class Push(eqx.Module):
@@ -39,7 +39,7 @@ class Push(eqx.Module):
 
 
 def anchors() -> tuple[Float[np.ndarray, "6 3"], Float[np.ndarray, "6 3"]]:
-    """The joints on the base, global, and those on the platform, from its mass centre in its frame [m]."""
+    """The joints on the base, global, and those on the platform, from its mass center in its frame [m]."""
 
     def circle(radius, angles):
         return radius * np.stack([np.cos(angles), np.sin(angles), np.zeros(6)], axis=1)
@@ -58,9 +58,9 @@ def stewart_platform(
         legs: False for legs without mass, which are forces only (1 body). True for legs of a cylinder and a rod: a
             universal joint at the base, a slide between the two, a ball at the platform (13 bodies, no redundancy).
         base: Joints on the base, (6, 3) [m], global; by default on a circle of 0.5 m.
-        platform: Joints on the platform from its mass centre, (6, 3) [m], in its frame; by default on a circle of
+        platform: Joints on the platform from its mass center, (6, 3) [m], in its frame; by default on a circle of
             0.3 m.
-        home: The platform's mass centre at home, (3,) [m].
+        home: The platform's mass center at home, (3,) [m].
         push: Amplitude of the pushes [N].
     """
     own_base, own_platform = anchors()

@@ -1,7 +1,7 @@
 """Linear algebra: saddle-point matrices in blocks, and the strategies that solve with them; numbers only.
 
 A new strategy is a new file with `of`, `solve` and `solve_transpose`, a name in `strategy.STRATEGIES` and a line in
-`strategy.factorise`.
+`strategy.factorize`.
 """
 
 from .block_sparse import BlockFactors as BlockFactors
@@ -14,4 +14,4 @@ from .saddle import SaddleMatrix as SaddleMatrix
 from .strategy import STRATEGIES as STRATEGIES
 from .strategy import by_size as by_size
 from .strategy import choose_strategy as choose_strategy
-from .strategy import factorise as factorise
+from .strategy import factorize as factorize

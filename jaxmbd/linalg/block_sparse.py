@@ -25,13 +25,13 @@ class BlockFactors(eqx.Module):
     Attributes:
         levels: In order of elimination.
         final: Dense factors of what remains, or None.
-        regularisation: E of the matrix, or None.
+        regularization: E of the matrix, or None.
         schedule: The tables.
     """
 
     levels: tuple[_Eliminated, ...]
     final: DenseFactors | None
-    regularisation: Float[Array, " m"] | None
+    regularization: Float[Array, " m"] | None
     schedule: Schedule = eqx.field(static=True)
 
     @staticmethod
@@ -50,13 +50,13 @@ class BlockFactors(eqx.Module):
             left = blocks[level.left]
             right = product(pivot[:, None], blocks[level.right])
             levels.append(_Eliminated(pivot, right, left))
-            # Products of a pivot's neighbours, two and two.
+            # Products of a pivot's neighbors, two and two.
             update = product(left[:, :, None], right[:, None, :]).reshape(-1, plan.size, plan.size)
             blocks = blocks[level.kept] - _sum_of(update, level.block_updates)
         r = plan.final.shape[0]
         rest = blocks[plan.final].transpose(0, 2, 1, 3).reshape(r * plan.size, r * plan.size)
         final = DenseFactors.of(rest) if r else None
-        return BlockFactors(tuple(levels), final, matrix.regularisation, plan)
+        return BlockFactors(tuple(levels), final, matrix.regularization, plan)
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """X with K x = b."""
@@ -66,13 +66,13 @@ class BlockFactors(eqx.Module):
         """X with Kᵀ x = b."""
         return self._solve(b, transpose=True)
 
-    def solve_unregularised(self, b: Float[Array, " n"], *, transpose: bool = False) -> Float[Array, " n"]:
+    def solve_unregularized(self, b: Float[Array, " n"], *, transpose: bool = False) -> Float[Array, " n"]:
         """The solution without -E, to second order in E: one step of refinement whose residual is known, E y."""
         x = self._solve(b, transpose=transpose)
-        if self.regularisation is None:
+        if self.regularization is None:
             return x
-        n = x.size - self.regularisation.size
-        again = jnp.concatenate([jnp.zeros(n, x.dtype), self.regularisation * x[n:]])
+        n = x.size - self.regularization.size
+        again = jnp.concatenate([jnp.zeros(n, x.dtype), self.regularization * x[n:]])
         return x - self._solve(again, transpose=transpose)
 
     def _solve(self, b, *, transpose: bool):
@@ -96,7 +96,7 @@ class BlockFactors(eqx.Module):
             solve = self.final.solve_transpose if transpose else self.final.solve
             x = solve(y.reshape(-1)).reshape(y.shape)
         for level, done, half in zip(plan.levels[::-1], self.levels[::-1], halves[::-1], strict=True):
-            near = jnp.concatenate([x, jnp.zeros((1, plan.size), x.dtype)])[level.neighbours]
+            near = jnp.concatenate([x, jnp.zeros((1, plan.size), x.dtype)])[level.neighbors]
             if transpose:
                 pulled = times_transposed(done.inverse, jnp.sum(times_transposed(done.left, near), axis=1))
             else:

@@ -1,4 +1,4 @@
-"""Dense LU factorisation: the strategy for small systems."""
+"""Dense LU factorization: the strategy for small systems."""
 
 import equinox as eqx
 import jax
@@ -14,18 +14,18 @@ class DenseFactors(eqx.Module):
     Attributes:
         lu: Both factors in one array.
         permutation: Order of the rows.
-        regularisation: E of a `SaddleMatrix` that was factored with -E on its last diagonal entries, or None.
+        regularization: E of a `SaddleMatrix` that was factored with -E on its last diagonal entries, or None.
     """
 
     lu: Float[Array, "n n"]
     permutation: Int[Array, " n"]
-    regularisation: Float[Array, " m"] | None = None
+    regularization: Float[Array, " m"] | None = None
 
     @staticmethod
     def of(matrix: SaddleMatrix | Float[Array, "n n"]) -> "DenseFactors":
         saddle = isinstance(matrix, SaddleMatrix)
         lu, _, permutation = jax.lax.linalg.lu(matrix.dense() if saddle else matrix)
-        return DenseFactors(lu, permutation, matrix.regularisation if saddle else None)
+        return DenseFactors(lu, permutation, matrix.regularization if saddle else None)
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """X with K x = b."""
@@ -39,14 +39,14 @@ class DenseFactors(eqx.Module):
         )
         return jnp.zeros_like(b).at[self.permutation].set(y[:, 0])
 
-    def solve_unregularised(self, b: Float[Array, " n"], *, transpose: bool = False) -> Float[Array, " n"]:
+    def solve_unregularized(self, b: Float[Array, " n"], *, transpose: bool = False) -> Float[Array, " n"]:
         """The solution without -E, to second order in E: one step of refinement whose residual is known, E y."""
         solve = self.solve_transpose if transpose else self.solve
         x = solve(b)
-        if self.regularisation is None:
+        if self.regularization is None:
             return x
-        n = x.size - self.regularisation.size
-        return x - solve(jnp.concatenate([jnp.zeros(n, x.dtype), self.regularisation * x[n:]]))
+        n = x.size - self.regularization.size
+        return x - solve(jnp.concatenate([jnp.zeros(n, x.dtype), self.regularization * x[n:]]))
 
     def reciprocal_growth(self) -> Float[Array, ""]:
         """Smallest over largest pivot: near rounding when the matrix is singular."""

@@ -24,6 +24,6 @@ def held(tree: Any) -> Any:
 
 
 def _refined(matvec, solve, b):
-    """One step of iterative refinement: factors may be regularised, the answer should not be."""
+    """One step of iterative refinement: factors may be regularized, the answer should not be."""
     x = solve(b)
     return x + solve(b - matvec(x))

@@ -1,8 +1,8 @@
 """Where the numbers of a saddle matrix go in its block elimination: static analysis, NumPy and plain Python only.
 
-Nodes are supernodes {a body, the rows of the joint to its parent in a spanning tree, its normalisations}, and the row
+Nodes are supernodes {a body, the rows of the joint to its parent in a spanning tree, its normalizations}, and the row
 groups of cut joints. A supernode's own matrix is regular whenever the mechanism is: its body has inertia in what its
-joint leaves free. The same holds after any of its neighbours have gone. A cut joint's is regular once the bodies of
+joint leaves free. The same holds after any of its neighbors have gone. A cut joint's is regular once the bodies of
 its loop have gone, so it waits for them. Within these bounds, levels of independent nodes of least degree are
 eliminated together; a chain takes about log2 of its length in levels.
 
@@ -25,15 +25,15 @@ class Level:
     """Independent nodes that are eliminated together.
 
     Slots index the blocks still there, the last of which is zero. Nodes still there are numbered with the
-    level's own first; `neighbours` count from the first that stays.
+    level's own first; `neighbors` count from the first that stays.
     """
 
     count: int
     places: int  # of a node that unknowns take; those after them are padding in every node of the level
     pivots: np.ndarray  # (n,) slots
-    right: np.ndarray  # (n, w) slots of (pivot row, neighbour column)
-    left: np.ndarray  # (n, w) slots of (neighbour row, pivot column)
-    neighbours: np.ndarray  # (n, w), the number of nodes that stay where there is none
+    right: np.ndarray  # (n, w) slots of (pivot row, neighbor column)
+    left: np.ndarray  # (n, w) slots of (neighbor row, pivot column)
+    neighbors: np.ndarray  # (n, w), the number of nodes that stay where there is none
     kept: np.ndarray  # (slots of the next level + 1,) in those of this one
     block_updates: np.ndarray  # (slots of the next level + 1, c) into n w w products, n w w where there is none
     vector_updates: np.ndarray  # (nodes that stay, c') into n w products, n w where there is none
@@ -128,7 +128,7 @@ def schedule(
 
 
 def _dense_nodes(members: int, bodies_first: bool) -> int:
-    """How many nodes to leave to a dense factorisation; none of a small definite matrix, where LU calls would rule."""
+    """How many nodes to leave to a dense factorization; none of a small definite matrix, where LU calls would rule."""
     if bodies_first:
         return 0 if members <= 4 * _DENSE_NODES else 2 * _DENSE_NODES
     return _DENSE_NODES
@@ -163,10 +163,10 @@ def _bodies_and_rows(nb: int, d: int, row_bodies, inner: int) -> _Nodes:
 def _supernodes(nb: int, d: int, row_bodies, inner: int) -> _Nodes:
     """Rows of every supernode, row groups that are cut, and the bodies each of these waits for."""
     own, groups = _rows(nb, row_bodies, inner)
-    neighbours: list[list[tuple[int, int]]] = [[] for _ in range(nb + 1)]
+    neighbors: list[list[tuple[int, int]]] = [[] for _ in range(nb + 1)]
     for bodies, rows in groups.items():
         for a in bodies:
-            neighbours[a] += [(b, len(rows)) for b in bodies if b != a and len(bodies) == 2]
+            neighbors[a] += [(b, len(rows)) for b in bodies if b != a and len(bodies) == 2]
 
     # Prim's tree: joints with many rows first, then those close to the ground.
     parent, depth = {nb: nb}, {nb: 0}
@@ -175,14 +175,14 @@ def _supernodes(nb: int, d: int, row_bodies, inner: int) -> _Nodes:
             continue
         parent.setdefault(root, root)
         depth.setdefault(root, 0)
-        edges = [(-n, depth[root], root, b) for b, n in neighbours[root]]
+        edges = [(-n, depth[root], root, b) for b, n in neighbors[root]]
         while edges:
             edges.sort(reverse=True)
             _, _, a, b = edges.pop()
             if b in parent:
                 continue
             parent[b], depth[b] = a, depth[a] + 1
-            edges += [(-n, depth[b], b, c) for c, n in neighbours[b] if c not in parent]
+            edges += [(-n, depth[b], b, c) for c, n in neighbors[b] if c not in parent]
 
     cut: list[tuple[list[int], tuple[int, ...]]] = []
     for bodies, rows in groups.items():
@@ -210,7 +210,7 @@ def _supernodes(nb: int, d: int, row_bodies, inner: int) -> _Nodes:
 
 
 def _levels(adjacent: list[set[int]], waiting: dict[int, set[int]], rest: int):
-    """Nodes of every level with their neighbours at that time, and the nodes that remain, `rest` or a dense graph."""
+    """Nodes of every level with their neighbors at that time, and the nodes that remain, `rest` or a dense graph."""
     adjacent = [set(a) for a in adjacent]
     left = set(range(len(adjacent)))
     picks = []
@@ -253,13 +253,13 @@ def _level(nodes: list[int], places: int, near: list[list[int]], stays: list[int
     none = len(slots)
     place = {node: k for k, node in enumerate(stays)}
     right, left = np.full((n, w), none), np.full((n, w), none)
-    neighbours = np.full((n, w), len(stays))
+    neighbors = np.full((n, w), len(stays))
     block_updates: dict[tuple[int, int], list[int]] = {}
     vector_updates: dict[int, list[int]] = {}
     for p, (node, others) in enumerate(zip(nodes, near, strict=True)):
         for x, a in enumerate(others):
             right[p, x], left[p, x] = slots[node, a], slots[a, node]
-            neighbours[p, x] = place[a]
+            neighbors[p, x] = place[a]
             vector_updates.setdefault(a, []).append(p * w + x)
             for y, b in enumerate(others):
                 block_updates.setdefault((a, b), []).append((p * w + x) * w + y)
@@ -272,7 +272,7 @@ def _level(nodes: list[int], places: int, near: list[list[int]], stays: list[int
         pivots=np.array([slots[node, node] for node in nodes]),
         right=right,
         left=left,
-        neighbours=neighbours,
+        neighbors=neighbors,
         kept=np.array([*(slots.get(pair, none) for pair in pairs), none], int),
         block_updates=_table([*(block_updates.get(pair, []) for pair in pairs), []], n * w * w),
         vector_updates=_table([vector_updates.get(node, []) for node in stays], n * w),

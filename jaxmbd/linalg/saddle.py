@@ -1,7 +1,7 @@
 """Saddle-point matrices kept in blocks: bodies, couplings of bodies, and constraint rows.
 
     K = [[ H,  Rᵀ ],     H: one d x d block per body, plus blocks that couple a few bodies
-         [ L,  -E ]]     R, L: rows with d numbers for each of a few bodies;  E: diagonal regularisation
+         [ L,  -E ]]     R, L: rows with d numbers for each of a few bodies;  E: diagonal regularization
 
 This layer knows numbers only. A linear solver takes such a matrix; each strategy is its own file.
 """
@@ -32,7 +32,7 @@ class SaddleMatrix(eqx.Module):
         couplings: Further blocks of H.
         right: R, rows (m, k, d) for their k bodies.
         left: L, rows (m, k, d); the same as `right` in a symmetric matrix.
-        regularisation: E's diagonal, (m,), or None.
+        regularization: E's diagonal, (m,), or None.
         bodies: Bodies of each row, m tuples of k static indices; a row of fewer bodies has the ground in their place.
         inner: Number of rows at the end that bind the coordinates of one body alone.
     """
@@ -41,7 +41,7 @@ class SaddleMatrix(eqx.Module):
     couplings: tuple[Coupling, ...]
     right: Float[Array, "m k d"]
     left: Float[Array, "m k d"]
-    regularisation: Float[Array, " m"] | None
+    regularization: Float[Array, " m"] | None
     bodies: Index = eqx.field(static=True)
     inner: int = eqx.field(static=True, default=0)
 
@@ -90,12 +90,12 @@ class SaddleMatrix(eqx.Module):
             dual = position[nb * d :][:, None, None]
             add(self.right, at, dual)
             add(self.left, dual, at)
-            if self.regularisation is not None:
-                add(-self.regularisation, dual[:, 0, 0], dual[:, 0, 0])
+            if self.regularization is not None:
+                add(-self.regularization, dual[:, 0, 0], dual[:, 0, 0])
         return jnp.concatenate(entries), np.concatenate(index)
 
-    def matvec(self, x: Float[Array, " n"], *, regularised: bool = False) -> Float[Array, " n"]:
-        """The product with a vector; E is left out unless asked for: what the equations say, without regularisation."""
+    def matvec(self, x: Float[Array, " n"], *, regularized: bool = False) -> Float[Array, " n"]:
+        """The product with a vector; E is left out unless asked for: what the equations say, without regularization."""
         nb, d, _ = self.diagonal.shape
         body, dual = x[: nb * d].reshape(nb, d), x[nb * d :]
         top = jnp.einsum("bij,bj->bi", self.diagonal, body) + scatter_rows(self.right, dual, self.bodies, nb)
@@ -105,19 +105,19 @@ class SaddleMatrix(eqx.Module):
             product = jnp.einsum("nkdle,nle->nkd", c.blocks, padded[index])
             top = top + jnp.zeros((nb + 1, d), x.dtype).at[index].add(product)[:nb]
         bottom = apply_rows(self.left, body, self.bodies)
-        if regularised and self.regularisation is not None:
-            bottom = bottom - self.regularisation * dual
+        if regularized and self.regularization is not None:
+            bottom = bottom - self.regularization * dual
         return jnp.concatenate([top.reshape(-1), bottom])
 
     def transposed(self) -> "SaddleMatrix":
         """Kᵀ."""
         diagonal = jnp.swapaxes(self.diagonal, 1, 2)
         couplings = tuple(Coupling(jnp.transpose(c.blocks, (0, 3, 4, 1, 2)), c.bodies) for c in self.couplings)
-        return SaddleMatrix(diagonal, couplings, self.left, self.right, self.regularisation, self.bodies, self.inner)
+        return SaddleMatrix(diagonal, couplings, self.left, self.right, self.regularization, self.bodies, self.inner)
 
     def magnitudes(self) -> "SaddleMatrix":
         """The matrix of absolute values, E left out."""
-        return jax.tree.map(jnp.abs, eqx.tree_at(lambda m: m.regularisation, self, None, is_leaf=lambda x: x is None))
+        return jax.tree.map(jnp.abs, eqx.tree_at(lambda m: m.regularization, self, None, is_leaf=lambda x: x is None))
 
 
 def scatter_rows(

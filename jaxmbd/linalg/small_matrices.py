@@ -1,6 +1,6 @@
 """Many small matrices at once, without a library call per matrix: products, and inverses of supernodes.
 
-Sums of products fuse with their surroundings, vectorise over the batch and compile in a fraction of the time that LU,
+Sums of products fuse with their surroundings, vectorize over the batch and compile in a fraction of the time that LU,
 its permutation and two triangular solves take.
 """
 

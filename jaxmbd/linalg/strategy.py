@@ -28,22 +28,22 @@ def by_size(unknowns: int) -> str:
     return "dense" if unknowns <= _SMALL else "block_sparse"
 
 
-def factorise(matrix: SaddleMatrix, strategy: str, *, checked: bool = True):
-    """Factors of a saddle matrix, an object with `solve`, `solve_transpose` and `solve_unregularised`.
+def factorize(matrix: SaddleMatrix, strategy: str, *, checked: bool = True):
+    """Factors of a saddle matrix, an object with `solve`, `solve_transpose` and `solve_unregularized`.
 
     `checked` verifies every solution of a strategy that does not choose its pivots by size, see `CheckedFactors`.
     What does not suit range-space elimination goes by size: bodies that more than rows couple; small matrices that are
     factored once, for which LU compiles faster; redundant rows, unless unchecked and in double precision.
     """
     double = jnp.finfo(matrix.diagonal.dtype).bits == 64
-    redundant = matrix.regularisation is not None
+    redundant = matrix.regularization is not None
     if strategy == "range_space":
         once = checked and (matrix.size <= _SMALL or redundant)
         if matrix.couplings or once or (redundant and not double):
             strategy = by_size(matrix.size)
         elif redundant:
             # Eliminating J H⁻¹ Jᵀ without pivoting leaves larger errors where rows repeat; E must be large beside them.
-            matrix = eqx.tree_at(lambda m: m.regularisation, matrix, _SOFTER * matrix.regularisation)
+            matrix = eqx.tree_at(lambda m: m.regularization, matrix, _SOFTER * matrix.regularization)
     if strategy == "dense":
         return DenseFactors.of(matrix)
     factors = BlockFactors.of(matrix, bodies_first=strategy == "range_space")
@@ -60,8 +60,8 @@ class CheckedFactors(eqx.Module):
     factors: BlockFactors
 
     @property
-    def regularisation(self) -> Float[Array, " m"] | None:
-        return self.matrix.regularisation
+    def regularization(self) -> Float[Array, " m"] | None:
+        return self.matrix.regularization
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """X with K x = b, good enough to be refined."""
@@ -71,7 +71,7 @@ class CheckedFactors(eqx.Module):
         """X with Kᵀ x = b, good enough to be refined."""
         return self._solve(b, transpose=True, refined=False)
 
-    def solve_unregularised(self, b: Float[Array, " n"], *, transpose: bool = False) -> Float[Array, " n"]:
+    def solve_unregularized(self, b: Float[Array, " n"], *, transpose: bool = False) -> Float[Array, " n"]:
         """The solution without -E, refined once: right to rounding, and to second order in E."""
         return self._solve(b, transpose=transpose, refined=True)
 
@@ -88,18 +88,18 @@ class CheckedFactors(eqx.Module):
 
         def again(state):
             dense = DenseFactors.of(matrix)
-            return dense.solve_unregularised(b) if refined else dense.solve(b), jnp.zeros((), bool)
+            return dense.solve_unregularized(b) if refined else dense.solve(b), jnp.zeros((), bool)
 
         # A loop of at most one turn: under vmap it runs only while some member needs it.
         return jax.lax.while_loop(lambda state: state[1], again, (x, bad))[0]
 
     def _good(self, matrix: SaddleMatrix, b, x, rest):
-        """Whether x solves the regularised equations; `rest` is the residual of those without E."""
+        """Whether x solves the regularized equations; `rest` is the residual of those without E."""
         n = b.size - len(matrix.bodies)
         # Forces and constraint values differ in unit and size: each part has its own scale.
         scale = matrix.magnitudes().matvec(jnp.abs(x)) + jnp.abs(b)
-        if matrix.regularisation is not None:
-            rest = rest.at[n:].add(matrix.regularisation * x[n:])
+        if matrix.regularization is not None:
+            rest = rest.at[n:].add(matrix.regularization * x[n:])
         tolerance = jnp.sqrt(jnp.finfo(b.dtype).eps)
         good = jnp.max(jnp.abs(rest[:n])) <= tolerance * jnp.max(scale[:n])
         lower = jnp.max(jnp.abs(rest[n:]), initial=0.0) <= tolerance * jnp.max(scale[n:], initial=0.0)

@@ -25,7 +25,7 @@ class Body:
     Attributes:
         name: Unique among the bodies of a mechanism.
         mass: [kg], or None for a body that takes part in kinematics only.
-        inertia: About the mass centre, body frame, (3, 3) [kg·m²], or None.
+        inertia: About the mass center, body frame, (3, 3) [kg·m²], or None.
         r, A, v, omega: Initial pose and twist as in `State`.
         shape: What it looks like, or None.
         is_ground: True for the ground only.

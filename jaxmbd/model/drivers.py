@@ -60,7 +60,7 @@ class RotationDriver(AbstractDriver):
 class TranslationDriver(AbstractDriver):
     """Prescribes the displacement of body j relative to body i along an axis of body i, `displacement(t)` [m].
 
-    Zero is the initial pose as described; `point` is the driven point, by default body j's mass centre.
+    Zero is the initial pose as described; `point` is the driven point, by default body j's mass center.
     """
 
     axis: Any = given.axis()
@@ -105,7 +105,7 @@ class PoseDriver(AbstractDriver):
 
     Both return three numbers, global components, and zero is the initial pose as described. The rotation is a rotation
     vector, an angle of any size about an axis; the displacement is that of `point` of body j, by default its mass
-    centre. With a moving body i both are meant in axes that move with it.
+    center. With a moving body i both are meant in axes that move with it.
     """
 
     displacement: Any = given.load("m")

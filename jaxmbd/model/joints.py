@@ -302,7 +302,7 @@ class Constraint(AbstractConstraint):
 
     `primitives` is a list of `DP1`, `DP2`, `D`, `CD` and of your own (`AbstractPrimitive`); any `f` may be a function
     of time. Each of them sees body i, body j and the `others` in that order. `point_j_bar` says where reactions are
-    given, in body j [m]; it defaults to the first point that the primitives name, else the mass centre.
+    given, in body j [m]; it defaults to the first point that the primitives name, else the mass center.
     """
 
     primitives: Sequence[Any] = given.primitives()
@@ -395,7 +395,7 @@ def _numeric(value: Any, what: str) -> Any:
 
 
 def _nonzero(value: Any, what: str) -> Array:
-    # Not normalised: a primitive's vector is the user's own, and its length scales the row and its multiplier.
+    # Not normalized: a primitive's vector is the user's own, and its length scales the row and its multiplier.
     result = vector(value, 3, what)
     direction(result, what)
     return result

@@ -74,17 +74,17 @@ class Mechanism:
         shape: AbstractShape | None = None,
         allow_unphysical_inertia: bool = False,
     ) -> Body:
-        """Add a rigid body; its frame sits at the mass centre.
+        """Add a rigid body; its frame sits at the mass center.
 
         Args:
             name: Unique; "ground" is taken.
             mass: [kg]. Mass and inertia may both be left out for kinematics only.
-            inertia: About the mass centre in the body frame: (3,) principal moments or (3, 3) [kg·m²].
-            r: Position of the mass centre, (3,) [m], global.
+            inertia: About the mass center in the body frame: (3,) principal moments or (3, 3) [kg·m²].
+            r: Position of the mass center, (3,) [m], global.
             A: Rotation matrix from body to global components, (3, 3); a rounded one is projected to SO(3).
             quaternion: Instead of A: (e0, e1, e2, e3), scalar first.
             euler: Instead of A: angles (phi, theta, psi) of the sequence z-x-z [rad].
-            v: Velocity of the mass centre, (3,) [m/s], global. Where it is left out, assembly finds it: zero, or what
+            v: Velocity of the mass center, (3,) [m/s], global. Where it is left out, assembly finds it: zero, or what
                 the joints and the described velocities ask for.
             omega: Angular velocity, (3,) [rad/s], body frame; likewise.
             shape: Gives mass and inertia where these are left out, and the body's looks.
@@ -341,7 +341,7 @@ def _suits_range_space(bodies: list[Body], connections: tuple[Connection, ...]) 
 
 
 def _length(bodies: list[Body], connections: tuple[Connection, ...]) -> Array:
-    """The scale of position tolerances: about the largest distance from a mass centre to a joint, or between bodies.
+    """The scale of position tolerances: about the largest distance from a mass center to a joint, or between bodies.
 
     Assembly weighs turns by it, so assembled velocities and their derivatives depend on it: it is the 8-norm of the
     distances, which has no kink where two of them are equal.
@@ -352,7 +352,7 @@ def _length(bodies: list[Body], connections: tuple[Connection, ...]) -> Array:
     squared = jnp.sum(stack_arrays(*points) ** 2, axis=1)
     largest = jax.lax.stop_gradient(jnp.max(squared))
     scale = jnp.where(largest > 0.0, largest, 1.0)
-    # One body with its joint at the mass centre has no length; its power must not meet zero, which has no derivative.
+    # One body with its joint at the mass center has no length; its power must not meet zero, which has no derivative.
     power = jnp.where(largest > 0.0, jnp.sum((squared / scale) ** 4), 1.0)
     return jnp.sqrt(scale) * power**0.125
 

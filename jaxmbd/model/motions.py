@@ -51,7 +51,7 @@ class Squared(eqx.Module):
 
 
 class Sampled(eqx.Module):
-    """A motion through samples at equal intervals: piecewise cubics through four neighbours, of fourth order.
+    """A motion through samples at equal intervals: piecewise cubics through four neighbors, of fourth order.
 
     It may be differentiated by its values. Outside the samples the outermost cubics go on.
 

@@ -1,6 +1,6 @@
-"""Solid shapes: mass, centre and inertia of homogeneous bodies, and outlines for pictures.
+"""Solid shapes: mass, center and inertia of homogeneous bodies, and outlines for pictures.
 
-Every shape is given in a body frame at its own mass centre, axes as said. Give either a mass [kg] or a density [kg/m³].
+Every shape is given in a body frame at its own mass center, axes as said. Give either a mass [kg] or a density [kg/m³].
 """
 
 import abc
@@ -19,14 +19,14 @@ AXES = {"x": 0, "y": 1, "z": 2}
 
 
 class AbstractShape(eqx.Module):
-    """A homogeneous solid with its body frame at the mass centre."""
+    """A homogeneous solid with its body frame at the mass center."""
 
     mass: eqx.AbstractVar[Scalar]
 
     @property
     @abc.abstractmethod
     def inertia(self) -> Mat3:
-        """Inertia matrix about the mass centre, (3, 3) [kg·m²], body frame."""
+        """Inertia matrix about the mass center, (3, 3) [kg·m²], body frame."""
 
     @abc.abstractmethod
     def outline(self) -> list[np.ndarray]:
@@ -178,7 +178,7 @@ class Sphere(AbstractShape):
 
 
 class Cone(AbstractShape):
-    """A solid cone along a body axis; its tip is 3/4 of the height below the mass centre, its base 1/4 above."""
+    """A solid cone along a body axis; its tip is 3/4 of the height below the mass center, its base 1/4 above."""
 
     radius: Scalar
     height: Scalar
@@ -202,19 +202,19 @@ class Cone(AbstractShape):
 
 
 class Composite(AbstractShape):
-    """Several shapes as one rigid body, in a frame at their common mass centre with the given axes.
+    """Several shapes as one rigid body, in a frame at their common mass center with the given axes.
 
     Attributes:
         parts: The shapes.
-        offsets: Their mass centres from the common one, (n, 3) [m].
+        offsets: Their mass centers from the common one, (n, 3) [m].
         rotations: Their orientations in the composite, (n, 3, 3).
-        centre: The common mass centre in the frame in which the positions were given, (3,) [m].
+        center: The common mass center in the frame in which the positions were given, (3,) [m].
     """
 
     parts: tuple[AbstractShape, ...]
     offsets: Float[Array, "n 3"]
     rotations: Float[Array, "n 3 3"]
-    centre: Vec3
+    center: Vec3
     mass: Scalar
 
     def __init__(self, parts: Sequence[AbstractShape], positions, rotations=None):
@@ -229,8 +229,8 @@ class Composite(AbstractShape):
         turns = [eye] * len(parts) if rotations is None else [jnp.asarray(A, masses.dtype) for A in rotations]
         self.rotations = jnp.stack(turns)
         self.mass = jnp.sum(masses)
-        self.centre = masses @ points / self.mass
-        self.offsets = points - self.centre[None, :]
+        self.center = masses @ points / self.mass
+        self.offsets = points - self.center[None, :]
 
     @property
     def inertia(self) -> Mat3:

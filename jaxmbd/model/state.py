@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 
 class Pose(eqx.Module):
-    """Position and orientation of a body-fixed frame at the mass centre.
+    """Position and orientation of a body-fixed frame at the mass center.
 
     Attributes:
         r: Position in global components, (..., 3) [m].
@@ -21,7 +21,7 @@ class Twist(eqx.Module):
     """Velocity of a body.
 
     Attributes:
-        v: Velocity of the mass centre in global components, (..., 3) [m/s].
+        v: Velocity of the mass center in global components, (..., 3) [m/s].
         omega: Angular velocity in body components, (..., 3) [rad/s].
     """
 
@@ -33,9 +33,9 @@ class State(eqx.Module):
     """Poses and twists of all moving bodies, in the order in which they were added.
 
     Attributes:
-        r: Positions of the mass centres, (nb, 3) [m], global.
+        r: Positions of the mass centers, (nb, 3) [m], global.
         A: Rotation matrices from body to global components, (nb, 3, 3) [-].
-        v: Velocities of the mass centres, (nb, 3) [m/s], global.
+        v: Velocities of the mass centers, (nb, 3) [m/s], global.
         omega: Angular velocities, (nb, 3) [rad/s], body frame.
         angles: Angles of joints and force elements with their turns, as `Solution.angles` has them, (w,) [rad]; None
             for a state within half a turn of the description.

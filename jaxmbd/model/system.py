@@ -70,7 +70,7 @@ class System(eqx.Module):
 
     Attributes:
         mass: (nb,) [kg].
-        inertia: About the mass centres in body components, (nb, 3, 3) [kg·m²].
+        inertia: About the mass centers in body components, (nb, 3, 3) [kg·m²].
         gravity: (3,) [m/s²], global.
         length: A characteristic length [m], the scale of position tolerances.
         constraints: One block per structure of primitive, those at velocity level last.
@@ -240,7 +240,7 @@ class System(eqx.Module):
         return system, jnp.concatenate([empty] + [j[1] for j in jets]), jnp.concatenate([empty] + [j[2] for j in jets])
 
     def wrenches(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "nb 3"], Float[Array, "nb 3"]]:
-        """Applied forces [N], global, and torques [N·m] about the mass centres, body frame; gravity included.
+        """Applied forces [N], global, and torques [N·m] about the mass centers, body frame; gravity included.
 
         `pose` and `twist` have nb + 1 rows, the last one being the ground.
         """

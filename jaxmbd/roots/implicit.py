@@ -28,7 +28,7 @@ class AbstractRootProblem(eqx.Module):
     """A family of equations residual(x, args) = 0; static, so that all numbers pass through `args`.
 
     Class attributes:
-        exact_factors: Whether `factors` are those of the Jacobian to rounding, their own regularisation apart, so that
+        exact_factors: Whether `factors` are those of the Jacobian to rounding, their own regularization apart, so that
             derivatives need no refinement with the residual's own derivative.
     """
 
@@ -95,7 +95,7 @@ def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[
                 def solve(tree):
                     (y, args_dynamic), b = tree
                     factors = problem.factors(y, eqx.combine(args_dynamic, args_static))
-                    return factors.solve_unregularised(b, transpose=transpose)
+                    return factors.solve_unregularized(b, transpose=transpose)
 
                 return lambda _, b: solve((at_root, b))
 

@@ -1,7 +1,7 @@
-"""Batches whose axis comes last: lanes of a vector unit, neighbouring threads of a GPU.
+"""Batches whose axis comes last: lanes of a vector unit, neighboring threads of a GPU.
 
-`jax.vmap` puts the batch axis first. Compilers vectorise along the last axis, where they then find the 3 or 6 numbers
-of one body; with the batch axis there, every instruction works on neighbouring members. So under `vmap` a function
+`jax.vmap` puts the batch axis first. Compilers vectorize along the last axis, where they then find the 3 or 6 numbers
+of one body; with the batch axis there, every instruction works on neighboring members. So under `vmap` a function
 wrapped by `in_lanes` is traced once for a single member, and its operations are replayed on arrays with a trailing
 axis. An operation without a rule here goes through its own rule of `vmap`: always right, at worst as slow as that.
 Where the replay fails altogether, as it may with a version of JAX that it does not know, plain `vmap` takes over with

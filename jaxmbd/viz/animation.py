@@ -17,8 +17,8 @@ MAX_FRAMES = 20_000
 
 _GROUND = "0.45"
 _LINK = "0.25"
-_COLOURS = plt.rcParams["axes.prop_cycle"].by_key()["color"]
-_TRACE = 0.35  # opacity of the path of mass centres
+_COLORS = plt.rcParams["axes.prop_cycle"].by_key()["color"]
+_TRACE = 0.35  # opacity of the path of mass centers
 _TRACE_POINTS = 1000  # drawn of a path at most
 _EXTENT_ROWS = 300  # looked at for the limits of the axes
 _AXIS = 0.14  # half the length of a joint's axis, in half edges of the picture
@@ -41,7 +41,7 @@ def animate(
 ) -> FuncAnimation:
     """Animate a motion: bodies as outlines and as sticks to their joints, joints as dots with their axes.
 
-    The ground is grey, massless links are thin dark lines, springs are green. A body without a shape has the outline
+    The ground is gray, massless links are thin dark lines, springs are green. A body without a shape has the outline
     of the solid box with its mass and inertia; a body without mass has three short axes.
 
     Args:
@@ -52,7 +52,7 @@ def animate(
         speed: Seconds of motion per second of animation.
         size: Edge of the picture [inch], up to 50.
         view: Elevation and azimuth of the camera [degrees].
-        trace: Draw the paths of the mass centres.
+        trace: Draw the paths of the mass centers.
 
     Returns:
         The matplotlib animation.
@@ -174,7 +174,7 @@ def _stage(data: Picture, size: float, view: tuple[float, float], trace: bool):
 
 
 class _Artists:
-    """The lines of a picture: points fixed in bodies, and paths of mass centres."""
+    """The lines of a picture: points fixed in bodies, and paths of mass centers."""
 
     def __init__(self, ax, data: Picture, trace: bool, half: float):
         self.ax, self.data = ax, data
@@ -196,21 +196,21 @@ class _Artists:
             ax.figure.legend(loc="upper right", fontsize=8, frameon=False)
 
     def _draw_body(self, b: int, half: float, trace: bool) -> None:
-        colour, outline = _COLOURS[b % len(_COLOURS)], self.data.drawing["outlines"][b]
+        color, outline = _COLORS[b % len(_COLORS)], self.data.drawing["outlines"][b]
         arms = [p for c in _drawn(self.data) for body, p in _ends(c) if body == b and np.linalg.norm(p) > 1e-9]
         if arms:
             points = [x for p in arms for x in (np.zeros(3), p)]
-            self._add(b, points, color=colour, lw=3.0, solid_capstyle="round", alpha=0.9)
+            self._add(b, points, color=color, lw=3.0, solid_capstyle="round", alpha=0.9)
         if outline:
             # The equivalent cuboid is thinner, because the body need not look like it.
             style = {"lw": 1.1} if self.data.drawing["shaped"][b] else {"lw": 0.8, "alpha": 0.6}
-            self._add(b, _joined(outline), color=colour, **style)
+            self._add(b, _joined(outline), color=color, **style)
         else:
             axes = np.stack([np.zeros((3, 3)), _TRIAD * half * np.eye(3)], axis=1)
-            self._add(b, _joined(axes), color=colour, lw=1.6)
-        self._add(b, np.zeros((1, 3)), marker="o", ls="", color=colour, ms=4.0, label=label(self.data.bodies[b], 24))
+            self._add(b, _joined(axes), color=color, lw=1.6)
+        self._add(b, np.zeros((1, 3)), marker="o", ls="", color=color, ms=4.0, label=label(self.data.bodies[b], 24))
         if trace:
-            self.traces.append((b, self.ax.plot([], [], [], color=colour, lw=0.8, alpha=_TRACE)[0]))
+            self.traces.append((b, self.ax.plot([], [], [], color=color, lw=0.8, alpha=_TRACE)[0]))
 
     def _draw_connection(self, c: dict, half: float) -> None:
         for (b, p), axis in zip(_ends(c), (c["axis_i_bar"], c["axis_j_bar"]), strict=True):
@@ -273,7 +273,7 @@ def _frame_axes(ax, middle: np.ndarray, half: float, view: tuple[float, float]) 
 
 
 def _cube(data: Picture) -> tuple[np.ndarray, float]:
-    """Centre and half edge of a cube that holds the whole motion."""
+    """Center and half edge of a cube that holds the whole motion."""
     low, high = _extent(data)
     middle, half = 0.5 * (low + high), 0.55 * float(np.max(high - low))
     if not max(half, float(np.max(np.abs(middle)))) < LARGEST:

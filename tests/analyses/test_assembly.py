@@ -42,7 +42,7 @@ def test_the_assembled_pose_is_consistent_and_closest():
     new, report = mbd.assemble(system, state)
     assert bool(report.closed) and np.max(np.abs(report.violation)) < 1e-14
     assert float(report.violation_before) > 0.05
-    # Independent: constrained minimisation by scipy over the same displacements.
+    # Independent: constrained minimization by scipy over the same displacements.
     weights = np.array([1, 1, 1, *[float(system.length) ** 2] * 3])
     place = jax.jit(lambda x: jax.vmap(mbd.RA().retract)(state.pose, x.reshape(2, 6)))
     phi = jax.jit(lambda x: equations.phi(mbd.RA(), system, place(x)))
@@ -97,7 +97,7 @@ def test_velocities_that_were_left_out_follow_those_that_were_described():
     np.testing.assert_allclose(np.concatenate([new.v, new.omega], axis=1).ravel(), best, atol=1e-11)
 
 
-def test_a_described_spin_about_a_hinge_is_kept_and_the_mass_centre_follows():
+def test_a_described_spin_about_a_hinge_is_kept_and_the_mass_center_follows():
     m = mbd.Mechanism("rod")
     m.add_body("rod", mass=1.0, inertia=(0.01, 0.1, 0.1), r=(0.7, 0, 0), omega=(0, 10, 0))
     m.add(mbd.Revolute("pin", m.ground, "rod", point=(0, 0, 0), axis=(0, 1, 0)))
@@ -153,7 +153,7 @@ def test_a_consistent_state_is_returned_as_it_is():
     assert int(report.iterations) == 0 and float(jnp.max(report.displacement)) == 0.0
 
 
-def test_each_metric_minimises_its_own_distance():
+def test_each_metric_minimizes_its_own_distance():
     system, state = loose_chain()
     plain, heavy = (mbd.assemble(system, state, metric=metric)[0] for metric in ("identity", "mass"))
 

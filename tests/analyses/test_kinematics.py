@@ -36,7 +36,7 @@ def test_formulations_agree_over_full_turns_of_the_driver(model, quantity):
 def test_single_pendulum_follows_its_closed_form():
     sol = solution("single_pendulum", "rA")
     t = np.asarray(sol.t)
-    # The y axis of the bar is (0, cos b, sin b) with b = (pi/4) cos 2t; the bar, 2 m to its centre, is normal to it.
+    # The y axis of the bar is (0, cos b, sin b) with b = (pi/4) cos 2t; the bar, 2 m to its center, is normal to it.
     b = np.pi / 4 * np.cos(2 * t)
     b_dot, b_ddot = -np.pi / 2 * np.sin(2 * t), -np.pi * np.cos(2 * t)
     e, n = np.stack([0 * b, np.sin(b), -np.cos(b)], 1), np.stack([0 * b, np.cos(b), np.sin(b)], 1)

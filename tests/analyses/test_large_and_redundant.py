@@ -33,7 +33,7 @@ def test_a_ladder_of_loops_falls_like_its_one_freedom(formulation):
     assert np.max(np.abs(sol.violation(system).position)) < 1e-10
 
 
-def test_strategies_agree_in_dynamics_kinematics_gradients_and_linearisation():
+def test_strategies_agree_in_dynamics_kinematics_gradients_and_linearization():
     m = mbd.load_mechanism("four_bar_ladder:3")
     driven = mbd.load_mechanism("four_bar_ladder:3")
     driven.add(mbd.RotationDriver("motor", "ground", "rocker0", axis=(0, 1, 0), angle=lambda t: 0.3 * jnp.sin(2 * t)))

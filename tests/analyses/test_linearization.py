@@ -1,4 +1,4 @@
-"""Linearisation in minimal coordinates: textbook matrices, gyroscopic eigenvalues, loops, feedback."""
+"""Linearization in minimal coordinates: textbook matrices, gyroscopic eigenvalues, loops, feedback."""
 
 import jax
 import jax.numpy as jnp
@@ -95,14 +95,14 @@ def test_frequencies_have_gradients():
     np.testing.assert_allclose(gradient, jax.grad(closed_form)(x), rtol=1e-9)
 
 
-def test_feedback_from_the_linearisation_keeps_the_pole_up():
+def test_feedback_from_the_linearization_keeps_the_pole_up():
     m = cart_pole()
     lin = mbd.linearize(*m.build(), inputs=("push",))
     K = lin.lqr(np.diag([10.0, 10.0, 1.0, 1.0]), 0.1)
     closed = np.asarray(lin.A) - np.asarray(lin.B) @ K
     assert np.max(np.linalg.eigvals(closed).real) < -0.5
     m.add(mbd.UserForce("control", list(m.bodies), lin.feedback(K)))
-    # Its own linearisation, through the simulator's force element, is the closed loop's.
+    # Its own linearization, through the simulator's force element, is the closed loop's.
     again = mbd.linearize(*m.build(), coordinates=lin.coordinates)
     np.testing.assert_allclose(again.A, closed, atol=1e-8 * np.max(np.abs(closed)))
     tilt = 0.2
@@ -126,6 +126,6 @@ def test_impossible_requests_are_refused_by_name(options, message):
         mbd.linearize(*cart_pole().build(), **options)
 
 
-def test_a_driven_mechanism_has_nothing_to_linearise():
+def test_a_driven_mechanism_has_nothing_to_linearize():
     with pytest.raises(ValueError, match="no freedom left"):
         mbd.linearize(*mbd.load("slider_crank"))

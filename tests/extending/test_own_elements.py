@@ -122,7 +122,7 @@ def test_newtons_exact_matrix_of_rows_of_all_kinds(formulation, rng):
 
 
 def _softness(matrix):
-    return jnp.zeros(len(matrix.bodies)) if matrix.regularisation is None else matrix.regularisation
+    return jnp.zeros(len(matrix.bodies)) if matrix.regularization is None else matrix.regularization
 
 
 @pytest.mark.parametrize("formulation", [*ALL_FORMULATIONS, Screw(), TwoAxes()], ids=name_of)

@@ -60,7 +60,7 @@ def test_accelerations_round_trip(formulation, rng):
 
 
 @pytest.mark.parametrize("formulation", ALL_FORMULATIONS, ids=name_of)
-def test_generalised_force_is_the_transpose_of_twist(formulation, rng):
+def test_generalized_force_is_the_transpose_of_twist(formulation, rng):
     q, u = formulation.from_state(random_state(rng, 1))
     q, u = jax.tree.map(lambda x: x[0], (q, u))
     force, torque = vec(rng), vec(rng)
@@ -119,8 +119,8 @@ def test_exact_newton_matrix_is_the_derivative_of_the_residual(formulation, case
     x = jnp.array(rng.normal(size=u.size + len(equations.row_bodies(formulation, system))))
     by_ad = jax.jit(jax.jacfwd(lambda x: step.residual(x, args)))(x)
     scale = np.max(np.abs(by_ad))
-    # The matrix of a mechanism that may be redundant is regularised; here the equations alone are compared.
-    matrix = jax.jit(lambda x: eqx.tree_at(lambda m: m.regularisation, step.matrix(x, args, exact=True), None).dense())(
+    # The matrix of a mechanism that may be redundant is regularized; here the equations alone are compared.
+    matrix = jax.jit(lambda x: eqx.tree_at(lambda m: m.regularization, step.matrix(x, args, exact=True), None).dense())(
         x
     )
     np.testing.assert_allclose(matrix, by_ad, atol=ROUNDOFF * scale)

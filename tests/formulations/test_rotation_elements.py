@@ -74,7 +74,7 @@ def test_redundant_joints_get_multipliers_of_minimum_norm(elimination):
     q, u = f.from_state(state)
     _, lam = jax.jit(lambda q, u: dynamic_accelerations(f, system, q, u, jnp.zeros(())))(q, u)
     expected = mbd.accelerations(system, state).lam
-    # Both regularise with sqrt(eps), which leaves the norm that far from least.
+    # Both regularize with sqrt(eps), which leaves the norm that far from least.
     np.testing.assert_allclose(system.to_natural(lam[: system.nc]), expected, atol=1e-6 * np.max(np.abs(expected)))
 
 
@@ -224,7 +224,7 @@ def test_redundant_and_driven_loops_move_as_in_rotation_matrices(name):
     system, state = mbd.load(name)
     f, method = mbd.RotationElements(), mbd.RungeKutta(projection=True)
     sol = mbd.simulate(system, state, h=1e-3, steps=100, formulation=f, integrator=method)
-    other = mbd.simulate(system, state, h=1e-3, steps=100, integrator=mbd.MuntheKaas(stabilisation="projection"))
+    other = mbd.simulate(system, state, h=1e-3, steps=100, integrator=mbd.MuntheKaas(stabilization="projection"))
     np.testing.assert_allclose(sol.r, other.r, atol=1e-9)
     # Multipliers of repeating rows are of minimum norm up to the square root of rounding.
     np.testing.assert_allclose(sol.lam, other.lam, atol=1e-7 * float(jnp.max(jnp.abs(other.lam))))

@@ -128,7 +128,7 @@ def test_data_are_read_by_column_and_refused_by_name(tmp_path):
         mbd.fit(oscillator(), {"bodies.body.mas": mbd.Positive()}, mbd.Measurements(T, {"body.r.x": T}))
 
 
-def test_a_module_is_trained_by_an_optimiser():
+def test_a_module_is_trained_by_an_optimizer():
     class Push(eqx.Module):
         gain: jax.Array
 

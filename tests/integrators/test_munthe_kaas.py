@@ -17,7 +17,7 @@ INERTIA = np.diag([0.36, 0.306, 0.09])
 
 
 def heavy_top():
-    """The heavy top of Mueller and Terze: pivot to mass centre 0.5 m, 0.02 s a turn, no gravity."""
+    """The heavy top of Mueller and Terze: pivot to mass center 0.5 m, 0.02 s a turn, no gravity."""
     s = np.array([0.5, 0.0, 0.0])
     m = mbd.Mechanism("top", gravity=(0, 0, 0))
     m.add_body("body", mass=21.6, inertia=INERTIA, r=s, omega=OMEGA, v=np.cross(OMEGA, s))
@@ -109,18 +109,18 @@ def test_the_reference_is_that_of_an_implicit_method():
 def test_projection_and_feedback_keep_the_joints():
     system, state = double_pendulum()
     found = {}
-    for stabilisation in ("none", "baumgarte", "projection"):
-        method = mbd.MuntheKaas(group="SO3xR3", stabilisation=stabilisation, rate=50.0)
+    for stabilization in ("none", "baumgarte", "projection"):
+        method = mbd.MuntheKaas(group="SO3xR3", stabilization=stabilization, rate=50.0)
         sol = mbd.simulate(system, state, h=1e-3, steps=200, save_every=10, integrator=method)
         gap = sol.violation(system)
-        found[stabilisation] = np.max(np.abs(gap.position)), np.max(np.abs(gap.velocity))
+        found[stabilization] = np.max(np.abs(gap.position)), np.max(np.abs(gap.velocity))
     assert max(found["projection"]) < 1e-12
     assert found["baumgarte"][0] < 0.5 * found["none"][0]
 
 
 def test_driven_and_redundant_mechanisms_run():
     system, state = mbd.load("slider_crank")
-    method = mbd.MuntheKaas(group="mixed", stabilisation="projection")
+    method = mbd.MuntheKaas(group="mixed", stabilization="projection")
     sol = mbd.simulate(system, state, h=1e-3, steps=200, save_every=100, integrator=method)
     truth = mbd.kinematics(system, state, np.asarray(sol.t))
     for name in ("r", "v", "a", "lam"):
@@ -136,10 +136,10 @@ def test_driven_and_redundant_mechanisms_run():
         mbd.MuntheKaas(tableau="rk45")
 
 
-@pytest.mark.parametrize("stabilisation", ["none", "projection"])
-def test_gradients_go_through_stages_and_projection(stabilisation):
+@pytest.mark.parametrize("stabilization", ["none", "projection"])
+def test_gradients_go_through_stages_and_projection(stabilization):
     system, state = double_pendulum()
-    method = mbd.MuntheKaas(stabilisation=stabilisation)
+    method = mbd.MuntheKaas(stabilization=stabilization)
 
     @jax.jit
     def height(factor):

@@ -9,22 +9,22 @@ from helpers import name_of, run_at, slope, top_reference
 
 pytestmark = pytest.mark.xdist_group("runge_kutta")  # fixtures and programs are shared
 
-OMEGA, CENTRE, J = np.array([3.0, -2.0, 6.0]), np.array([0.3, -0.1, 0.4]), np.diag([0.05, 0.07, 0.04])
+OMEGA, CENTER, J = np.array([3.0, -2.0, 6.0]), np.array([0.3, -0.1, 0.4]), np.diag([0.05, 0.07, 0.04])
 GRAVITY = np.array([2.0, -1.0, -9.0])
 
 
 @pytest.fixture(scope="module")
 def top():
     m = mbd.Mechanism("top", gravity=GRAVITY)
-    m.add_body("body", mass=2.0, inertia=J, r=CENTRE, omega=OMEGA, v=np.cross(OMEGA, CENTRE))
+    m.add_body("body", mass=2.0, inertia=J, r=CENTER, omega=OMEGA, v=np.cross(OMEGA, CENTER))
     m.add(mbd.Spherical("pivot", m.ground, "body", point=(0, 0, 0)))
     return m.build()
 
 
 @pytest.fixture(scope="module")
 def reference():
-    J_pivot = J + 2.0 * (CENTRE @ CENTRE * np.eye(3) - np.outer(CENTRE, CENTRE))
-    return top_reference(J_pivot, 2.0, CENTRE, GRAVITY, OMEGA, 0.5)
+    J_pivot = J + 2.0 * (CENTER @ CENTER * np.eye(3) - np.outer(CENTER, CENTER))
+    return top_reference(J_pivot, 2.0, CENTER, GRAVITY, OMEGA, 0.5)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from jaxmbd.results import RESULTS
 
 INTEGRATORS = [mbd.GeneralizedAlpha(), mbd.BDF2(), mbd.ImplicitEuler()]
 OTHERS = [
-    (mbd.RA(), mbd.MuntheKaas(stabilisation="projection")),
-    (mbd.RA(), mbd.MuntheKaas(group="SO3xR3", stabilisation="projection")),
+    (mbd.RA(), mbd.MuntheKaas(stabilization="projection")),
+    (mbd.RA(), mbd.MuntheKaas(group="SO3xR3", stabilization="projection")),
     (mbd.RP(), mbd.RungeKutta(projection=True)),
     (mbd.REps(), mbd.RungeKutta(projection=True)),
     (mbd.Directors(), mbd.RungeKutta(projection=True)),
@@ -281,7 +281,7 @@ def test_a_change_point_is_passed_wherever_a_step_lands(mechanism, formulation, 
     "mechanism, formulation, integrator",
     [
         (Gimbal(), mbd.RA(), mbd.GeneralizedAlpha()),
-        (FoldedSliderCrank(), mbd.RA(), mbd.MuntheKaas(stabilisation="projection")),
+        (FoldedSliderCrank(), mbd.RA(), mbd.MuntheKaas(stabilization="projection")),
         (FoldedSliderCrank(), mbd.Directors(), mbd.EnergyMomentum()),
     ],
     ids=["gimbal", "Munthe-Kaas", "energy and momentum"],
@@ -315,7 +315,7 @@ def test_multipliers_after_a_landing_on_the_pose_are_those_of_the_motion():
     mechanism, h = Ladder(2), 5e-3
     start = motion(mechanism, [0.0, 5.0], np.array([0.0, -3.0 * h]))[:, -1]
     found = []
-    for integrator in (mbd.BDF2(), mbd.MuntheKaas(stabilisation="projection")):
+    for integrator in (mbd.BDF2(), mbd.MuntheKaas(stabilization="projection")):
         system, state = mechanism.build(*start)
         sol = mbd.simulate(system, state, h=h, steps=STEPS, formulation=mbd.RA(), integrator=integrator)
         found.append(np.max(np.abs(sol.lam[4:]), axis=1))
@@ -350,9 +350,9 @@ def test_ten_seconds_through_change_points(mechanism, formulation, integrator):
 
 
 def driven_slider_crank(lead):
-    """A crank that its slider drives through the dead centre, which it reaches after `lead` seconds.
+    """A crank that its slider drives through the dead center, which it reaches after `lead` seconds.
 
-    The drive is consistent with a crank turning at 1 rad/s, but gravity turns the crank at the dead centre, where no
+    The drive is consistent with a crank turning at 1 rad/s, but gravity turns the crank at the dead center, where no
     force of the slider holds it.
     """
     r, rod = 0.5, 1.0

@@ -63,7 +63,7 @@ def test_every_packaged_mechanism_builds_and_assembles(name):
         (("joints", 0, "axis"), None, "joint 'pin': the field 'axis' is missing"),
         (("joints", 0, "axis"), [0, 0, 0], "joint 'pin': axis: the zero vector"),
         (("joints", 0, "point"), [0, 0], "joint 'pin': point: .*at least 3 items"),
-        (("joints", 0, "colour"), "red", "joint 'pin': unknown field 'colour'"),
+        (("joints", 0, "color"), "red", "joint 'pin': unknown field 'color'"),
         (("joints", 0, "body_j"), "rd", "unknown body 'rd'"),
         (("joints", 0, "body_j"), "ground", "both bodies are the ground"),
         (("bodies", 0, "name"), None, r"bodies\[0\]: the field 'name' is missing"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.linalg import BlockFactors, Coupling, DenseFactors, SaddleMatrix, factorise
+from jaxmbd.linalg import BlockFactors, Coupling, DenseFactors, SaddleMatrix, factorize
 from jaxmbd.linalg.ordering import schedule
 from jaxmbd.linalg.strategy import CheckedFactors
 
@@ -26,7 +26,7 @@ def ladder(n):
 
 
 def grid(n):
-    """Bodies on an n x n grid, jointed with their neighbours: many loops that share bodies."""
+    """Bodies on an n x n grid, jointed with their neighbors: many loops that share bodies."""
     pairs = [(GROUND, 0)]
     for a in range(n):
         for b in range(n):
@@ -46,7 +46,7 @@ TOPOLOGIES = {
 
 
 def saddle(nb, pairs, rng, *, d=6, k=5, inner=0, spring=True, thin=True, asymmetric=False):
-    """A random saddle matrix: bodies thin as rods, revolute-like rows of rank 5, a spring, normalisations."""
+    """A random saddle matrix: bodies thin as rods, revolute-like rows of rank 5, a spring, normalizations."""
     H = np.zeros((nb, d, d))
     for b in range(nb):
         Q = rng.normal(size=(3, 3))
@@ -102,13 +102,13 @@ def test_any_topology_is_solved_like_a_dense_matrix(name):
         @jax.jit
         def solutions(m, b, strategy=strategy):
             factors = BlockFactors.of(m, bodies_first=strategy == "range_space")
-            return factors.solve(b), factors.solve_transpose(b), CheckedFactors(m, factors).solve_unregularised(b)
+            return factors.solve(b), factors.solve_transpose(b), CheckedFactors(m, factors).solve_unregularized(b)
 
-        x, x_transposed, unregularised = solutions(m, b)
+        x, x_transposed, unregularized = solutions(m, b)
         # The backward error, which says how well the elimination did whatever the condition of the matrix.
         assert np.max(np.abs(K @ x - b)) <= tolerance * np.max(np.abs(K) @ np.abs(x))
         assert np.max(np.abs(K.T @ x_transposed - b)) <= tolerance * np.max(np.abs(K.T) @ np.abs(x_transposed))
-        np.testing.assert_allclose(m.matvec(unregularised), b, atol=1e-9 * np.max(np.abs(unregularised)))
+        np.testing.assert_allclose(m.matvec(unregularized), b, atol=1e-9 * np.max(np.abs(unregularized)))
 
 
 def test_a_schedule_eliminates_every_node_once_and_chains_take_few_levels():
@@ -158,7 +158,7 @@ def test_range_space_suits_bodies_that_nothing_couples_and_few_joints_bind():
     assert star.build()[0].linear_solver == "block_sparse"
     # A spring couples two bodies in the matrix, and the general strategies take over.
     m = saddle(3, chain(3), np.random.default_rng(0), thin=False)
-    assert isinstance(factorise(m, "range_space", checked=False), DenseFactors)
+    assert isinstance(factorize(m, "range_space", checked=False), DenseFactors)
 
 
 def test_where_blocks_fail_dense_factors_step_in_and_large_ones_say_nan():
@@ -174,9 +174,9 @@ def test_where_blocks_fail_dense_factors_step_in_and_large_ones_say_nan():
     m = matrix(12)
     b = jnp.arange(1.0, 73.0)
     assert not np.all(np.isfinite(BlockFactors.of(m).solve(b)))
-    factors = factorise(m, "block_sparse")
+    factors = factorize(m, "block_sparse")
     np.testing.assert_allclose(factors.solve(b), DenseFactors.of(m).solve(b), rtol=1e-12)
     np.testing.assert_allclose(factors.solve_transpose(b), DenseFactors.of(m).solve_transpose(b), rtol=1e-12)
-    batch = jax.vmap(lambda s: factorise(m, "block_sparse").solve(s * b))(jnp.array([1.0, 2.0]))
+    batch = jax.vmap(lambda s: factorize(m, "block_sparse").solve(s * b))(jnp.array([1.0, 2.0]))
     np.testing.assert_allclose(batch[1], 2 * batch[0], rtol=1e-12)
-    assert np.all(np.isnan(factorise(matrix(110), "block_sparse").solve(jnp.ones(660))))
+    assert np.all(np.isnan(factorize(matrix(110), "block_sparse").solve(jnp.ones(660))))

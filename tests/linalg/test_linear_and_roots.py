@@ -29,7 +29,7 @@ def by_hand(m):
             if b < 3:
                 K[2 * b : 2 * b + 2, 6 + row] += m.right[row, side]
                 K[6 + row, 2 * b : 2 * b + 2] += m.left[row, side]
-    return K, np.diag(np.concatenate([np.zeros(6), m.regularisation]))
+    return K, np.diag(np.concatenate([np.zeros(6), m.regularization]))
 
 
 def test_dense_and_matvec_are_the_blocks(rng):

@@ -75,7 +75,7 @@ def test_shapes_have_the_textbook_inertias():
     np.testing.assert_allclose(mbd.Cylinder(2.0, 3.0, mass=12.0).inertia, np.diag([21.0, 21.0, 24.0]))
     np.testing.assert_allclose(mbd.HollowCylinder(1.0, 2.0, 3.0, mass=12.0, axis="x").inertia, np.diag([30.0, 24, 24]))
     np.testing.assert_allclose(mbd.Sphere(2.0, mass=5.0).inertia, np.diag([8.0, 8.0, 8.0]))
-    # Cone, R = H = 1: about the tip 3/20 m (R² + 4 H²), less m (3/4)² to the centre.
+    # Cone, R = H = 1: about the tip 3/20 m (R² + 4 H²), less m (3/4)² to the center.
     np.testing.assert_allclose(mbd.Cone(1.0, 1.0, mass=1.0).inertia, np.diag([0.75 - 0.5625] * 2 + [0.3]))
     np.testing.assert_allclose(mbd.Cylinder(1.0, 2.0, density=3.0).mass, 6 * np.pi)
 
@@ -85,7 +85,7 @@ def test_a_composite_of_halves_is_the_whole():
     both = mbd.Composite([half, half], [(0.5, 1, 1), (1.5, 1, 1)])
     whole = mbd.Box((2.0, 0.5, 0.2), density=10.0)
     np.testing.assert_allclose(both.inertia, whole.inertia, rtol=1e-14)
-    np.testing.assert_allclose(both.centre, (1, 1, 1))
+    np.testing.assert_allclose(both.center, (1, 1, 1))
     np.testing.assert_allclose(both.mass, whole.mass)
 
 
@@ -193,7 +193,7 @@ def test_a_mechanism_that_cannot_close_names_the_open_joint_and_the_gap():
     m = mbd.Mechanism("gap")
     m.add_body("link", mass=1.0, inertia=(1.0, 1.0, 1.0))
     m.add(mbd.Spherical("left", m.ground, "link", point=(0, 0, 0)))
-    # A ball two metres from the first on the ground, but one metre from it on the link.
+    # A ball two meters from the first on the ground, but one meter from it on the link.
     rows = [mbd.CD(np.eye(3)[k], (2.0, 0, 0), (1.0, 0, 0)) for k in range(3)]
     m.add(mbd.Constraint("right", m.ground, "link", primitives=rows))
     system, state = m.build()

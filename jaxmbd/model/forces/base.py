@@ -19,7 +19,7 @@ class AbstractForce(eqx.Module):
 
     @abc.abstractmethod
     def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
-        """Forces [N], global components, and torques [N·m] about the mass centres, body components.
+        """Forces [N], global components, and torques [N·m] about the mass centers, body components.
 
         `pose` and `twist` have a leading axis over the element's k bodies.
         """
@@ -54,7 +54,7 @@ class AbstractActuator(AbstractForce):
 
     @abc.abstractmethod
     def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
-        """The wrench of control one: what an input of a linearised mechanism is multiplied with."""
+        """The wrench of control one: what an input of a linearized mechanism is multiplied with."""
 
     @abc.abstractmethod
     def control(self, t: Scalar) -> Scalar:
@@ -84,5 +84,5 @@ class ForceStack(eqx.Module):
 
 
 def point_wrench(A: Float[Array, "3 3"], force: Float[Array, "3"], arm: Float[Array, "3"]):
-    """A force [N] at `arm` [m] from the mass centre (both global) as a force and a body-frame torque."""
+    """A force [N] at `arm` [m] from the mass center (both global) as a force and a body-frame torque."""
     return force, A.T @ cross(arm, force)

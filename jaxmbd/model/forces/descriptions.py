@@ -152,7 +152,7 @@ class PointForce(AbstractForceDescription):
     Attributes:
         body: The body.
         force: Components [N], (3,), or a function of time that returns them.
-        point: Global at the initial pose [m]; defaults to the mass centre.
+        point: Global at the initial pose [m]; defaults to the mass center.
         frame: "global" (components fixed in space) or "body" (components turn with the body).
     """
 
@@ -271,7 +271,7 @@ class UserForce(AbstractForceDescription):
     Attributes:
         bodies: The bodies it acts on (objects or names), in the order in which the function sees them.
         function: `function(pose, twist, t) -> (forces, torques)`; `pose.r` (k, 3), `pose.A` (k, 3, 3), `twist.v` (k, 3)
-            global, `twist.omega` (k, 3) body frame; forces (k, 3) [N] at the mass centres, global components; torques
+            global, `twist.omega` (k, 3) body frame; forces (k, 3) [N] at the mass centers, global components; torques
             (k, 3) [N·m], body components.
     """
 

@@ -14,7 +14,7 @@ class FunctionForce(AbstractForce):
     """A callable or `equinox` module of poses, twists and time.
 
     Attributes:
-        function: `function(pose, twist, t) -> (forces, torques)`, each (k, 3): forces [N] at the mass centres in global
+        function: `function(pose, twist, t) -> (forces, torques)`, each (k, 3): forces [N] at the mass centers in global
             components, torques [N·m] in body components. `pose` and `twist` have a leading axis over the k bodies.
     """
 

@@ -34,7 +34,7 @@ class DP2(AbstractNormalForm):
 
     def vectors(self, pose_i: Pose, pose_j: Pose) -> tuple[Vec3, Vec3, Vec3, Vec3, Vec3]:
         a = pose_i.A @ self.a_i_bar
-        # From r_i, not from P: the rotation of body i about its mass centre moves a and P together.
+        # From r_i, not from P: the rotation of body i about its mass center moves a and P together.
         u_i = pose_i.A.T @ (pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r)
         return a, self.a_i_bar, u_i, self.s_j_bar, pose_j.A.T @ a
 

@@ -37,14 +37,14 @@ class NumpySystem:
         self.nb = system.nb
         self.mass, self.J = np.asarray(system.mass), np.asarray(system.inertia)
         self.gravity = np.asarray(system.gravity)
-        self.blocks, self.i, self.j = [], system.rows_i, system.rows_j
+        self.blocks, self.i, self.j = [], *system.row_bodies.T
         for stack in system.constraints:
             fields = {k: np.asarray(v) for k, v in vars(stack.primitive).items() if v is not None}
             turning = []
             for d in stack.driven:
                 table = jax.vmap(lambda t, stack=stack: stack.at(t).primitive.a_i_bar)(jnp.asarray(ts))
                 turning.append((np.array(d.rows), np.asarray(table)[:, np.array(d.rows)]))
-            self.blocks.append((type(stack.primitive).__name__, fields, np.array(stack.i), np.array(stack.j), turning))
+            self.blocks.append((type(stack.primitive).__name__, fields, *stack.index.T, turning))
         self.m = len(self.i)
         self.cols = np.stack([self.i, self.j], 1)[:, :, None] * 6 + np.arange(6)  # ground's columns come last
 

@@ -12,6 +12,7 @@ from ..equations.rows import dense_rows, rows
 from ..formulations import RA
 from ..model.state import State
 from ..model.system import System
+from ..model.topology import Forest
 from ..model.validation import is_concrete
 from .compiled import Compiled
 from .requests import check_system
@@ -171,19 +172,9 @@ def _redundant_sets(system: System, null: np.ndarray) -> tuple[RedundantSet, ...
 
 def _closes_a_loop(system: System) -> np.ndarray:
     """Which rows belong to joints between bodies that joints described before them connect already, (nc,)."""
-    group = list(range(system.nb + 1))
-
-    def root(k: int) -> int:
-        while group[k] != k:
-            group[k] = group[group[k]]
-            k = group[k]
-        return k
-
-    closes = np.zeros(system.nc, bool)
+    forest, closes = Forest(system.nb + 1), np.zeros(system.nc, bool)
     for c in system.connections:
-        i, j = root(c.i), root(c.j)
-        closes[list(c.rows)] = i == j
-        group[i] = j
+        closes[list(c.rows)] = not forest.join(*c.bodies)
     return closes
 
 

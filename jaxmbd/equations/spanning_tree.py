@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..model.system import System
+from ..model.topology import Forest
 
 # Slots of a body: translations along e1, e2 and the axis, rotations, of which an axis takes the last.
 _FREE = (0, 1, 2, 3, 4, 5)
@@ -75,20 +76,8 @@ def spanning_tree(system: System) -> Tree:
 
 def _forest(nb: int, edges) -> list[tuple[int, int, int]]:
     """Edges (connection, i, j) without cycles, the first ones first."""
-    root = list(range(nb + 1))
-
-    def find(b: int) -> int:
-        while root[b] != b:
-            b = root[b]
-        return b
-
-    chosen = []
-    for k, c in edges:
-        a, b = find(c.i), find(c.j)
-        if a != b:
-            root[a] = b
-            chosen.append((k, c.i, c.j))
-    return chosen
+    forest = Forest(nb + 1)
+    return [(k, c.i, c.j) for k, c in edges if forest.join(c.i, c.j)]
 
 
 def _rooted(nb: int, edges) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

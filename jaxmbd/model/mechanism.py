@@ -23,6 +23,7 @@ from .stacking import asarrays, group_alike, stack_arrays
 from .stacking import stack as stack_alike
 from .state import State
 from .system import Connection, System
+from .topology import Forest
 from .validation import default_dtype, is_concrete, vector, warn_if_single
 
 Part = AbstractConstraint | AbstractForceDescription
@@ -362,24 +363,14 @@ def _has_loops(nb: int, connections: tuple[Connection, ...]) -> bool:
 
     A driver beside a joint is no cycle as long as both together leave the pair at most determined.
     """
-    parent = list(range(nb + 1))
+    forest = Forest(nb + 1)
     rows: dict[frozenset[int], int] = {}
-
-    def root(k: int) -> int:
-        while parent[k] != k:
-            k = parent[k]
-        return k
-
     for c in connections:
-        pair = frozenset((c.i, c.j))
-        beside = pair in rows
-        rows[pair] = rows.get(pair, 0) + len(c.rows)
-        if rows[pair] > 6:
+        bodies = frozenset(c.bodies)
+        beside = bodies in rows
+        rows[bodies] = rows.get(bodies, 0) + len(c.rows)
+        if rows[bodies] > 6:
             return True
-        if beside and c.is_driver:
-            continue
-        a, b = root(c.i), root(c.j)
-        if a == b:
+        if not (beside and c.is_driver) and not forest.join(*c.bodies):
             return True
-        parent[a] = b
     return False

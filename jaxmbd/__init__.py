@@ -99,6 +99,7 @@ from .model import ViscousFriction as ViscousFriction
 from .model import enable_x64 as enable_x64
 from .model import given as given
 from .results import RESULTS as RESULTS
+from .roots import Newton as Newton
 
 
 def load(model, *, linear_solver: str = "auto"):

@@ -252,16 +252,17 @@ def _integrator(name: str, rho_inf, tableau, group, projection: bool, newton_tol
     method = mbd.INTEGRATORS[name]
     fields = set(method.__dataclass_fields__)
     chosen: dict[str, Any] = {}
-    given = {"rho_inf": rho_inf, "tableau": tableau, "group": group, "tolerance": newton_tolerance}
+    newton = None if newton_tolerance is None else mbd.Newton(newton_tolerance)
+    given = {"rho_inf": rho_inf, "tableau": tableau, "group": group, "newton": newton}
     for field, value in given.items():
         if value is not None:
             if field not in fields:
-                option = "newton-tolerance" if field == "tolerance" else field.replace("_", "-")
+                option = "newton-tolerance" if field == "newton" else field.replace("_", "-")
                 others = [n for n, m in mbd.INTEGRATORS.items() if field in m.__dataclass_fields__]
                 raise ValueError(f"--{option}: {name} has no such setting; it belongs to {', '.join(others)}")
             chosen[field] = value
     if projection:
-        settings = {"project_velocities": True, "projection": True, "stabilization": "projection"}
+        settings = {"velocity_projection": True, "projection": True, "stabilization": "projection"}
         field = next((f for f in settings if f in fields), None)
         if field is None:
             raise ValueError(f"--projection: {name} has no such setting; its constraints hold at every step")

@@ -30,7 +30,7 @@ def errors(name):
     for label, (path, direction, step) in parameters.items():
         start = jnp.asarray(mechanism.values()[path], float)
         for scheme, reduced in (("constrained", False), ("reduced", True)):
-            method = mbd.EnergyMomentum(reduced=reduced, tolerance=1e-14)
+            method = mbd.EnergyMomentum(reduced=reduced, newton=mbd.Newton(1e-14))
 
             def end(s, path=path, start=start, direction=direction, method=method):
                 moved = mechanism.with_values({path: start + s * jnp.asarray(direction, float)})

@@ -13,7 +13,7 @@ import jaxmbd as mbd
 MODELS = ("double_pendulum", "slider_crank", "four_link", "four_bar")
 STEPS, H = 100, 5e-3
 # Converged to rounding, so that differences are clean; the default tolerance is meant for one run.
-INTEGRATOR = mbd.ImplicitEuler(newton="exact", tolerance=1e-14)
+INTEGRATOR = mbd.ImplicitEuler(newton=mbd.Newton(1e-14, exact=True))
 
 
 class Ramp(eqx.Module):

@@ -49,7 +49,7 @@ def forward(variant, h, reference_steps, names):
                     steps=round(0.5 / step),
                     save_every=round(0.1 / step),
                     formulation=mbd.FORMULATIONS[name](),
-                    integrator=mbd.GeneralizedAlpha(tolerance=1e-13),
+                    integrator=mbd.GeneralizedAlpha(newton=mbd.Newton(1e-13)),
                     progress=False,
                 ).r[:, 0]
             )[at]

@@ -16,7 +16,7 @@ ORDER_STEPS = 3.0 / np.array([30, 60, 120, 300, 600, 1500, 3000, 6000, 15000, 30
 
 def frozen(theta):
     """The paper's iteration: one quasi-Newton matrix a step, stop on the norm of the whole correction."""
-    return mbd.ImplicitEuler(tolerance=theta, newton="frozen", criterion="correction", max_steps=40)
+    return mbd.ImplicitEuler(newton=mbd.Newton(theta, exact=False, max_steps=40, criterion="correction"))
 
 
 def succeeded(sol):
@@ -48,7 +48,7 @@ def table_9(settings, tick):
                 sol = mbd.kinematics(system, state, ts, formulation=formulation, throw=False, **options)
                 return float(np.mean(np.asarray(sol.iterations)[1:])) if succeeded(sol) else None
 
-            old = {"tolerance": 1e-10, "newton_mode": "frozen"}
+            old = {"newton": mbd.Newton(1e-10, exact=False)}
             count = mean(paper, make(), **old)
             if name == "reps":
                 out["table9_own_charts"][model][name] = count
@@ -80,8 +80,7 @@ def figures_2_and_4(settings, tick):
                 state,
                 jnp.arange(most + 1) * h,
                 formulation=make(),
-                tolerance=FIGURE_TOLERANCE,
-                newton_mode="frozen",
+                newton=mbd.Newton(FIGURE_TOLERANCE, exact=False),
                 throw=False,
             )
             kinematic.append(_mean_of_first(sol, count))
@@ -151,7 +150,7 @@ def figures_5_to_7(settings, tick):
             errors = []
             for h in hs:
                 steps = round(3.0 / h)
-                integrator = mbd.ImplicitEuler(tolerance=FIGURE_TOLERANCE / h**2, criterion="correction")
+                integrator = mbd.ImplicitEuler(newton=mbd.Newton(FIGURE_TOLERANCE / h**2, criterion="correction"))
                 sol = rollout(system, state, h, steps, make(), 30, integrator=integrator, throw=False)
                 last = [np.asarray(x)[-1, body, axis] for x in (sol.r, sol.v, sol.a)]
                 errors.append([abs(a - b) if succeeded(sol) else np.nan for a, b in zip(last, exact, strict=True)])

@@ -20,8 +20,8 @@ from models import paper_model
 H = 1e-3
 KINEMATIC = ("single_pendulum", "four_link", "slider_crank")
 DYNAMIC = ("single_pendulum", "double_pendulum", "four_link", "slider_crank")
-PAPER_KINEMATICS = {"tolerance": 1e-10, "newton_mode": "frozen"}
-PAPER_INTEGRATOR = mbd.ImplicitEuler(tolerance=1e-3, newton="frozen", criterion="correction")
+PAPER_KINEMATICS = {"newton": mbd.Newton(1e-10, exact=False)}
+PAPER_INTEGRATOR = mbd.ImplicitEuler(newton=mbd.Newton(1e-3, exact=False, criterion="correction"))
 
 
 def dynamics_run(formulation, steps, integrator):

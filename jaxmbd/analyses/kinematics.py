@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..equations.determining_rows import determining_rows
+from ..equations.index3 import check_settings
 from ..equations.motion import unbalanced
 from ..equations.rows import acceleration_right_side, phi, velocity_right_side
 from ..formulations import RA, AbstractFormulation
@@ -17,7 +18,8 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
-from ..roots import AbstractRootProblem, NewtonOptions, implicit_root, newton, save_roots
+from ..roots import AbstractRootProblem, Newton, NewtonOptions, implicit_root, save_roots
+from ..roots import newton as newton_method
 from ..rotations.types import Scalar
 from .compiled import Compiled
 from .failure import raise_failure
@@ -34,8 +36,7 @@ def kinematics(
     ts: Any,
     *,
     formulation: AbstractFormulation | None = None,
-    tolerance: Any = None,
-    newton_mode: str = "auto",
+    newton: Newton | None = None,
     throw: bool = True,
     progress: bool = False,
 ) -> Solution:
@@ -49,10 +50,9 @@ def kinematics(
         state: Approximate poses at the first instant (twists are not used).
         ts: Instants, (T,) [s], increasing in steps that Newton's method can follow.
         formulation: `RA()` by default.
-        tolerance: On the correction of coordinates, relative to the system's length; eps^0.75 by default.
-        newton_mode: "auto" predicts each instant from the last with velocities and accelerations and keeps one factored
-            matrix per instant, renewing it where that contracts poorly; "frozen" starts from the last position and
-            keeps its matrix, as the paper's codes do.
+        newton: Settings of Newton's method; the tolerance is on the correction of coordinates, relative to the
+            system's length. With `exact=False` an instant starts from the last position and keeps its matrix, as the
+            paper's codes do; otherwise it is predicted from the last with velocities and accelerations.
         throw: Raise when the run fails; without effect inside `jit` or `vmap`.
         progress: As in `simulate`.
 
@@ -68,8 +68,8 @@ def kinematics(
         Kissel, Taves, Negrut, section 2.
     """
     check_system(system, state, "kinematics")
-    if newton_mode not in ("auto", "frozen"):
-        raise ValueError(f"newton_mode must be 'auto' or 'frozen', not {newton_mode!r}")
+    settings = Newton() if newton is None else newton
+    check_settings("kinematics", settings)
     formulation = chosen_formulation(formulation)
     system.refuse_velocity_rows("kinematics")
     check_memory(system, int(np.size(ts)), "ask for fewer instants")
@@ -82,11 +82,12 @@ def kinematics(
         left = mobility(system, state, t=ts[0]).freedoms
         if left:
             _refuse_freedoms(system, left)
+    tolerance = settings.tolerance
     if tolerance is None:
         tolerance = float(jnp.finfo(system.dtype).eps) ** 0.75
     bare = system.unnamed()
     begin = _begin(bare, given, state, report, ts[0], formulation)
-    options = {"formulation": formulation, "mode": newton_mode}
+    options = {"formulation": formulation, "mode": "frozen" if settings.exact is False else "auto"}
     stats = {"assembly_displacement": report.displacement, "assembly_rotation": report.rotation}
 
     def solution_of(rows: Row, run: _Carry) -> Solution:
@@ -152,7 +153,7 @@ class _Position(AbstractRootProblem):
         )
         norm = jnp.linalg.norm if self.frozen else (lambda delta: jnp.max(jnp.abs(delta) * weights))
         x0 = jnp.zeros(system.nb * size, system.dtype)
-        delta, info = newton(
+        delta, info = newton_method(
             lambda x: self.residual(x, args),
             lambda x: factors,
             lambda x: self.factors(x, args),

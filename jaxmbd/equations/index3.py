@@ -20,15 +20,13 @@ from ..linalg import SaddleMatrix, damped_correction, factorize, only_forces
 from ..linalg.saddle import scatter_rows
 from ..linalg.strategy import DENSE_LIMIT
 from ..model.system import System
-from ..roots import AbstractRootProblem, NewtonOptions, implicit_root, newton
+from ..roots import AbstractRootProblem, Newton, NewtonOptions, implicit_root, newton
 from ..rotations.types import Scalar
 from .index1 import closest_velocity, minimum_norm, undetermined_part
 from .motion import StepScales, balance, step_matrix
 from .rows import step_values
 
-NEWTON_MODES = ("auto", "frozen", "exact")
 GROUPS = ("SO3xR3", "SE3")
-CRITERIA = ("position", "correction")
 # Share of the multipliers that leaves the range of determined ones in a step, from which the careful solver is asked. A
 # direction turns out of it by less than rotations within a step, unless it fades.
 _TURNED = 0.05
@@ -254,22 +252,20 @@ def converted(old: AbstractFormulation, new: AbstractFormulation, q: Any, u: Flo
 def take_step(method: Any, formulation: AbstractFormulation, args: StepData, a, before: Any, active):
     """Solve one step from the guess a; (q, u, a, λ) at its end, and what Newton's method says.
 
-    `method` has the settings `tolerance`, `newton`, `max_steps` and `project_velocities`.
+    `method` has the settings `newton` and `velocity_projection`.
     """
-    problem = Index3Step(formulation, method.newton, getattr(method, "criterion", "position"), method.max_steps)
-    x, info = implicit_root(problem, (a, before.lam, active, method.tolerance, before.undetermined), args)
+    problem = Index3Step(formulation, method.newton.mode, method.newton.criterion, method.newton.max_steps)
+    x, info = implicit_root(problem, (a, before.lam, active, method.newton.tolerance, before.undetermined), args)
     a, lam = problem.split(x, args.u)
     q, u = jax.vmap(formulation.retract)(args.q, args.displacement(a)), args.velocity(a)
-    if method.project_velocities:
+    if method.velocity_projection:
         u = closest_velocity(formulation, args.system, q, u, args.t)
     return q, u, a, lam, info
 
 
-def check_settings(name: str, mode: str, criterion: str = "position", group: str = "SO3xR3") -> None:
-    """Refuse unknown settings of Newton's method, and unknown groups."""
+def check_settings(name: str, newton: Newton, group: str = "SO3xR3") -> None:
+    """Refuse settings of Newton's method that are none, and unknown groups."""
     if group not in GROUPS:
         raise ValueError(f"{name}: group must be one of {GROUPS}, not {group!r}")
-    if mode not in NEWTON_MODES:
-        raise ValueError(f"{name}: newton must be one of {NEWTON_MODES}, not {mode!r}")
-    if criterion not in CRITERIA:
-        raise ValueError(f"{name}: criterion must be one of {CRITERIA}, not {criterion!r}")
+    if not isinstance(newton, Newton):
+        raise TypeError(f"{name}: newton must be settings such as mbd.Newton(exact=True), not {newton!r}")

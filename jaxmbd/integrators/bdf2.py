@@ -11,6 +11,7 @@ from ..equations.index3 import StepData, check_settings, converted, inner_formul
 from ..equations.motion import StepScales
 from ..formulations.base import AbstractFormulation
 from ..model.system import System
+from ..roots import Newton
 from ..rotations.types import Scalar
 from .base import AbstractIntegrator, Motion
 
@@ -34,10 +35,8 @@ class BDF2(AbstractIntegrator):
 
     Attributes:
         group: As in `GeneralizedAlpha`.
-        tolerance: As in `ImplicitEuler`.
         newton: As in `ImplicitEuler`.
-        max_steps: As in `ImplicitEuler`.
-        project_velocities: As in `ImplicitEuler`.
+        velocity_projection: As in `ImplicitEuler`.
 
     Reference:
         Kissel, Taves, Negrut, Eqs. 32 to 44 with beta_0 = 2/3, whose constant-step formula this is for ω = 1; Hairer,
@@ -48,10 +47,8 @@ class BDF2(AbstractIntegrator):
     error_order: ClassVar[int | None] = 2
 
     group: str = eqx.field(static=True, default="SO3xR3")
-    tolerance: float | Scalar | None = None
-    newton: str = eqx.field(static=True, default="auto")
-    max_steps: int = eqx.field(static=True, default=10)
-    project_velocities: bool = eqx.field(static=True, default=False)
+    newton: Newton = Newton()
+    velocity_projection: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         check_settings("BDF2", self.newton, group=self.group)

@@ -18,7 +18,7 @@ from ..formulations import RA, AbstractFormulation, Directors
 from ..formulations.directors import mass_block
 from ..linalg import DenseFactors, factorize, linear_solve
 from ..model.system import System
-from ..roots import AbstractRootProblem, NewtonOptions, implicit_root, newton
+from ..roots import AbstractRootProblem, Newton, NewtonOptions, implicit_root, newton
 from ..rotations.types import Scalar
 from .base import AbstractIntegrator, Motion
 
@@ -54,9 +54,7 @@ class EnergyMomentum(AbstractIntegrator):
             give the same motion.
         null_space: For the reduced scheme: the paper's matrices ("hand"), or those computed from the joints' rows
             ("automatic").
-        tolerance: As in `ImplicitEuler`.
-        newton: As in `ImplicitEuler`.
-        max_steps: As in `ImplicitEuler`.
+        newton: As in `ImplicitEuler`, with the criterion "position".
 
     Reference:
         Betsch, Leyendecker, "The discrete null space method for the energy consistent integration of constrained
@@ -68,9 +66,7 @@ class EnergyMomentum(AbstractIntegrator):
 
     reduced: bool = eqx.field(static=True, default=False)
     null_space: str = eqx.field(static=True, default="hand")
-    tolerance: float | Scalar | None = None
-    newton: str = eqx.field(static=True, default="auto")
-    max_steps: int = eqx.field(static=True, default=10)
+    newton: Newton = Newton()
 
     def __check_init__(self):
         check_settings("EnergyMomentum", self.newton)
@@ -99,8 +95,8 @@ class EnergyMomentum(AbstractIntegrator):
             chosen = enforced_rows(system, spanning_tree(system), q, t - h, memory.rank)
         middle = t - 0.5 * h
         args = midpoint.StepData(system.at(t), system.at(middle), q, u, middle, h, chosen)
-        problem = MidpointStep(self.reduced, self.null_space, self.newton, self.max_steps)
-        x, info = implicit_root(problem, (memory.mu, active, self.tolerance), args)
+        problem = MidpointStep(self.reduced, self.null_space, self.newton.mode, self.newton.max_steps)
+        x, info = implicit_root(problem, (memory.mu, active, self.newton.tolerance), args)
         new, mu = problem.split(x, args)
         v = 2.0 * (new - q) / h - u
         memory = Memory(None if self.reduced else mu, memory.rank)

@@ -11,6 +11,7 @@ from ..equations.index3 import StepData, check_settings, converted, inner_formul
 from ..equations.motion import StepScales
 from ..formulations.base import AbstractFormulation
 from ..model.system import System
+from ..roots import Newton
 from ..rotations.types import Scalar
 from .base import AbstractIntegrator, Motion
 
@@ -36,10 +37,8 @@ class GeneralizedAlpha(AbstractIntegrator):
         rho_inf: Spectral radius at infinite frequency, from 0 (kills high frequencies at once) to below 1 (hardly
             damps).
         group: For rA, "SO3xR3" or "SE3", on which bodies move along screws.
-        tolerance: As in `ImplicitEuler`.
         newton: As in `ImplicitEuler`.
-        max_steps: As in `ImplicitEuler`.
-        project_velocities: As in `ImplicitEuler`.
+        velocity_projection: As in `ImplicitEuler`.
 
     Reference:
         Bruels, Cardona, Arnold, "Lie group generalized-alpha time integration of constrained flexible multibody
@@ -51,10 +50,8 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     rho_inf: float = eqx.field(static=True, default=0.8)
     group: str = eqx.field(static=True, default="SO3xR3")
-    tolerance: float | Scalar | None = None
-    newton: str = eqx.field(static=True, default="auto")
-    max_steps: int = eqx.field(static=True, default=10)
-    project_velocities: bool = eqx.field(static=True, default=False)
+    newton: Newton = Newton()
+    velocity_projection: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         check_settings("GeneralizedAlpha", self.newton, group=self.group)

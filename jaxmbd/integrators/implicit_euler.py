@@ -9,6 +9,7 @@ from ..equations.index3 import StepData, check_settings, take_step
 from ..equations.motion import StepScales
 from ..formulations.base import AbstractFormulation
 from ..model.system import System
+from ..roots import Newton
 from ..rotations.types import Scalar
 from .base import AbstractIntegrator, Motion
 
@@ -19,13 +20,8 @@ class ImplicitEuler(AbstractIntegrator):
         u = u_n + h a,   q = retract(q_n, h u),   balance(q, u, a, λ) = 0,   Φ(q, t) / h² = 0
 
     Attributes:
-        tolerance: In position units relative to the system's length (criterion "position"), default eps^0.75; or Θ of
-            the paper, on the norm of the whole correction (criterion "correction").
-        newton: "auto" factors a quasi-Newton matrix once a step and falls back to the exact matrix where that
-            contracts poorly; "frozen" is the paper's iteration, the quasi matrix alone; "exact" is Newton's method.
-        criterion: "position" stops on the estimated remaining error h²|δa|; "correction" as the paper does (Eq. 46).
-        max_steps: Limit of iterations with the frozen matrix.
-        project_velocities: Move velocities, after every step, to the nearest by mass that satisfy the constraints; as
+        newton: Settings of Newton's method.
+        velocity_projection: Move velocities, after every step, to the nearest by mass that satisfy the constraints; as
             the method leaves them they do so to its order.
 
     Reference:
@@ -35,14 +31,11 @@ class ImplicitEuler(AbstractIntegrator):
     name: ClassVar[str] = "implicit_euler"
     error_order: ClassVar[int | None] = 1
 
-    tolerance: float | Scalar | None = None
-    newton: str = eqx.field(static=True, default="auto")
-    criterion: str = eqx.field(static=True, default="position")
-    max_steps: int = eqx.field(static=True, default=10)
-    project_velocities: bool = eqx.field(static=True, default=False)
+    newton: Newton = Newton()
+    velocity_projection: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
-        check_settings("ImplicitEuler", self.newton, self.criterion)
+        check_settings("ImplicitEuler", self.newton)
 
     def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
         q, u, a = formulation.rechart(motion.q, motion.u, motion.a)

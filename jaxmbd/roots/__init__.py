@@ -6,3 +6,4 @@ from .implicit import save_roots as save_roots
 from .newton import NewtonInfo as NewtonInfo
 from .newton import NewtonOptions as NewtonOptions
 from .newton import newton as newton
+from .settings import Newton as Newton

@@ -97,7 +97,7 @@ def test_between_two_instants_positions_are_of_sixth_order():
         curve = [np.array([np.sin(t), np.cos(t), t]), np.array([np.cos(t), -np.sin(t), 1.0])]
         curve = [jnp.asarray(x)[None] for x in (*curve, A, omega(t), [-np.sin(t), -np.cos(t), 0.0], alpha)]
         r, v, A, omega_t, a, alpha = curve
-        return Row(mbd.Pose(r, A), mbd.Twist(v, omega_t), a, alpha, jnp.zeros(0), jnp.zeros((), int))
+        return Row(mbd.Pose(r, A), mbd.Twist(v, omega_t), a, alpha, jnp.zeros(0), jnp.zeros(0), jnp.zeros((), int))
 
     gaps = {"r": [], "A": [], "omega": []}
     for h in (0.4, 0.2):

@@ -171,9 +171,9 @@ def test_newton_modes_agree_and_count_as_expected():
     system, state = mbd.load("slider_crank")
     kw = {"t_end": 0.2, "h": 1e-3}
     auto = mbd.simulate(system, state, **kw)
-    exact = mbd.simulate(system, state, integrator=mbd.ImplicitEuler(newton="exact"), **kw)
+    exact = mbd.simulate(system, state, integrator=mbd.ImplicitEuler(newton=mbd.Newton(exact=True)), **kw)
     frozen = mbd.simulate(
-        system, state, integrator=mbd.ImplicitEuler(newton="frozen", criterion="correction", tolerance=1e-6), **kw
+        system, state, integrator=mbd.ImplicitEuler(newton=mbd.Newton(1e-6, exact=False, criterion="correction")), **kw
     )
     for other in (exact, frozen):
         np.testing.assert_allclose(other.r, auto.r, atol=1e-11)
@@ -216,7 +216,7 @@ def test_changing_numbers_does_not_recompile():
         mbd.simulate(heavier, state, t_end=0.25, h=5e-4)
     assert count.programs == 0
     with CompilationCounter() as count:  # the counter does count: another setting of Newton's method is another program
-        mbd.simulate(heavier, state, steps=2, h=5e-4, integrator=mbd.ImplicitEuler(max_steps=9))
+        mbd.simulate(heavier, state, steps=2, h=5e-4, integrator=mbd.ImplicitEuler(newton=mbd.Newton(max_steps=9)))
     assert count.programs == 2  # the start, and the steps
 
 

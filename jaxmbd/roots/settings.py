@@ -1,0 +1,36 @@
+"""How Newton's method is used: one object for every method that takes it."""
+
+from typing import Any
+
+import equinox as eqx
+
+CRITERIA = ("position", "correction")
+
+
+class Newton(eqx.Module):
+    """Settings of Newton's method in integrators and kinematics.
+
+    Attributes:
+        tolerance: In position units relative to the system's length (criterion "position"), by default eps^0.75; or Θ
+            of the paper, on the norm of the whole correction (criterion "correction"), by default 1e-3.
+        exact: None factors a quasi-Newton matrix once a step and falls back to the exact matrix where that contracts
+            poorly; False is the paper's iteration, the quasi matrix alone; True is Newton's method.
+        max_steps: Limit of iterations with the quasi matrix.
+        criterion: "position" stops on the estimated remaining error h²|δa|; "correction" as the paper does (Eq. 46).
+    """
+
+    tolerance: Any = None
+    exact: bool | None = eqx.field(static=True, default=None)
+    max_steps: int = eqx.field(static=True, default=10)
+    criterion: str = eqx.field(static=True, default="position")
+
+    def __check_init__(self):
+        if self.exact not in (None, True, False):
+            raise ValueError(f"Newton: exact must be None, True or False, not {self.exact!r}")
+        if self.criterion not in CRITERIA:
+            raise ValueError(f"Newton: criterion must be one of {CRITERIA}, not {self.criterion!r}")
+
+    @property
+    def mode(self) -> str:
+        """What `exact` says, in a word."""
+        return {None: "auto", True: "exact", False: "frozen"}[self.exact]

@@ -94,6 +94,14 @@ def check_fit(solution, system: System | None) -> None:
         )
 
 
+def arrays_of(solution) -> dict[str, np.ndarray]:
+    """The arrays of a solution by name; no angles for one that was put together without them."""
+    arrays = {name: getattr(solution, name) for name in ARRAYS}
+    if arrays["angles"] is None:
+        arrays["angles"] = np.zeros((len(solution.t), 0))
+    return {name: np.asarray(x) for name, x in arrays.items()}
+
+
 def write_npz(path, solution, system: System | None = None) -> None:
     """Write a solution to an NPZ file.
 
@@ -111,7 +119,7 @@ def write_npz(path, solution, system: System | None = None) -> None:
     stats["result"] = result_name(solution.result)
     if system is not None:
         stats["drawing"] = drawing(system)
-    arrays = {name: np.asarray(getattr(solution, name)) for name in ARRAYS}
+    arrays = arrays_of(solution)
     arrays |= {"result": np.asarray(solution.result._value), "stats": np.array(json.dumps(stats))}
     with written(path, "wb") as file:
         np.savez_compressed(file, **arrays)
@@ -136,7 +144,7 @@ def write_csv(path, solution, system: System | None = None) -> None:
     rows = system.row_names if system is not None else [f"row{k}" for k in range(solution.lam.shape[1])]
     named = [c for c in system.connections if c.angle is not None] if system is not None else []
     header += [f"{c.name}.angle" for c in named] + [f"lam[{name}]" for name in rows] + ["iterations"]
-    columns.append(np.asarray(solution.angles)[:, [c.angle for c in named]])
+    columns.append(arrays_of(solution)["angles"][:, np.array([c.angle for c in named], int)])
     columns += [np.asarray(solution.lam), np.asarray(solution.iterations)[:, None]]
     _write_rows(path, header, np.concatenate(columns, axis=1))
 

@@ -91,10 +91,10 @@ class Solution(eqx.Module):
     a: Float[Array, "T nb 3"]
     alpha: Float[Array, "T nb 3"]
     lam: Float[Array, "T nc"]
-    angles: Float[Array, "T w"]
     iterations: Int[Array, " T"]
     result: RESULTS
     stats: dict[str, Any]
+    angles: Float[Array, "T w"] | None = None
     system: System | None = None
     observed: tuple[str, ...] = eqx.field(static=True, default=())
 
@@ -117,7 +117,7 @@ class Solution(eqx.Module):
     def rows(self, index: slice | np.ndarray) -> "Solution":
         """Some of the rows, as a solution."""
         names = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "angles", "iterations")
-        parts = {name: getattr(self, name)[index] for name in names}
+        parts = {name: x[index] for name in names if (x := getattr(self, name)) is not None}
         # What a formulation or a method observed has one entry a row; other numbers are about the whole run.
         stats = {k: x[index] if k in self.observed else x for k, x in self.stats.items()}
         return dataclasses.replace(self, **parts, stats=stats)
@@ -142,6 +142,8 @@ class Solution(eqx.Module):
         c = found[0]
         if c.angle is None and not c.element.has_displacement:
             raise ValueError(f"joint {name!r} is {c.kind}, which has neither an angle nor a displacement of its own")
+        if c.angle is not None and self.angles is None:
+            raise ValueError("this solution carries no angles")
         index = np.array(c.bodies[:2])
         padded = [_with_ground(x, g) for x, g in ((self.r, 0.0), (self.A, np.eye(3)), (self.v, 0.0), (self.omega, 0.0))]
         r, A, v, omega, a, alpha = (

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..analyses.export import ARRAYS, check_fit, drawing, result_name
+from ..analyses.export import ARRAYS, arrays_of, check_fit, drawing, result_name
 from ..analyses.solution import Solution
 from ..io.results import plain_drawing, read_npz
 from ..model.system import System
@@ -45,7 +45,7 @@ def picture(source: Solution | str | Path, system: System | None = None) -> Pict
     if isinstance(source, Solution):
         system = source.system if system is None else system
         check_fit(source, system)
-        arrays = {k: np.asarray(getattr(source, k)) for k in ARRAYS}
+        arrays = arrays_of(source)
         plan = drawing(system) if system is not None else _plain(arrays)
         return Picture(_drawable(arrays), plan, result_name(source.result))
     data = read_npz(source)

@@ -78,7 +78,7 @@ def test_one_bad_member_leaves_the_others_alone():
         sol = mbd.simulate(system, state, h=h, steps=10, save_every=10)
         return sol.r[-1], sol.result == mbd.RESULTS.successful
 
-    h = np.array([1e-3, 1e3, 2e-3])  # no Newton iteration follows a step of a thousand seconds
+    h = np.array([1e-3, np.nan, 2e-3])
     r, good = mbd.run_batch(member, h, progress=False)
     assert good.tolist() == [True, False, True]
     assert np.all(np.isnan(r[1])) and np.all(np.isfinite(r[[0, 2]]))

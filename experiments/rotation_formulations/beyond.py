@@ -106,7 +106,7 @@ def conditioning(settings, tick):
             scaled, plain = [], []
             for h in steps:
                 K = np.array(_iteration_matrix(make(), system, state, jnp.asarray(h)))
-                rows = len(make().row_bodies(system)[0])
+                rows = len(equations.row_bodies(make(), system))
                 scaled.append(float(np.linalg.cond(K)))
                 K[-rows:] *= h * h  # what Newton's matrix is when the residual carries Φ itself
                 plain.append(float(np.linalg.cond(K)))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 
 from ..model.forces import FunctionForce
 from ..model.functions import forward_mode
@@ -52,4 +53,9 @@ class Compiled:
 
 
 def _unnamed(value: Any) -> Any:
-    return value.unnamed() if isinstance(value, System) else value
+    """Systems without names, those that a solution carries too."""
+    return jax.tree.map(lambda x: x.unnamed() if _is_system(x) else x, value, is_leaf=_is_system)
+
+
+def _is_system(x: Any) -> bool:
+    return isinstance(x, System)

@@ -262,7 +262,7 @@ def _scan(function, carry, xs, chunks: int):
     pieces = jax.tree.map(lambda x: x.reshape(chunks, x.shape[0] // chunks, *x.shape[1:]), xs)
     inner = jax.checkpoint(lambda carry, x: jax.lax.scan(function, carry, x), prevent_cse=False)
     carry, ys = jax.lax.scan(inner, carry, pieces)
-    return carry, jax.tree.map(lambda y: y.reshape(-1, *y.shape[2:]), ys)
+    return carry, jax.tree.map(lambda y: y.reshape(y.shape[0] * y.shape[1], *y.shape[2:]), ys)
 
 
 @Compiled

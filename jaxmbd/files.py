@@ -8,7 +8,7 @@ from typing import IO
 
 
 @contextlib.contextmanager
-def written(path: str | Path, mode: str, **options) -> Iterator[IO]:
+def written(path: str | Path, mode: str, what: str = "file", **options) -> Iterator[IO]:
     """A file that appears whole or not at all: written beside its place and moved there.
 
     Raises:
@@ -25,7 +25,7 @@ def written(path: str | Path, mode: str, **options) -> Iterator[IO]:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise OSError(f"cannot write the file {str(path)!r}: {error.strerror or error}") from error
+            raise OSError(f"cannot write the {what} {str(path)!r}: {error.strerror or error}") from error
         if isinstance(error, Exception):
-            raise ValueError(f"cannot write the file {str(path)!r}: {error}") from error
+            raise ValueError(f"cannot write the {what} {str(path)!r}: {error}") from error
         raise

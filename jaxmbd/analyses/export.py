@@ -121,7 +121,7 @@ def write_npz(path, solution, system: System | None = None) -> None:
         stats["drawing"] = drawing(system)
     arrays = arrays_of(solution)
     arrays |= {"result": np.asarray(solution.result._value), "stats": np.array(json.dumps(stats))}
-    with written(path, "wb") as file:
+    with written(path, "wb", "result file") as file:
         np.savez_compressed(file, **arrays)
 
 
@@ -142,7 +142,8 @@ def write_csv(path, solution, system: System | None = None) -> None:
         header += [f"{name}.A{m + 1}{n + 1}" for m in range(3) for n in range(3)]
         columns.append(np.asarray(solution.A)[:, b].reshape(-1, 9))
     rows = system.row_names if system is not None else [f"row{k}" for k in range(solution.lam.shape[1])]
-    named = [c for c in system.connections if c.angle is not None] if system is not None else []
+    known = system is not None and solution.angles is not None
+    named = [c for c in system.connections if c.angle is not None] if known else []
     header += [f"{c.name}.angle" for c in named] + [f"lam[{name}]" for name in rows] + ["iterations"]
     columns.append(arrays_of(solution)["angles"][:, np.array([c.angle for c in named], int)])
     columns += [np.asarray(solution.lam), np.asarray(solution.iterations)[:, None]]
@@ -157,7 +158,7 @@ def write_table(path: Path, columns: dict[str, np.ndarray]) -> None:
     if path.suffix == ".csv":
         _write_rows(path, list(columns), np.stack(list(columns.values()), axis=1))
         return
-    with written(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with written(path, "wb", "result file") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         # Not numpy.savez, whose own arguments are names too.
         for name, array in columns.items():
             with archive.open(name.replace("/", "_") + ".npy", "w", force_zip64=True) as member:
@@ -165,7 +166,7 @@ def write_table(path: Path, columns: dict[str, np.ndarray]) -> None:
 
 
 def _write_rows(path: str | Path, header: list[str], rows: np.ndarray) -> None:
-    with written(path, "w", newline="", encoding="utf-8", errors="backslashreplace") as file:
+    with written(path, "w", "result file", newline="", encoding="utf-8", errors="backslashreplace") as file:
         writer = csv.writer(file)
         writer.writerow(header)
         writer.writerows(rows.tolist())

@@ -335,7 +335,7 @@ def test_a_result_file_holds_the_arrays_under_their_own_names(tmp_path):
     sol.to_npz(path, system)
     with np.load(path, allow_pickle=False) as file:
         assert set(file.files) == {
-            "t", "r", "A", "v", "omega", "a", "alpha", "lam", "iterations", "result", "stats"
+            "t", "r", "A", "v", "omega", "a", "alpha", "lam", "angles", "iterations", "result", "stats"
         }  # fmt: skip
     data = read_npz(path)
     for name in ("t", "r", "A", "lam"):

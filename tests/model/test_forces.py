@@ -7,6 +7,7 @@ import pytest
 
 import jaxmbd as mbd
 from helpers import FORMULATIONS, name_of, random_state, rotation, run_at, slope, vec
+from jaxmbd.model.coordinates import Angle
 from jaxmbd.model.forces import AngleTorque, LineForce, RelativeDamping
 from jaxmbd.model.state import Pose, Twist
 from jaxmbd.rotations import so3
@@ -18,7 +19,8 @@ def line(rng, damping=0.0):
 
 def angle(rng, damping=0.0):
     e1, _, n = so3.basis_from_axis(vec(rng))
-    return AngleTorque(n, e1, rotation(rng) @ e1, jnp.array(3.0), jnp.array(damping), jnp.array(0.2))
+    turned = Angle(n, e1, rotation(rng) @ e1, jnp.array(0.0))
+    return AngleTorque(turned, jnp.array(3.0), jnp.array(damping), jnp.array(0.2))
 
 
 def virtual_work(element, pose, twist):

@@ -40,7 +40,7 @@ class AbstractForce(eqx.Module):
         """The potential energy [J] at these numbers."""
         return jnp.zeros((), invariants.dtype)
 
-    def line(self) -> tuple[Float[Array, "3"], Float[Array, "3"]] | None:
+    def line(self) -> tuple[Float[Array, "*n 3"], Float[Array, "*n 3"]] | None:
         """Points in its two bodies between which it is drawn as a spring; None for an element that is not drawn."""
         return None
 

@@ -71,7 +71,7 @@ class LineForce(AbstractActuator):
     def stored(self, invariants: Float[Array, "1"]) -> Scalar:
         return 0.5 * self.stiffness * (_root(invariants[0]) - self.free_length) ** 2
 
-    def line(self) -> tuple[Float[Array, "3"], Float[Array, "3"]] | None:
+    def line(self) -> tuple[Float[Array, "*n 3"], Float[Array, "*n 3"]] | None:
         return self.s_i_bar, self.s_j_bar
 
     def dissipative(self) -> "LineForce":

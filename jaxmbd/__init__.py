@@ -127,7 +127,7 @@ def load_mechanism(model) -> Mechanism:
     return load_mechanism(model)
 
 
-def save(mechanism: Mechanism, path) -> None:
+def save(mechanism, path) -> None:
     """Write a mechanism to a model file, which `load` reads back: the same numbers to the last bit.
 
     Functions of time are written where they are expressions (`angle="0.5*sin(t)"`); a Python function is refused. A

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxmbd as mbd
-from jaxmbd.equations import null_space
+from jaxmbd.equations import midpoint, null_space
 from jaxmbd.equations.index1 import dynamic_accelerations
 from jaxmbd.equations.spanning_tree import spanning_tree
-from jaxmbd.integrators import Motion, energy_momentum, midpoint
+from jaxmbd.integrators import Motion, energy_momentum
 
 
 def conditions(system, state, steps, instant):

@@ -142,7 +142,8 @@ class Solution(eqx.Module):
         c = found[0]
         if c.angle is None and not c.element.has_displacement:
             raise ValueError(f"joint {name!r} is {c.kind}, which has neither an angle nor a displacement of its own")
-        if c.angle is not None and self.angles is None:
+        angles = self.angles
+        if c.angle is not None and angles is None:
             raise ValueError("this solution carries no angles")
         index = np.array(c.bodies[:2])
         padded = [_with_ground(x, g) for x, g in ((self.r, 0.0), (self.A, np.eye(3)), (self.v, 0.0), (self.omega, 0.0))]
@@ -151,9 +152,9 @@ class Solution(eqx.Module):
         )
         pose, twist = Pose(r, A), Twist(v, omega)
         coordinates = (None,) * 3, (None,) * 3
-        if c.angle is not None:
+        if c.angle is not None and angles is not None:
             angle = jax.tree.map(lambda x: x[c.angle], system.angles.angle)
-            coordinates = _angle_motion(angle, self.angles[:, c.angle], pose, twist, a, alpha), coordinates[1]
+            coordinates = _angle_motion(angle, angles[:, c.angle], pose, twist, a, alpha), coordinates[1]
         if c.element.has_displacement:
             along = c.axis_i_bar, c.s_i_bar, c.s_j_bar
             coordinates = coordinates[0], _displacement_motion(along, pose, twist, a, alpha)

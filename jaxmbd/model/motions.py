@@ -20,7 +20,7 @@ Motion = Callable[[Scalar], Any]
 
 # What a description may give where a system holds an array: plain numbers, or a motion.
 GivenVector = Vec3 | np.ndarray | Sequence | Motion
-GivenNumber = Scalar | np.ndarray | float | int | Motion
+GivenNumber = Scalar | np.ndarray | float | int | Motion | str  # a text is an expression of time
 
 
 class Turning(eqx.Module):

@@ -5,6 +5,7 @@ The segments are joined by a penalty on the gaps between them that grows from st
 start the ordinary fit.
 """
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -107,13 +108,15 @@ class ShootingProblem:
         problem = self.problem
         system, first = problem.built(z[: self.count])
         moved = jnp.concatenate([jnp.zeros(self.width), z[self.count :]]).reshape(self.segments, system.nb, 12)
-        own = jax.tree.map(lambda a, b: b.at[0].set(a), first, self._starts)
+        later = dataclasses.replace(self._starts, angles=None)
+        own = jax.tree.map(lambda a, b: b.at[0].set(a), first, later)
         scale = jnp.asarray(self._duration) / system.length
         starts = State(
             own.r + moved[..., :3] * system.length,
             own.A @ jax.vmap(jax.vmap(so3.exp))(moved[..., 3:6]),
             own.v + moved[..., 6:9] / scale,
             own.omega + moved[..., 9:] / self._duration,
+            self._starts.angles,
         )
         t0 = jnp.asarray(np.arange(self.segments) * self._duration)
 

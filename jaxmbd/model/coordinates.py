@@ -93,7 +93,7 @@ def angles_in(tree: Any) -> list[Angle]:
     return [x for x in jax.tree.leaves(tree, is_leaf=is_angle) if is_angle(x)]
 
 
-def with_turns(tree: Any, near: Sequence[Float[Array, " n"]]) -> Any:
+def with_turns(tree: Any, near: Sequence[Array]) -> Any:
     """The pytree with other `near` in its angles, which carry no derivative."""
     if not near:
         return tree

@@ -113,7 +113,8 @@ def load(model, *, linear_solver: str = "auto"):
         The same as `Mechanism.build`.
 
     Raises:
-        ValueError: No such name or file, or a file that makes no sense; the message names the part and the cure.
+        ValueError: No such name or file, or a file that makes no sense; the message names the part
+            and the cure.
     """
     from .library import load  # files need pydantic; computing does not
 
@@ -121,7 +122,9 @@ def load(model, *, linear_solver: str = "auto"):
 
 
 def load_mechanism(model) -> Mechanism:
-    """The mechanism of a packaged name or a JSON file, to be changed before it is built; see `load`."""
+    """The mechanism of a packaged name or a JSON file, to be changed before it is built; see
+    `load`.
+    """
     from .library import load_mechanism
 
     return load_mechanism(model)
@@ -130,21 +133,24 @@ def load_mechanism(model) -> Mechanism:
 def save(mechanism, path) -> None:
     """Write a mechanism to a model file, which `load` reads back: the same numbers to the last bit.
 
-    Functions of time are written where they are expressions (`angle="0.5*sin(t)"`); a Python function is refused. A
-    fitted mechanism, a packaged one and a generated one are saved alike.
+    Functions of time are written where they are expressions (`angle="0.5*sin(t)"`); a Python
+    function is refused. A fitted mechanism, a packaged one and a generated one are saved alike.
 
     Args:
         mechanism: As described; the `Mechanism`, not the `System` that it was built to.
         path: With a suffix that names the format: ".json", or one of `register_format`.
 
     Raises:
-        ValueError: The file cannot hold something of the mechanism, or no format has the suffix; the message names it.
+        ValueError: The file cannot hold something of the mechanism, or no format has the suffix;
+            the message names it.
         OSError: The file cannot be written.
     """
     from .io import write_file
 
     if not isinstance(mechanism, Mechanism):
-        raise TypeError(f"save: needs a Mechanism (see load_mechanism), not a {type(mechanism).__name__}")
+        raise TypeError(
+            f"save: needs a Mechanism (see load_mechanism), not a {type(mechanism).__name__}"
+        )
     write_file(mechanism, path)
 
 
@@ -153,7 +159,8 @@ def register_format(suffix: str, *, read=None, write=None) -> None:
 
     Args:
         suffix: With its dot, such as ".xml".
-        read: A function from a path to a `Mechanism`; what it raises as ValueError is shown with the file's name.
+        read: A function from a path to a `Mechanism`; what it raises as ValueError is shown with
+            the file's name.
         write: A function of a mechanism and a path.
     """
     from .io import register_format

@@ -22,13 +22,14 @@ from rich.text import Text
 import jaxmbd as mbd
 from jaxmbd.analyses.requests import check_memory
 from jaxmbd.model.functions import debugging
+from jaxmbd.model.given import summary
 
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Simulate rigid multibody mechanisms with exact constraints. MODEL is a packaged name (see `jaxmbd list`) or "
-    "the path of a JSON model file. Try: jaxmbd demo",
+    help="Simulate rigid multibody mechanisms with exact constraints. MODEL is a packaged name "
+    "(see `jaxmbd list`) or the path of a JSON model file. Try: jaxmbd demo",
 )
 out, err = Console(), Console(stderr=True)
 
@@ -37,22 +38,34 @@ FormulationName: Any = StrEnum("FormulationName", {name: name for name in mbd.FO
 IntegratorName: Any = StrEnum("IntegratorName", {name: name for name in mbd.INTEGRATORS})
 _RA, _EULER = FormulationName("rA"), IntegratorName("implicit_euler")
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="Packaged name, or path of a JSON model file.")]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Packaged name, or path of a JSON model file.")
+]
 TEnd = Annotated[float, typer.Option("--t-end", help="Final time, in seconds.")]
 Step = Annotated[float, typer.Option("--h", help="Step size, in seconds.")]
 Formulation = Annotated[FormulationName, typer.Option(help="Coordinates of orientation.")]
 Integrator = Annotated[IntegratorName, typer.Option(help="Step method.")]
 Out = Annotated[Path, typer.Option("--out", help="Result file (.npz or .csv).")]
 Result = Annotated[Path, typer.Argument(metavar="RESULT", help="Result file (.npz).")]
-RhoInf = Annotated[float | None, typer.Option(help="generalized_alpha: spectral radius at infinite frequency.")]
-Tableau = Annotated[str | None, typer.Option(help="munthe_kaas, runge_kutta: euler, heun, rk3, rk4 or rk5.")]
+RhoInf = Annotated[
+    float | None, typer.Option(help="generalized_alpha: spectral radius at infinite frequency.")
+]
+Tableau = Annotated[
+    str | None, typer.Option(help="munthe_kaas, runge_kutta: euler, heun, rk3, rk4 or rk5.")
+]
 Group = Annotated[str | None, typer.Option(help="SO3xR3 or SE3; munthe_kaas also mixed.")]
 Projection = Annotated[
-    bool, typer.Option("--projection", help="Project onto the constraints after every step (velocities, or both).")
+    bool,
+    typer.Option(
+        "--projection", help="Project onto the constraints after every step (velocities, or both)."
+    ),
 ]
-NewtonTolerance = Annotated[float | None, typer.Option(help="Implicit methods: tolerance of Newton's method.")]
+NewtonTolerance = Annotated[
+    float | None, typer.Option(help="Implicit methods: tolerance of Newton's method.")
+]
 Tolerance = Annotated[
-    float | None, typer.Option(help="Choose the steps for this tolerance; rows stay at multiples of --h.")
+    float | None,
+    typer.Option(help="Choose the steps for this tolerance; rows stay at multiples of --h."),
 ]
 _INTERRUPTED = 130
 
@@ -63,7 +76,14 @@ def main() -> None:
     warnings.showwarning = _show_warning
     try:
         app()
-    except (ValueError, TypeError, RuntimeError, NotImplementedError, OSError, MemoryError) as error:
+    except (
+        ValueError,
+        TypeError,
+        RuntimeError,
+        NotImplementedError,
+        OSError,
+        MemoryError,
+    ) as error:
         if debugging():
             raise
         _complain(str(error) or type(error).__name__)
@@ -72,7 +92,9 @@ def main() -> None:
 
 def _show_warning(message, category, *_, **__) -> None:
     if issubclass(category, UserWarning):
-        err.print(f"[bold yellow]warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
+        err.print(
+            f"[bold yellow]warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True
+        )
 
 
 def _complain(text: str) -> None:
@@ -112,7 +134,7 @@ def list_models() -> None:
     for name in names():
         m = mbd.load_mechanism(name)
         system, _ = m.build()
-        what = (GENERATORS[name].__doc__ or "").split("\n")[0] if name in GENERATORS else _description(name)
+        what = summary(GENERATORS[name]) if name in GENERATORS else _description(name)
         _row(table, f"{name}[:N]" if name in SIZED else name, str(system.nb), str(system.nc), what)
     out.print(table)
 
@@ -146,12 +168,25 @@ def info(model: Model) -> None:
     closed = bool(report.closed)
     gravity = ", ".join(f"{x:g}" for x in np.asarray(system.gravity))
     _say(f"{system.name}: gravity ({gravity}) m/s²")
-    bodies = _table("body", "mass [kg]", "principal moments [kg·m²]", "assembly moved [m]", "turned [rad]")
+    bodies = _table(
+        "body", "mass [kg]", "principal moments [kg·m²]", "assembly moved [m]", "turned [rad]"
+    )
     for k, name in enumerate(system.bodies[:_LISTED]):
         known = name not in system.massless
-        moments = ", ".join(f"{x:.4g}" for x in np.linalg.eigvalsh(np.asarray(system.inertia[k]))) if known else "none"
+        moments = (
+            ", ".join(f"{x:.4g}" for x in np.linalg.eigvalsh(np.asarray(system.inertia[k])))
+            if known
+            else "none"
+        )
         mass = f"{float(system.mass[k]):.4g}" if known else "none"
-        _row(bodies, name, mass, moments, f"{float(report.displacement[k]):.1e}", f"{float(report.rotation[k]):.1e}")
+        _row(
+            bodies,
+            name,
+            mass,
+            moments,
+            f"{float(report.displacement[k]):.1e}",
+            f"{float(report.rotation[k]):.1e}",
+        )
     out.print(bodies)
     _and_more(len(system.bodies), "bodies")
     names = [*system.bodies, "ground"]
@@ -164,7 +199,9 @@ def info(model: Model) -> None:
     _and_more(len(system.connections), "joints")
     _say(f"linear systems: {system.linear_solver.replace('_', '-')}")
     if not closed:
-        raise ValueError(f"mechanism {system.name!r} cannot be assembled: see the column 'violation'")
+        raise ValueError(
+            f"mechanism {system.name!r} cannot be assembled: see the column 'violation'"
+        )
     warn_of_changes(system, state, assembled, report)
     _report_mobility(mbd.mobility(system, assembled))
 
@@ -182,20 +219,24 @@ def _report_mobility(m: mbd.Mobility) -> None:
     )
     for found in m.redundant_sets[:_LISTED]:
         _say(
-            f"redundant: {len(found.rows)} row(s) in the loop of {', '.join(found.joints)}; could go: "
-            + "; ".join(found.rows)
+            f"redundant: {len(found.rows)} row(s) in the loop of {', '.join(found.joints)}; could "
+            "go: " + "; ".join(found.rows)
         )
     _and_more(len(m.redundant_sets), "redundant sets")
 
 
 @app.command()
-def kinematics(model: Model, out_file: Out, t_end: TEnd = 3.0, h: Step = 1e-3, formulation: Formulation = _RA) -> None:
+def kinematics(
+    model: Model, out_file: Out, t_end: TEnd = 3.0, h: Step = 1e-3, formulation: Formulation = _RA
+) -> None:
     """Move a fully driven MODEL and write the motion."""
     _check_out(out_file, (".npz", ".csv"))
     system, state = mbd.load(model)
     ts = _instants(system, t_end, h)
     _keep(
-        lambda: mbd.kinematics(system, state, ts, formulation=mbd.FORMULATIONS[formulation](), progress=True),
+        lambda: mbd.kinematics(
+            system, state, ts, formulation=mbd.FORMULATIONS[formulation](), progress=True
+        ),
         system,
         out_file,
     )
@@ -230,13 +271,17 @@ def simulate(
     options: dict[str, Any] = {"formulation": mbd.FORMULATIONS[formulation](), "integrator": method}
     if tolerance is None:
         _keep(
-            lambda: mbd.simulate(system, state, t_end=t_end, h=h, save_every=save_every, progress=True, **options),
+            lambda: mbd.simulate(
+                system, state, t_end=t_end, h=h, save_every=save_every, progress=True, **options
+            ),
             system,
             out_file,
         )
         return
     if save_every != 1:
-        raise ValueError("--save-every is for fixed steps; with --tolerance rows are at multiples of --h")
+        raise ValueError(
+            "--save-every is for fixed steps; with --tolerance rows are at multiples of --h"
+        )
     ts = _instants(system, t_end, h)
 
     def adaptive() -> mbd.Solution:
@@ -244,7 +289,10 @@ def simulate(
             return mbd.simulate(system, state, step=mbd.Adaptive(tolerance), save_at=ts, **options)
 
     solution = _keep(adaptive, system, out_file)
-    _say(f"{int(solution.stats['accepted_steps'])} steps, {int(solution.stats['rejected_steps'])} rejected")
+    _say(
+        f"{int(solution.stats['accepted_steps'])} steps, {int(solution.stats['rejected_steps'])} "
+        "rejected"
+    )
 
 
 def _integrator(name: str, rho_inf, tableau, group, projection: bool, newton_tolerance) -> Any:
@@ -259,13 +307,17 @@ def _integrator(name: str, rho_inf, tableau, group, projection: bool, newton_tol
             if field not in fields:
                 option = "newton-tolerance" if field == "newton" else field.replace("_", "-")
                 others = [n for n, m in mbd.INTEGRATORS.items() if field in m.__dataclass_fields__]
-                raise ValueError(f"--{option}: {name} has no such setting; it belongs to {', '.join(others)}")
+                raise ValueError(
+                    f"--{option}: {name} has no such setting; it belongs to {', '.join(others)}"
+                )
             chosen[field] = value
     if projection:
         settings = {"velocity_projection": True, "projection": True, "stabilization": "projection"}
         field = next((f for f in settings if f in fields), None)
         if field is None:
-            raise ValueError(f"--projection: {name} has no such setting; its constraints hold at every step")
+            raise ValueError(
+                f"--projection: {name} has no such setting; its constraints hold at every step"
+            )
         chosen[field] = settings[field]
     return method(**chosen)
 
@@ -287,11 +339,15 @@ def _check_out(path: Path, suffixes: tuple[str, ...]) -> None:
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise ValueError(f"--out: cannot write to {str(path)!r}: {error.strerror or error}") from None
+        raise ValueError(
+            f"--out: cannot write to {str(path)!r}: {error.strerror or error}"
+        ) from None
 
 
 def _keep(job: Callable[[], mbd.Solution], system: mbd.System, path: Path) -> mbd.Solution:
-    """Do the job and write its solution; after a failure, the steps before it, and the error goes on."""
+    """Do the job and write its solution; after a failure, the steps before it, and the error goes
+    on.
+    """
     try:
         solution = job()
     except mbd.SimulationError as error:
@@ -320,7 +376,9 @@ def _is_interrupted(solution: mbd.Solution) -> bool:
 
 def _keep_part(solution: mbd.Solution | None, system: mbd.System, path: Path) -> None:
     """Write the rows that were computed, and say what the file holds."""
-    good = 0 if solution is None else int(np.sum(np.isfinite(np.asarray(solution.r)).all(axis=(1, 2))))
+    good = (
+        0 if solution is None else int(np.sum(np.isfinite(np.asarray(solution.r)).all(axis=(1, 2))))
+    )
     if solution is None or not good:
         _say("no row was computed, so nothing was written", to=err)
         return
@@ -342,16 +400,21 @@ def inverse_dynamics(
     t_end: TEnd = 3.0,
     h: Step = 1e-3,
     actuator: Annotated[
-        list[str] | None, typer.Option("--actuator", "-a", help="An actuator that makes the motion; repeat for more.")
+        list[str] | None,
+        typer.Option(
+            "--actuator", "-a", help="An actuator that makes the motion; repeat for more."
+        ),
     ] = None,
     formulation: Formulation = _RA,
 ) -> None:
-    """Find the efforts that the driven motion of MODEL takes: of its drivers, or of actuators in their place."""
+    """Find the efforts of drivers, or of actuators in their place, that MODEL's motion takes."""
     _check_out(out_file, (".npz", ".csv"))
     system, state = mbd.load(model)
     ts = _instants(system, t_end, h)
     with _busy(f"inverse dynamics of {system.name} at {len(ts)} instants"):
-        found = mbd.inverse_dynamics(system, state, ts, actuators=actuator, formulation=mbd.FORMULATIONS[formulation]())
+        found = mbd.inverse_dynamics(
+            system, state, ts, actuators=actuator, formulation=mbd.FORMULATIONS[formulation]()
+        )
     power = found.power
     columns = {"t": np.asarray(found.solution.t)}
     for name in found.efforts:
@@ -364,7 +427,13 @@ def inverse_dynamics(
     table = _table("effort of", "smallest", "largest", "mean power [W]")
     for name, effort in found.efforts.items():
         values = np.asarray(effort)
-        _row(table, name, f"{values.min():.4g}", f"{values.max():.4g}", f"{np.mean(np.asarray(power[name])):.4g}")
+        _row(
+            table,
+            name,
+            f"{values.min():.4g}",
+            f"{values.max():.4g}",
+            f"{np.mean(np.asarray(power[name])):.4g}",
+        )
     out.print(table)
     _say(f"{system.name}: {len(ts)} rows to t = {ts[-1]:g} s; wrote {out_file}")
 
@@ -379,14 +448,23 @@ def _write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
 @app.command()
 def linearize(
     model: Model,
-    t: Annotated[float, typer.Option("--t", help="Instant at which drivers and loads are held, in seconds.")] = 0.0,
+    t: Annotated[
+        float, typer.Option("--t", help="Instant at which drivers and loads are held, in seconds.")
+    ] = 0.0,
     coordinate: Annotated[
-        list[str] | None, typer.Option("--coordinate", "-c", help="A minimal coordinate, such as rod.theta.y; repeat.")
+        list[str] | None,
+        typer.Option(
+            "--coordinate", "-c", help="A minimal coordinate, such as rod.theta.y; repeat."
+        ),
     ] = None,
-    inputs: Annotated[list[str] | None, typer.Option("--input", "-i", help="An input; repeat for more.")] = None,
-    out_file: Annotated[Path | None, typer.Option("--out", help="File for A, B and the modes (.npz).")] = None,
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", "-i", help="An input; repeat for more.")
+    ] = None,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="File for A, B and the modes (.npz).")
+    ] = None,
 ) -> None:
-    """Linearize MODEL at its initial state: eigenfrequencies, damping, and the matrices of x' = A x + B u."""
+    """Linearize MODEL at its initial state: frequencies, damping, matrices A and B."""
     if out_file is not None:
         _check_out(out_file, (".npz",))
     system, state = mbd.load(model)
@@ -396,7 +474,10 @@ def linearize(
     _say(f"{system.name}: minimal coordinates {', '.join(found.coordinates)}")
     drift = float(np.max(np.abs(np.asarray(found.drift)), initial=0.0))
     if drift > 1e-6:
-        _say(f"not an equilibrium: rates of up to {drift:.3g} remain, so frequencies are those of the moment")
+        _say(
+            f"not an equilibrium: rates of up to {drift:.3g} remain, so frequencies are those of "
+            "the moment"
+        )
     table = _table("mode", "eigenvalue [1/s]", "frequency [Hz]", "damping ratio")
     for k, value in enumerate(modes.eigenvalues):
         pair = f"{value.real:.5g}" + (f" ± {value.imag:.5g}i" if value.imag else "")
@@ -423,7 +504,10 @@ def batch(
     out_file: Annotated[Path, typer.Option("--out", help="Result file (.npz).")],
     vary: Annotated[
         list[str],
-        typer.Option("--vary", help="PATH=FIRST:LAST:COUNT, a number to vary, such as bodies.rod.mass=1:2:11; repeat."),
+        typer.Option(
+            "--vary",
+            help="PATH=FIRST:LAST:COUNT, a number to vary, such as bodies.rod.mass=1:2:11; repeat.",
+        ),
     ],
     t_end: TEnd = 3.0,
     h: Step = 1e-3,
@@ -437,7 +521,7 @@ def batch(
     projection: Projection = False,
     newton_tolerance: NewtonTolerance = None,
 ) -> None:
-    """Simulate MODEL for every combination of some of its numbers and write all motions."""
+    """Simulate MODEL for every combination of some of its numbers."""
     _check_out(out_file, (".npz",))
     method = _integrator(integrator, rho_inf, tableau, group, projection, newton_tolerance)
     m = mbd.load_mechanism(model)
@@ -445,7 +529,11 @@ def batch(
     grid = np.array(list(product(*ranges.values())))
     steps = mbd.count_steps(h, t_end, None)
     system, _ = m.build()
-    check_memory(system, len(grid) * (steps // max(save_every, 1) + 1), "vary fewer numbers, or save fewer rows")
+    check_memory(
+        system,
+        len(grid) * (steps // max(save_every, 1) + 1),
+        "vary fewer numbers, or save fewer rows",
+    )
 
     def one(values):
         system, state = m.with_values(dict(zip(ranges, values, strict=True))).build()
@@ -471,9 +559,14 @@ def batch(
         raise typer.Exit(_INTERRUPTED) from None
     done = len(found["result"])
     columns = {path: grid[:done, k] for k, path in enumerate(ranges)}
-    _write_columns(out_file, columns | found | {"t": found["t"][0], "bodies": np.array(system.bodies)})
+    _write_columns(
+        out_file, columns | found | {"t": found["t"][0], "bodies": np.array(system.bodies)}
+    )
     failed = int(np.sum(found["result"] != int(mbd.RESULTS.successful._value)))
-    _say(f"{m.name}: {done} of {len(grid)} runs, {failed} of them failed (see the array result); wrote {out_file}")
+    _say(
+        f"{m.name}: {done} of {len(grid)} runs, {failed} of them failed (see the array result); "
+        f"wrote {out_file}"
+    )
     if interrupted:
         raise typer.Exit(_INTERRUPTED)
     if failed:
@@ -486,7 +579,9 @@ def _range(text: str, m: mbd.Mechanism) -> tuple[str, np.ndarray]:
     parts = numbers.split(":")
     try:
         first, last, count = float(parts[0]), float(parts[1]), int(parts[2])
-        if not (equals and len(parts) == 3 and np.isfinite([first, last]).all() and 1 <= count <= 10**6):
+        if not (
+            equals and len(parts) == 3 and np.isfinite([first, last]).all() and 1 <= count <= 10**6
+        ):
             raise ValueError
     except (ValueError, IndexError):
         raise ValueError(
@@ -499,11 +594,15 @@ def _range(text: str, m: mbd.Mechanism) -> tuple[str, np.ndarray]:
 @app.command()
 def plot(
     result: Result,
-    out_file: Annotated[Path | None, typer.Option("--out", help="Picture (.png, .pdf, .svg).")] = None,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="Picture (.png, .pdf, .svg).")
+    ] = None,
     quantity: Annotated[
         list[str] | None, typer.Option("--quantity", "-q", help="r, v, a, omega, alpha, lam, ...")
     ] = None,
-    body: Annotated[list[str] | None, typer.Option("--body", "-b", help="Only this body; repeat for more.")] = None,
+    body: Annotated[
+        list[str] | None, typer.Option("--body", "-b", help="Only this body; repeat for more.")
+    ] = None,
 ) -> None:
     """Plot quantities of RESULT over time."""
     viz = _viz()
@@ -517,9 +616,13 @@ def plot(
 @app.command()
 def animate(
     result: Result,
-    out_file: Annotated[Path | None, typer.Option("--out", help="Animation (.gif, .html, .mp4).")] = None,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="Animation (.gif, .html, .mp4).")
+    ] = None,
     fps: Annotated[int, typer.Option(help="Frames per second.")] = 25,
-    speed: Annotated[float, typer.Option(help="Seconds of motion per second of the animation.")] = 1.0,
+    speed: Annotated[
+        float, typer.Option(help="Seconds of motion per second of the animation.")
+    ] = 1.0,
 ) -> None:
     """Animate RESULT."""
     viz = _viz()
@@ -537,18 +640,24 @@ def _viz():
         matplotlib.use("Agg")
         from jaxmbd import viz
     except ImportError as error:
-        raise RuntimeError(f"pictures need the extra viz: pip install 'jaxmbd[viz]' ({error})") from None
+        raise RuntimeError(
+            f"pictures need the extra viz: pip install 'jaxmbd[viz]' ({error})"
+        ) from None
     return viz
 
 
 @app.command()
 def demo(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Packaged name or file.")] = "slider_crank",
-    out_dir: Annotated[Path, typer.Option("--out", help="Folder for results and pictures.")] = Path("demo"),
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Packaged name or file.")
+    ] = "slider_crank",
+    out_dir: Annotated[Path, typer.Option("--out", help="Folder for results and pictures.")] = Path(
+        "demo"
+    ),
     t_end: TEnd = 2.0,
     h: Step = 1e-3,
 ) -> None:
-    """Simulate MODEL with every formulation, compare them, and leave results, plots and an animation."""
+    """Simulate MODEL with every formulation; leave results, plots and an animation."""
     from jaxmbd.demo import run_demo
 
     if out_dir.exists() and not out_dir.is_dir():

@@ -11,17 +11,26 @@ import jaxmbd as mbd
 
 
 def run_demo(model: str, folder: Path, t_end: float, h: float, console: Console, viz) -> None:
-    """Simulate `model` by every formulation that takes it and leave results, plots and an animation in `folder`."""
+    """Simulate `model` by every formulation that takes it and leave results, plots and an animation
+    in `folder`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     system, state = mbd.load(model)
     consistent, _ = mbd.assemble(system, state)
     m = mbd.mobility(system, consistent)
     console.print(
-        f"[bold]{system.name}[/]: {system.nb} bodies, {system.nc} constraint rows, {m.freedoms} freedom(s); "
-        f"{t_end:g} s in steps of {h:g} s"
+        f"[bold]{system.name}[/]: {system.nb} bodies, {system.nc} constraint rows, {m.freedoms} "
+        f"freedom(s); {t_end:g} s in steps of {h:g} s"
     )
     table = Table(box=None)
-    for heading in ("formulation", r"first \[s]", r"then \[us/step]", "iterations", "|Φ| max", r"to rA \[m]"):
+    for heading in (
+        "formulation",
+        r"first \[s]",
+        r"then \[us/step]",
+        "iterations",
+        "|Φ| max",
+        r"to rA \[m]",
+    ):
         table.add_column(heading, no_wrap=True)
     reference = None
     for name, formulation in mbd.FORMULATIONS.items():
@@ -31,7 +40,9 @@ def run_demo(model: str, folder: Path, t_end: float, h: float, console: Console,
             console.print(f"without {name}: {error}", highlight=False)
             continue
         start = time.perf_counter()
-        solution = mbd.simulate(system, state, t_end=t_end, h=h, formulation=formulation(), progress=True)
+        solution = mbd.simulate(
+            system, state, t_end=t_end, h=h, formulation=formulation(), progress=True
+        )
         first = time.perf_counter() - start
         start = time.perf_counter()
         mbd.simulate(system, state, t_end=t_end, h=h, formulation=formulation())

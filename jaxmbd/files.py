@@ -25,7 +25,9 @@ def written(path: str | Path, mode: str, what: str = "file", **options) -> Itera
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise OSError(f"cannot write the {what} {str(path)!r}: {error.strerror or error}") from error
+            raise OSError(
+                f"cannot write the {what} {str(path)!r}: {error.strerror or error}"
+            ) from error
         if isinstance(error, Exception):
             raise ValueError(f"cannot write the {what} {str(path)!r}: {error}") from error
         raise

@@ -8,26 +8,33 @@ class RESULTS(eqx.Enumeration):
 
     successful = ""
     assembly_failed = (
-        "the initial pose cannot be assembled: the joints do not close; check their points and axes, or start closer "
-        "to a closed pose"
+        "the initial pose cannot be assembled: the joints do not close; check their points and "
+        "axes, or start closer to a closed pose"
     )
     newton_max_steps = (
-        "Newton's iteration did not converge; reduce the step size, or check for a sudden load, a locking position or "
-        "a driver that asks for the impossible"
+        "Newton's iteration did not converge; reduce the step size, or check for a sudden load, a "
+        "locking position or a driver that asks for the impossible"
     )
-    singular = "the constraint Jacobian lost rank: the mechanism has reached a locking or branching position"
-    non_finite = "a NaN or an infinity appeared; check forces, user functions and motions at this time"
+    singular = (
+        "the constraint Jacobian lost rank: "
+        "the mechanism has reached a locking or branching position"
+    )
+    non_finite = (
+        "a NaN or an infinity appeared; check forces, user functions and motions at this time"
+    )
     step_too_small = (
-        "the step size fell below a billionth of the span; the motion has an impact or a locking position there, or "
-        "the tolerance is below what rounding allows"
+        "the step size fell below a billionth of the span; the motion has an impact or a locking "
+        "position there, or the tolerance is below what rounding allows"
     )
     too_many_steps = "the run used up its steps; allow more with max_steps=, or a larger tolerance"
     wrong_branch = (
-        "a driven rotation stands half a turn from its prescribed angle; angles count from the described pose, so "
-        "describe the bodies near angle(t0), and let the angle change by less than a quarter turn between two instants"
+        "a driven rotation stands half a turn from its prescribed angle; angles count from the "
+        "described pose, so describe the bodies near angle(t0), and let the angle change by less "
+        "than a quarter turn between two instants"
     )
     invalid_input = (
-        "a number that was given is impossible: a mass or an inertia that is not positive, an orientation that is no "
-        "rotation matrix, or a NaN in the state, the step size or the initial time"
+        "a number that was given is impossible: a mass or an inertia that is not positive, an "
+        "orientation that is no rotation matrix, or a NaN in the state, the step size or the "
+        "initial time"
     )
     interrupted = "the run was interrupted; the rows before the interruption are kept"

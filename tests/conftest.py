@@ -1,4 +1,5 @@
-"""Settings that all tests share: double precision, strict promotion, shapes checked at every annotated call."""
+"""Settings that all tests share: double precision, strict promotion, shapes checked at every
+annotated call."""
 
 import os
 import subprocess
@@ -6,12 +7,18 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
-# Compiling takes most of the suite's time. Without LLVM's optimizer and with XLA's older code generator it takes less
-# than half; the arithmetic is the same. An option that XLA does not know would end the process, so it is tried first.
+# Compiling takes most of the suite's time. Without LLVM's optimizer and with XLA's older code
+# generator it takes less than half; the arithmetic is the same. An option that XLA does not know
+# would end the process, so it is tried first.
 _FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 if "XLA_FLAGS" not in os.environ:
     trial = [sys.executable, "-c", "import jax; jax.devices()"]
-    known = subprocess.run(trial, env=os.environ | {"XLA_FLAGS": _FLAGS}, capture_output=True).returncode == 0
+    known = (
+        subprocess.run(
+            trial, env=os.environ | {"XLA_FLAGS": _FLAGS}, capture_output=True
+        ).returncode
+        == 0
+    )
     os.environ["XLA_FLAGS"] = _FLAGS if known else _FLAGS.split()[0]
 
 import jax
@@ -35,7 +42,8 @@ def rng():
 
 @pytest.fixture(autouse=True, scope="module")
 def _programs_are_let_go():
-    """A process may hold 65 thousand memory maps; thousands of compiled programs fill them, and XLA crashes."""
+    """A process may hold 65 thousand memory maps; thousands of compiled programs fill them, and XLA
+    crashes."""
     yield
     maps = Path("/proc/self/maps")
     if maps.exists() and len(maps.read_text().splitlines()) > 20_000:

@@ -48,10 +48,19 @@ def slope(h, error) -> float:
 
 
 def run_at(system, state, h, steps, formulation, pieces=1, **kw):
-    """The solution after `steps` steps, sharing one program among runs of any multiple of steps // pieces."""
+    """The solution after `steps` steps, sharing one program among runs of any multiple of steps //
+    pieces."""
     each = steps // pieces
     return mbd.run(
-        system, state, h=h, steps=steps, save_every=each, chunks=pieces, formulation=formulation, progress=False, **kw
+        system,
+        state,
+        h=h,
+        steps=steps,
+        save_every=each,
+        chunks=pieces,
+        formulation=formulation,
+        progress=False,
+        **kw,
     )
 
 
@@ -70,7 +79,8 @@ class ImpatientBar:
 
 
 class CompilationCounter(logging.Handler):
-    """Counts the programs that JAX compiles inside a `with` block: `programs` are those of steps, `every` are all."""
+    """Counts the programs that JAX compiles inside a `with` block: `programs` are those of steps,
+    `every` are all."""
 
     def __enter__(self):
         self.programs = self.every = 0
@@ -98,9 +108,11 @@ class CompilationCounter(logging.Handler):
 
 
 def top_reference(J_pivot, mass, s_center, gravity, omega0, t_end):
-    """A body with a fixed point: (A, omega) at t_end from Euler's equations about that point and quaternions.
+    """A body with a fixed point: (A, omega) at t_end from Euler's equations about that point and
+    quaternions.
 
-    J_pivot about the fixed point and s_center from it to the mass center, body frame; A = I at the start.
+    J_pivot about the fixed point and s_center from it to the mass center, body frame; A = I at the
+    start.
     """
 
     def rate(t, y):

@@ -7,7 +7,14 @@ GOOD = {
     "name": "pendulum",
     "bodies": [{"name": "rod", "mass": 2.0, "inertia": [0.1, 0.2, 0.2], "r": [1, 0, 0]}],
     "joints": [
-        {"type": "Revolute", "name": "pin", "body_i": "ground", "body_j": "rod", "point": [0, 0, 0], "axis": [0, 1, 0]}
+        {
+            "type": "Revolute",
+            "name": "pin",
+            "body_i": "ground",
+            "body_j": "rod",
+            "point": [0, 0, 0],
+            "axis": [0, 1, 0],
+        }
     ],
     "forces": [
         {"type": "ViscousFriction", "name": "friction", "joint": "pin", "rotational": 0.2},
@@ -40,8 +47,24 @@ OLDER = {
         },
     ],
     "constraints": [
-        {"name": "x1", "type": "DP1", "body_i": 1, "body_j": 0, "a_bar_i": [1, 0, 0], "a_bar_j": [1, 0, 0], "f": "0"},
-        {"name": "x2", "type": "DP1", "body_i": 1, "body_j": 0, "a_bar_i": [0, 1, 0], "a_bar_j": [1, 0, 0], "f": "0"},
+        {
+            "name": "x1",
+            "type": "DP1",
+            "body_i": 1,
+            "body_j": 0,
+            "a_bar_i": [1, 0, 0],
+            "a_bar_j": [1, 0, 0],
+            "f": "0",
+        },
+        {
+            "name": "x2",
+            "type": "DP1",
+            "body_i": 1,
+            "body_j": 0,
+            "a_bar_i": [0, 1, 0],
+            "a_bar_j": [1, 0, 0],
+            "f": "0",
+        },
         *(
             {
                 "name": "ball",

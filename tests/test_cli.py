@@ -52,7 +52,18 @@ def process(*args, cwd=None):
 def test_help_teaches():
     done = process("--help")
     assert done.returncode == 0
-    for word in ("demo", "list", "info", "kinematics", "simulate", "plot", "animate", "linearize", "batch", "MODEL"):
+    for word in (
+        "demo",
+        "list",
+        "info",
+        "kinematics",
+        "simulate",
+        "plot",
+        "animate",
+        "linearize",
+        "batch",
+        "MODEL",
+    ):
         assert word in done.stdout
 
 
@@ -62,7 +73,18 @@ def test_errors_reach_the_shell(tmp_path):
 
 
 def test_simulate_plot_and_animate(jaxmbd, tmp_path):
-    done = jaxmbd("simulate", "slider_crank", "--t-end", 0.05, "--h", 1e-3, "--formulation", "rA", "--out", "r.npz")
+    done = jaxmbd(
+        "simulate",
+        "slider_crank",
+        "--t-end",
+        0.05,
+        "--h",
+        1e-3,
+        "--formulation",
+        "rA",
+        "--out",
+        "r.npz",
+    )
     assert done.code == 0, done.stderr
     assert "51 rows" in done.stdout
     with np.load("r.npz") as file:
@@ -76,7 +98,10 @@ def test_info_reports_freedoms_and_redundant_loops(jaxmbd):
     done = jaxmbd("info", "four_bar")
     assert done.code == 0, done.stderr
     assert "20 rows of rank 17: 1 freedom(s), 3 redundant" in done.stdout
-    assert "3 row(s) in the loop of pin_crank, pin_crank_coupler, pin_coupler_rocker, pin_rocker" in done.stdout
+    assert (
+        "3 row(s) in the loop of pin_crank, pin_crank_coupler, pin_coupler_rocker, pin_rocker"
+        in done.stdout
+    )
     assert "could go: pin_rocker: axis perpendicular to e1" in done.stdout
     schema = json.loads(jaxmbd("schema").stdout)
     assert schema["title"] == "jaxmbd-1 mechanism"
@@ -90,9 +115,12 @@ def pendulum(tmp_path, name="pendulum", body="rod", forces=(), drivers=(), **fie
         "format": "jaxmbd-1",
         "name": name,
         "bodies": [rod],
-        "joints": [{"type": "Revolute", "name": "pin", **pair, "point": [0, 0, 0], "axis": [0, 1, 0]}],
+        "joints": [
+            {"type": "Revolute", "name": "pin", **pair, "point": [0, 0, 0], "axis": [0, 1, 0]}
+        ],
         "drivers": [
-            {"type": "RotationDriver", "name": "motor", **pair, "axis": [0, 1, 0], "angle": d} for d in drivers
+            {"type": "RotationDriver", "name": "motor", **pair, "axis": [0, 1, 0], "angle": d}
+            for d in drivers
         ],
         "forces": [{"body": body, **f} for f in forces],
     }
@@ -114,7 +142,13 @@ def test_a_failed_run_keeps_the_steps_before_it(jaxmbd, tmp_path):
         "name": "winch",
         "bodies": [{"name": "rod", "mass": 1.0, "inertia": [0.01, 0.1, 0.1], "r": [0.5, 0, 0]}],
         "joints": [
-            {"type": "Spherical", "name": "ball", "body_i": "ground", "body_j": "rod", "point": [0, 0, 0]},
+            {
+                "type": "Spherical",
+                "name": "ball",
+                "body_i": "ground",
+                "body_j": "rod",
+                "point": [0, 0, 0],
+            },
         ],
         "drivers": [
             {
@@ -142,7 +176,10 @@ def test_a_run_that_fails_at_its_start_writes_nothing_and_says_so(jaxmbd, tmp_pa
     load = {"type": "PointForce", "name": "load", "force": ["1/t", 0, 0]}
     done = jaxmbd("simulate", pendulum(tmp_path, forces=[load]), "--t-end", 0.1, "--out", "o.npz")
     assert done.code == 1
-    assert "Force 'load' on 'rod' is NaN or infinite at t = 0 s" in done.stderr and "rank" not in done.stderr
+    assert (
+        "Force 'load' on 'rod' is NaN or infinite at t = 0 s" in done.stderr
+        and "rank" not in done.stderr
+    )
     assert "nothing was written" in done.stderr and not (tmp_path / "o.npz").exists()
 
 
@@ -151,7 +188,10 @@ def test_changed_descriptions_are_told(jaxmbd, tmp_path):
     for command in (("info", model), ("simulate", model, "--t-end", 0.002, "--out", "o.npz")):
         done = jaxmbd(*command)
         assert done.code == 0, done.stderr
-        assert "warning: mechanism 'pendulum': the described" in done.stderr and "body 'rod'" in done.stderr
+        assert (
+            "warning: mechanism 'pendulum': the described" in done.stderr
+            and "body 'rod'" in done.stderr
+        )
 
 
 @pytest.mark.parametrize("name", ["[/foo]", "link[a]", "o[red]", "[bold]x", "a\\[b"])
@@ -169,17 +209,47 @@ def test_names_with_markup_are_printed_as_they_are(jaxmbd, tmp_path, name):
 
 def test_adaptive_steps_and_options_of_integrators(jaxmbd, tmp_path):
     model = pendulum(tmp_path)
-    options = ("--integrator", "munthe_kaas", "--tableau", "rk5", "--group", "SO3xR3", "--projection")
-    done = jaxmbd("simulate", model, "--t-end", 0.1, "--h", 0.01, "--tolerance", 1e-8, *options, "--out", "a.npz")
+    options = (
+        "--integrator",
+        "munthe_kaas",
+        "--tableau",
+        "rk5",
+        "--group",
+        "SO3xR3",
+        "--projection",
+    )
+    done = jaxmbd(
+        "simulate",
+        model,
+        "--t-end",
+        0.1,
+        "--h",
+        0.01,
+        "--tolerance",
+        1e-8,
+        *options,
+        "--out",
+        "a.npz",
+    )
     assert done.code == 0, done.stderr
     assert "11 rows" in done.stdout and "steps," in done.stdout
     done = jaxmbd("simulate", model, "--t-end", 0.1, "--rho-inf", 0.5, "--out", "b.npz")
     assert (
         done.code == 1
-        and "--rho-inf: implicit_euler has no such setting; it belongs to generalized_alpha" in done.stderr
+        and "--rho-inf: implicit_euler has no such setting; it belongs to generalized_alpha"
+        in done.stderr
     )
     done = jaxmbd(
-        "simulate", model, "--t-end", 0.01, "--integrator", "generalized_alpha", "--rho-inf", 0.5, "--out", "b.npz"
+        "simulate",
+        model,
+        "--t-end",
+        0.01,
+        "--integrator",
+        "generalized_alpha",
+        "--rho-inf",
+        0.5,
+        "--out",
+        "b.npz",
     )
     assert done.code == 0, done.stderr
 
@@ -201,7 +271,9 @@ def test_linearize_gives_the_frequency_of_a_hanging_pendulum(jaxmbd, tmp_path):
     frequency = np.sqrt(9.81 * 0.7 / (0.1 + 0.49)) / (2 * np.pi)
     assert f"{frequency:.5g}" in done.stdout
     with np.load("l.npz") as file:
-        np.testing.assert_allclose(np.abs(np.linalg.eigvals(file["A"])), 2 * np.pi * frequency, rtol=1e-10)
+        np.testing.assert_allclose(
+            np.abs(np.linalg.eigvals(file["A"])), 2 * np.pi * frequency, rtol=1e-10
+        )
 
 
 def test_a_batch_equals_single_runs(jaxmbd, tmp_path):
@@ -211,9 +283,18 @@ def test_a_batch_equals_single_runs(jaxmbd, tmp_path):
     assert done.code == 0, done.stderr
     assert jaxmbd("simulate", model, *options, "--out", "s.npz").code == 0
     with np.load("b.npz") as many, np.load("s.npz") as one:
-        assert many["r"].shape == (3, 2, 1, 3) and many["bodies.rod.mass"].tolist() == [1.0, 1.5, 2.0]
+        assert many["r"].shape == (3, 2, 1, 3) and many["bodies.rod.mass"].tolist() == [
+            1.0,
+            1.5,
+            2.0,
+        ]
         np.testing.assert_allclose(many["r"][0], one["r"], atol=1e-12)
-    for vary in ("bodies.rod.mass", "bodies.rod.mass=1:2", "bodies.rod.size=1:2:3", "bodies.rod.mass=-1:2:3"):
+    for vary in (
+        "bodies.rod.mass",
+        "bodies.rod.mass=1:2",
+        "bodies.rod.size=1:2:3",
+        "bodies.rod.mass=-1:2:3",
+    ):
         done = jaxmbd("batch", model, "--vary", vary, "--out", "x.npz")
         assert done.code == 1 and not (tmp_path / "x.npz").exists(), vary
 
@@ -232,17 +313,32 @@ def test_an_interruption_keeps_the_rows_and_is_no_success(jaxmbd, tmp_path, monk
 def test_large_mechanisms_are_answered_or_refused_with_their_size(jaxmbd):
     done = jaxmbd("info", "n_pendulum:600")
     assert done.code == 0, done.stderr
-    assert "1800 rows of rank 1800: 1800 freedom(s)" in done.stdout and "... and 560 more bodies" in done.stdout
+    assert (
+        "1800 rows of rank 1800: 1800 freedom(s)" in done.stdout
+        and "... and 560 more bodies" in done.stdout
+    )
     done = jaxmbd("info", "n_pendulum:1000000")
     assert done.code == 1 and "1000000" in done.stderr
 
 
 REFUSED = {
-    "an unknown ending": (("simulate", "double_pendulum", "--out", "x.txt"), "must end in .npz or .csv"),
-    "a missing folder": (("simulate", "double_pendulum", "--out", "no/such/x.npz"), "does not exist"),
+    "an unknown ending": (
+        ("simulate", "double_pendulum", "--out", "x.txt"),
+        "must end in .npz or .csv",
+    ),
+    "a missing folder": (
+        ("simulate", "double_pendulum", "--out", "no/such/x.npz"),
+        "does not exist",
+    ),
     "a folder as file": (("simulate", "double_pendulum", "--out", "folder.npz"), "is a folder"),
-    "a name that is too long": (("simulate", "double_pendulum", "--out", "x" * 300 + ".npz"), "cannot write to"),
-    "a negative step": (("simulate", "double_pendulum", "--h", "-1", "--out", "x.npz"), "must be positive"),
+    "a name that is too long": (
+        ("simulate", "double_pendulum", "--out", "x" * 300 + ".npz"),
+        "cannot write to",
+    ),
+    "a negative step": (
+        ("simulate", "double_pendulum", "--h", "-1", "--out", "x.npz"),
+        "must be positive",
+    ),
     "too many rows": (
         ("simulate", "double_pendulum", "--t-end", "1e6", "--h", "1e-6", "--out", "x.npz"),
         "GB are free",
@@ -255,7 +351,10 @@ REFUSED = {
         ("kinematics", "four_link", "--t-end", "1e9", "--h", "1e-6", "--out", "x.npz"),
         "GB are free",
     ),
-    "an end that is no number": (("simulate", "double_pendulum", "--t-end", "nan", "--out", "x.npz"), "t_end must be"),
+    "an end that is no number": (
+        ("simulate", "double_pendulum", "--t-end", "nan", "--out", "x.npz"),
+        "t_end must be",
+    ),
     "a missing result": (("plot", "missing.npz"), "cannot read"),
     "no frames": (("animate", "result.npz", "--fps", "0"), "fps"),
     "negative frames": (("animate", "result.npz", "--fps", "-5"), "fps"),
@@ -264,7 +363,16 @@ REFUSED = {
     "infinite speed": (("animate", "result.npz", "--speed", "inf"), "speed"),
     "one size": (("info", "four_bar:3"), "one size"),
     "a mistaken tableau": (
-        ("simulate", "double_pendulum", "--integrator", "munthe_kaas", "--tableau", "rk9", "--out", "x.npz"),
+        (
+            "simulate",
+            "double_pendulum",
+            "--integrator",
+            "munthe_kaas",
+            "--tableau",
+            "rk9",
+            "--out",
+            "x.npz",
+        ),
         "tableau must be one of",
     ),
 }
@@ -277,7 +385,9 @@ def test_what_cannot_be_done_is_refused_at_once_and_leaves_no_file(jaxmbd, tmp_p
         T = np.linspace(0, 1, 3)
         eye = np.broadcast_to(np.eye(3), (3, 1, 3, 3))
         vectors = {name: np.zeros((3, 1, 3)) for name in ("r", "v", "omega", "a", "alpha")}
-        np.savez("result.npz", t=T, A=eye, lam=np.zeros((3, 0)), iterations=np.zeros(3, int), **vectors)
+        np.savez(
+            "result.npz", t=T, A=eye, lam=np.zeros((3, 0)), iterations=np.zeros(3, int), **vectors
+        )
     before = set(tmp_path.iterdir())
     done = jaxmbd(*args)
     assert done.code == 1 and message in done.stderr, done.stderr

@@ -1,4 +1,5 @@
-"""Imports go one way: rotations, linalg, roots -> model -> formulations -> equations -> integrators -> ... -> cli."""
+"""Imports go one way: rotations, linalg, roots -> model -> formulations -> equations -> integrators
+-> ... -> cli."""
 
 import ast
 from pathlib import Path
@@ -34,7 +35,11 @@ def imported_layers(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level:
             if node.level == depth:  # from ..x import y, seen from inside a layer
-                found |= {node.module.split(".")[0]} if node.module else {alias.name for alias in node.names}
+                found |= (
+                    {node.module.split(".")[0]}
+                    if node.module
+                    else {alias.name for alias in node.names}
+                )
     return found
 
 
@@ -45,7 +50,11 @@ def test_every_module_imports_only_from_layers_below():
         if own == "__init__":
             continue
         assert own in RANK, f"{path} belongs to no layer"
-        wrong += [f"{path.relative_to(ROOT)} -> {n}" for n in imported_layers(path) if RANK.get(n, -1) > RANK[own]]
+        wrong += [
+            f"{path.relative_to(ROOT)} -> {n}"
+            for n in imported_layers(path)
+            if RANK.get(n, -1) > RANK[own]
+        ]
     assert not wrong
 
 

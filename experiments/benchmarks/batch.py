@@ -1,4 +1,5 @@
-"""Throughput of batches on whatever device JAX uses: state-steps per second of `vmap` over initial rates.
+"""Throughput of batches on whatever device JAX uses: state-steps per second of `vmap` over initial
+rates.
 
 python experiments/benchmarks/batch.py [--sizes 1 256 4096] [--steps 200] [--out FILE.json]
 """
@@ -22,7 +23,9 @@ MODELS = ("double_pendulum", "four_bar", "slider_crank")
 
 
 def throughput(model, formulation, size, steps):
-    """State-steps per second (best of three) and the largest constraint violation of all members."""
+    """State-steps per second (best of three) and the largest constraint violation of all
+    members.
+    """
     system, state = mbd.load(model)
     factors = jnp.linspace(0.8, 1.2, size)
 
@@ -30,7 +33,9 @@ def throughput(model, formulation, size, steps):
     @eqx.filter_vmap(in_axes=(None, None, 0))
     def run(system, state, factor):
         heavier = eqx.tree_at(lambda s: s.mass, system, system.mass * factor)
-        sol = mbd.simulate(heavier, state, steps=steps, save_every=steps, h=1e-3, formulation=formulation)
+        sol = mbd.simulate(
+            heavier, state, steps=steps, save_every=steps, h=1e-3, formulation=formulation
+        )
         return sol.r[-1], sol.A[-1], jnp.max(jnp.abs(sol.violation(heavier).position[-1]))
 
     violation = np.max(np.asarray(jax.block_until_ready(run(system, state, factors))[2]))
@@ -43,15 +48,28 @@ def throughput(model, formulation, size, steps):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sizes", type=int, nargs="+", default=[1, 256, 4096])
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--formulations", nargs="+", default=["rA"])
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     device = jax.devices()[0]
-    results = {"device": f"{device.platform}: {device.device_kind}", "jax": jax.__version__, "rows": []}
-    table = Table("model", "formulation", "batch", "state-steps per second", "|Φ| max", title=results["device"])
+    results = {
+        "device": f"{device.platform}: {device.device_kind}",
+        "jax": jax.__version__,
+        "rows": [],
+    }
+    table = Table(
+        "model",
+        "formulation",
+        "batch",
+        "state-steps per second",
+        "|Φ| max",
+        title=results["device"],
+    )
     for model in MODELS:
         for name in args.formulations:
             for size in args.sizes:

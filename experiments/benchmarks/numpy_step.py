@@ -1,6 +1,8 @@
-"""The yardstick: one implicit Euler step of rA in tight NumPy, vectorized over rows, frozen quasi-Newton, LAPACK's LU.
+"""The yardstick: one implicit Euler step of rA in tight NumPy, vectorized over rows, frozen
+quasi-Newton, LAPACK's LU.
 
-It integrates the same mechanisms by the same equations as the package and is used to judge speed as a ratio in one run.
+It integrates the same mechanisms by the same equations as the package and is used to judge speed as
+a ratio in one run.
 """
 
 import jax
@@ -31,7 +33,9 @@ def expm(theta):
 
 
 class NumpySystem:
-    """The arrays of a `jaxmbd.System` in NumPy, with the drivers' turning vectors tabulated at the instants `ts`."""
+    """The arrays of a `jaxmbd.System` in NumPy, with the drivers' turning vectors tabulated at the
+    instants `ts`.
+    """
 
     def __init__(self, system, ts):
         self.nb = system.nb
@@ -42,11 +46,15 @@ class NumpySystem:
             fields = {k: np.asarray(v) for k, v in vars(stack.primitive).items() if v is not None}
             turning = []
             for d in stack.driven:
-                table = jax.vmap(lambda t, stack=stack: stack.at(t).primitive.a_i_bar)(jnp.asarray(ts))
+                table = jax.vmap(lambda t, stack=stack: stack.at(t).primitive.a_i_bar)(
+                    jnp.asarray(ts)
+                )
                 turning.append((np.array(d.rows), np.asarray(table)[:, np.array(d.rows)]))
             self.blocks.append((type(stack.primitive).__name__, fields, *stack.index.T, turning))
         self.m = len(self.i)
-        self.cols = np.stack([self.i, self.j], 1)[:, :, None] * 6 + np.arange(6)  # ground's columns come last
+        self.cols = np.stack([self.i, self.j], 1)[:, :, None] * 6 + np.arange(
+            6
+        )  # ground's columns come last
 
     def rows_and_phi(self, r, A, n):
         """Dense rows (m, 6 nb) and constraint values (m,)."""
@@ -115,7 +123,10 @@ class NumpySystem:
             Jw = (self.J @ w[:, :, None])[:, :, 0]
             Ja = (self.J @ a[:, 3:, None])[:, :, 0]
             balance = (
-                np.hstack([self.mass[:, None] * (a[:, :3] - self.gravity), Ja + cross(w, Jw)]).ravel() + rows.T @ lam
+                np.hstack(
+                    [self.mass[:, None] * (a[:, :3] - self.gravity), Ja + cross(w, Jw)]
+                ).ravel()
+                + rows.T @ lam
             )
             delta = lu_solve(factors, -np.concatenate([balance, phi / h**2]), check_finite=False)
             a, lam = a + delta[:n].reshape(-1, 6), lam + delta[n:]

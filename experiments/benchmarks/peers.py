@@ -1,4 +1,6 @@
-"""The same chains and four-bars in Exudyn and MuJoCo, where these are installed (the extra `bench`)."""
+"""The same chains and four-bars in Exudyn and MuJoCo, where these are installed (the extra
+`bench`).
+"""
 
 import math
 import time
@@ -24,7 +26,8 @@ def versions():
 
 
 def exudyn_us(model, steps):
-    """Microseconds per step of generalized-alpha in Exudyn, the better of its dense and its sparse solver.
+    """Microseconds per step of generalized-alpha in Exudyn, the better of its dense and its sparse
+    solver.
 
     NaN where the solver gives up, as it does on redundant rows.
     """
@@ -63,7 +66,9 @@ def exudyn_us(model, steps):
         settings.linearSolverType = solver
         begin = time.perf_counter()
         try:
-            good = mbs.SolveDynamic(settings, solverType=exu.DynamicSolverType.GeneralizedAlpha, showHints=False)
+            good = mbs.SolveDynamic(
+                settings, solverType=exu.DynamicSolverType.GeneralizedAlpha, showHints=False
+            )
         except Exception:  # what Exudyn raises depends on where it gives up
             good = False
         if good:
@@ -76,7 +81,9 @@ def _name(body):
 
 
 def mujoco_chain_us(n, steps):
-    """Microseconds per step of MuJoCo on `revolute_chain:n`, in minimal coordinates with its default integrator."""
+    """Microseconds per step of MuJoCo on `revolute_chain:n`, in minimal coordinates with its
+    default integrator.
+    """
     import mujoco
 
     opened = closed = ""
@@ -88,18 +95,26 @@ def mujoco_chain_us(n, steps):
         )
         closed += "</body>"
     model = mujoco.MjModel.from_xml_string(
-        f'<mujoco><option timestep="{H}" gravity="3 1 -9"/><worldbody>{opened}{closed}</worldbody></mujoco>'
+        f'<mujoco><option timestep="{H}" gravity="3 1 -9"/>'
+        f"<worldbody>{opened}{closed}</worldbody></mujoco>"
     )
     return _mujoco_us(model, steps)
 
 
 def _four_bar_in_mujoco():
-    """The four-bar with three hinges and a soft connection in place of the fourth, and where its tip should stay."""
+    """The four-bar with three hinges and a soft connection in place of the fourth, and where its
+    tip should stay.
+    """
     import mujoco
 
     system, state = mbd.load("four_bar")
     r, A = np.asarray(state.r), np.asarray(state.A)
-    hinges = [np.zeros(3), r[0] + A[0] @ [0.5, 0, 0], r[1] + A[1] @ [1.75, 0, 0], np.array([4.0, 0, 0])]
+    hinges = [
+        np.zeros(3),
+        r[0] + A[0] @ [0.5, 0, 0],
+        r[1] + A[1] @ [1.75, 0, 0],
+        np.array([4.0, 0, 0]),
+    ]
     text, last = "", np.zeros(3)
     for k in range(3):
         i = np.asarray(system.inertia[k])
@@ -107,20 +122,24 @@ def _four_bar_in_mujoco():
         center = r[k] - hinges[k]
         full = [world[0, 0], world[1, 1], world[2, 2], world[0, 1], world[0, 2], world[1, 2]]
         text += (
-            f'<body name="b{k}" pos="{_text(hinges[k] - last)}"><joint type="hinge" axis="0 1 0"/><inertial '
-            f'pos="{_text(center)}" mass="{float(system.mass[k])}" fullinertia="{_text(full)}"/>'
+            f'<body name="b{k}" pos="{_text(hinges[k] - last)}"><joint type="hinge" axis="0 1 0"/>'
+            f'<inertial pos="{_text(center)}" mass="{float(system.mass[k])}" '
+            f'fullinertia="{_text(full)}"/>'
         )
         last = hinges[k]
     tip = _text(hinges[3] - hinges[2])
     model = mujoco.MjModel.from_xml_string(
-        f'<mujoco><option timestep="{H}"/><worldbody>{text}<site name="tip" pos="{tip}"/>{"</body>" * 3}</worldbody>'
+        f'<mujoco><option timestep="{H}"/><worldbody>{text}<site name="tip" pos="{tip}"/>'
+        f"{'</body>' * 3}</worldbody>"
         f'<equality><connect body1="b2" anchor="{tip}"/></equality></mujoco>'
     )
     return model, hinges[3]
 
 
 def mujoco_four_bar(steps):
-    """Microseconds per step of MuJoCo on the four-bar, its loop closed softly, and the largest gap of the loop [m]."""
+    """Microseconds per step of MuJoCo on the four-bar, its loop closed softly, and the largest gap
+    of the loop [m].
+    """
     import mujoco
 
     model, place = _four_bar_in_mujoco()
@@ -133,7 +152,9 @@ def mujoco_four_bar(steps):
 
 
 def mjx_four_bar(size, steps):
-    """State-steps per second of MJX on a batch of four-bars of different speeds, and the largest gap at the end [m]."""
+    """State-steps per second of MJX on a batch of four-bars of different speeds, and the largest
+    gap at the end [m].
+    """
     import jax
     import jax.numpy as jnp
     from mujoco import mjx

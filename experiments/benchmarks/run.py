@@ -1,4 +1,5 @@
-"""Time per step, compile time and iterations of every formulation, against a tight NumPy step in the same run.
+"""Time per step, compile time and iterations of every formulation, against a tight NumPy step in
+the same run.
 
 python experiments/benchmarks/run.py [--out DIR] [--quick] [--cores N]
 """
@@ -9,7 +10,9 @@ import os
 import time
 from pathlib import Path
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+)
 parser.add_argument("--out", type=Path, default=None, help="folder for results.json and the table")
 parser.add_argument("--quick", action="store_true", help="fewer steps and repetitions")
 parser.add_argument("--cores", type=int, default=1, help="cores the run may use (0: all)")
@@ -57,7 +60,9 @@ def compiled(system, state, formulation):
     system = system.unnamed()  # what compiled programs get
     progress, _ = dynamics.start(system, state, state, report, t0, h, formulation, integrator)
     begin = time.perf_counter()
-    job = dynamics.advance.lower(system, progress, t0, h, zero, STEPS, 1, formulation, integrator).compile()
+    job = dynamics.advance.lower(
+        system, progress, t0, h, zero, STEPS, 1, formulation, integrator
+    ).compile()
     compile_seconds = time.perf_counter() - begin
     best = np.inf
     for _ in range(REPEATS):
@@ -77,7 +82,13 @@ def main():
         "models": {},
     }
     table = Table(
-        "model", "formulation", "us/step", r"compile \[s]", "iterations", "NumPy us/step", "times faster than NumPy"
+        "model",
+        "formulation",
+        "us/step",
+        r"compile \[s]",
+        "iterations",
+        "NumPy us/step",
+        "times faster than NumPy",
     )
     for model in tqdm(MODELS, desc="benchmarks"):
         system, state = mbd.load(model)

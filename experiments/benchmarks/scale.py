@@ -1,4 +1,5 @@
-"""Time against size: chains and ladders of loops, batches, gradients, compile time, with peers in the same run.
+"""Time against size: chains and ladders of loops, batches, gradients, compile time, with peers in
+the same run.
 
 python experiments/benchmarks/scale.py [--out DIR] [--quick] [--cores N]
 
@@ -11,8 +12,12 @@ import os
 import time
 from pathlib import Path
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder for scale.json and scale.png")
+parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+)
+parser.add_argument(
+    "--out", type=Path, default=Path(__file__).parent, help="folder for scale.json and scale.png"
+)
 parser.add_argument("--quick", action="store_true", help="small sizes and few steps")
 parser.add_argument("--cores", type=int, default=1, help="cores the run may use (0: all)")
 args = parser.parse_args()
@@ -54,7 +59,9 @@ def best_of(job, repeats=REPEATS):
 
 
 def single(model):
-    """Microseconds per step, seconds of compilation and the largest violation of one trajectory by rA."""
+    """Microseconds per step, seconds of compilation and the largest violation of one trajectory by
+    rA.
+    """
     begin = time.perf_counter()
     system, state = mbd.load(model)
     build = time.perf_counter() - begin
@@ -85,19 +92,25 @@ def single(model):
 
 
 def batch(model, formulation, size):
-    """State-steps per second of one core: one `vmap` over members that differ in mass, and chunks of 128 of them."""
+    """State-steps per second of one core: one `vmap` over members that differ in mass, and chunks
+    of 128 of them.
+    """
     system, state = mbd.load(model)
     steps = STEPS // 2
 
     def member(factor):
         heavier = eqx.tree_at(lambda s: s.mass, system, system.mass * factor)
-        sol = mbd.simulate(heavier, state, steps=steps, save_every=steps, h=H, formulation=formulation)
+        sol = mbd.simulate(
+            heavier, state, steps=steps, save_every=steps, h=H, formulation=formulation
+        )
         return jnp.max(jnp.abs(sol.violation(heavier).position[-1]))
 
     factors = jnp.linspace(0.8, 1.2, size)
     row = {}
     chunked = (
-        {"state_steps_per_s_in_chunks": lambda x: jax.lax.map(member, x, batch_size=CHUNK)} if size > CHUNK else {}
+        {"state_steps_per_s_in_chunks": lambda x: jax.lax.map(member, x, batch_size=CHUNK)}
+        if size > CHUNK
+        else {}
     )
     for name, function in ({"state_steps_per_s": jax.vmap(member)} | chunked).items():
         mapped = jax.jit(function)
@@ -107,13 +120,17 @@ def batch(model, formulation, size):
 
 
 def gradient(n):
-    """Time of a reverse gradient by all masses over that of the simulation, for a chain of n links."""
+    """Time of a reverse gradient by all masses over that of the simulation, for a chain of n
+    links.
+    """
     system, state = mbd.load(f"revolute_chain:{n}")
     steps = STEPS // 4
 
     def height(mass):
         heavier = eqx.tree_at(lambda s: s.mass, system, mass)
-        return mbd.simulate(heavier, state, h=H, steps=steps, save_every=steps, throw=False).r[-1, -1, 2]
+        return mbd.simulate(heavier, state, h=H, steps=steps, save_every=steps, throw=False).r[
+            -1, -1, 2
+        ]
 
     times = []
     for job in (jax.jit(height), jax.jit(jax.grad(height))):
@@ -129,7 +146,12 @@ def plot(results, path):
     fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
     rows = results["chain"]
     n = [int(k) for k in rows]
-    ax.loglog(n, [r["us_per_step"] for r in rows.values()], "o-", label="jaxmbd, absolute coordinates, implicit Euler")
+    ax.loglog(
+        n,
+        [r["us_per_step"] for r in rows.values()],
+        "o-",
+        label="jaxmbd, absolute coordinates, implicit Euler",
+    )
     for name, key in (
         ("Exudyn, absolute coordinates, generalized-α", "exudyn_us"),
         ("MuJoCo, minimal coordinates", "mujoco_us"),
@@ -137,10 +159,14 @@ def plot(results, path):
         if key in next(iter(rows.values())):
             ax.loglog(n, [r[key] for r in rows.values()], "s--", label=name)
     ladder = results["ladder"]
-    ax.loglog([r["bodies"] for r in ladder.values()], [r["us_per_step"] for r in ladder.values()], "^-")
+    ax.loglog(
+        [r["bodies"] for r in ladder.values()], [r["us_per_step"] for r in ladder.values()], "^-"
+    )
     ax.lines[-1].set_label("jaxmbd, ladder of redundant loops")
     ax.loglog(n, 16.0 * np.array(n), ":", color="gray", label="16 µs per body")
-    ax.set(xlabel="bodies", ylabel="µs per step", title="One step of 1 ms, double precision, one core")
+    ax.set(
+        xlabel="bodies", ylabel="µs per step", title="One step of 1 ms, double precision, one core"
+    )
     ax.legend()
     ax.grid(alpha=0.3, which="both")
     fig.savefig(path, dpi=130)
@@ -148,8 +174,17 @@ def plot(results, path):
 
 def main():
     found = peers.versions()
-    results = {"device": jax.devices()[0].device_kind, "jax": jax.__version__, "peers": found, "steps": STEPS}
-    jobs = [("chain", n) for n in CHAINS] + [("ladder", n) for n in LADDERS] + [("single", None), ("batch", None)]
+    results = {
+        "device": jax.devices()[0].device_kind,
+        "jax": jax.__version__,
+        "peers": found,
+        "steps": STEPS,
+    }
+    jobs = (
+        [("chain", n) for n in CHAINS]
+        + [("ladder", n) for n in LADDERS]
+        + [("single", None), ("batch", None)]
+    )
     results |= {"chain": {}, "ladder": {}, "single": {}, "batch": {}}
     for kind, n in tqdm([*jobs, ("gradient", None)], desc="scale", leave=False):
         if kind == "chain":
@@ -165,14 +200,18 @@ def main():
             for model in ("double_pendulum", "four_bar", "slider_crank"):
                 results["single"][model] = single(model)
             if "exudyn" in found:
-                results["single"]["four_bar"]["exudyn_us"] = peers.exudyn_us("four_bar", min(STEPS, 200))
+                results["single"]["four_bar"]["exudyn_us"] = peers.exudyn_us(
+                    "four_bar", min(STEPS, 200)
+                )
             if "mujoco" in found:
                 us, gap = peers.mujoco_four_bar(STEPS)
                 results["single"]["four_bar"] |= {"mujoco_us": us, "mujoco_gap": gap}
         elif kind == "batch":
             for model in ("double_pendulum", "four_bar"):
                 for name in ("rA",) if args.quick else ("rA", "rp", "reps"):
-                    results["batch"][f"{model} {name}"] = batch(model, mbd.FORMULATIONS[name](), BATCH)
+                    results["batch"][f"{model} {name}"] = batch(
+                        model, mbd.FORMULATIONS[name](), BATCH
+                    )
             if "mujoco-mjx" in found:
                 rate, gap = peers.mjx_four_bar(BATCH, STEPS // 2)
                 results["batch"]["four_bar MJX"] = {"state_steps_per_s": rate, "violation": gap}

@@ -25,10 +25,14 @@ class Samples(eqx.Module):
 
 
 def cart_pole(control=None, angle=0.0, policy=None):
-    """A cart on a rail with a pole on a hinge; the pole hangs at angle 0 and stands at π. A force pushes the cart."""
+    """A cart on a rail with a pole on a hinge; the pole hangs at angle 0 and stands at π. A force
+    pushes the cart.
+    """
     m = mbd.Mechanism("cart-pole")
     along = np.array([np.sin(angle), 0.0, -np.cos(angle)])
-    A = np.array([[np.cos(angle), 0.0, -np.sin(angle)], [0, 1, 0], [np.sin(angle), 0, np.cos(angle)]])
+    A = np.array(
+        [[np.cos(angle), 0.0, -np.sin(angle)], [0, 1, 0], [np.sin(angle), 0, np.cos(angle)]]
+    )
     cart = m.add_body("cart", shape=mbd.Box((0.3, 0.15, 0.1), mass=1.0))
     pole = m.add_body("pole", shape=mbd.Box((0.02, 0.02, 2 * HALF), mass=0.2), r=HALF * along, A=A)
     m.add(mbd.Translational("rail", m.ground, cart, point=(0, 0, 0), axis=(1, 0, 0)))
@@ -46,7 +50,9 @@ def start(m, position, angle):
     system, state = m.build()
     c, s, zero, one = jnp.cos(angle), jnp.sin(angle), jnp.zeros_like(angle), jnp.ones_like(angle)
     A = jnp.stack([jnp.stack([c, zero, -s]), jnp.stack([zero, one, zero]), jnp.stack([s, zero, c])])
-    r = jnp.stack([jnp.stack([position, zero, zero]), jnp.stack([position + HALF * s, zero, -HALF * c])])
+    r = jnp.stack(
+        [jnp.stack([position, zero, zero]), jnp.stack([position + HALF * s, zero, -HALF * c])]
+    )
     return system, mbd.State(r, state.A.at[1].set(A), state.v, state.omega)
 
 
@@ -67,7 +73,9 @@ class Policy(eqx.Module):
 
     def force(self, pose, twist):
         axis = pose.A[1, :, 2]  # of the pole, from its tip to the hinge when it stands
-        seen = jnp.stack([pose.r[0, 0], axis[0], 1.0 + axis[2], twist.v[0, 0], 0.3 * twist.omega[1, 1]])
+        seen = jnp.stack(
+            [pose.r[0, 0], axis[0], 1.0 + axis[2], twist.v[0, 0], 0.3 * twist.omega[1, 1]]
+        )
         return self.limit * jnp.tanh(self.net(seen))
 
     def __call__(self, pose, twist, t):
@@ -83,7 +91,9 @@ def four_bar(angle):
 
 
 def four_bar_motor(torque):
-    """The same with a torque on the crank; gravity off, as if balanced, and some friction in the crank's bearing."""
+    """The same with a torque on the crank; gravity off, as if balanced, and some friction in the
+    crank's bearing.
+    """
     m = mbd.load_mechanism("four_bar").with_values({"gravity": (0.0, 0.0, 0.0)})
     m.add(mbd.Actuator("motor", "pin_crank", control=torque))
     m.add(mbd.ViscousFriction("bearing", "pin_crank", rotational=20.0))
@@ -91,7 +101,9 @@ def four_bar_motor(torque):
 
 
 def parallelogram(feedback=None, tilt=0.0):
-    """A cart that carries a parallelogram of two poles and a bar: a closed loop of four hinges, unstable upright."""
+    """A cart that carries a parallelogram of two poles and a bar: a closed loop of four hinges,
+    unstable upright.
+    """
     m = mbd.Mechanism("cart-parallelogram")
     c, s = np.cos(tilt), np.sin(tilt)
     along, A = np.array([s, 0.0, c]), np.array([[c, 0.0, s], [0, 1, 0], [-s, 0, c]])
@@ -100,7 +112,9 @@ def parallelogram(feedback=None, tilt=0.0):
     poles = []
     for name, x in (("left", -0.2), ("right", 0.2)):
         foot = np.array([x, 0.0, 0.0])
-        pole = m.add_body(name, shape=mbd.Box((0.03, 0.03, 0.8), density=500.0), r=foot + 0.4 * along, A=A)
+        pole = m.add_body(
+            name, shape=mbd.Box((0.03, 0.03, 0.8), density=500.0), r=foot + 0.4 * along, A=A
+        )
         m.add(mbd.Revolute(f"foot {name}", cart, pole, point=foot, axis=(0, 1, 0)))
         poles.append((pole, foot + 0.8 * along))
     bar = m.add_body("bar", shape=mbd.Box((0.5, 0.05, 0.05), density=1000.0), r=0.8 * along)

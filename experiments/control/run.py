@@ -24,7 +24,9 @@ PARTS = ("swing_up", "four_bar", "policy", "lqr")
 
 
 def descend(cost, x0, limit, what, *args):
-    """L-BFGS with exact gradients of cost(x, *args); the best point and the cost of every iteration."""
+    """L-BFGS with exact gradients of cost(x, *args); the best point and the cost of every
+    iteration.
+    """
     both = cost if hasattr(cost, "lower") else jax.jit(jax.value_and_grad(cost))
     history = [float(both(x0, *args)[0])]
     with tqdm(total=limit, desc=what, leave=False) as bar:
@@ -39,7 +41,9 @@ def descend(cost, x0, limit, what, *args):
             return float(value), np.asarray(gradient)
 
         options = {"maxiter": limit, "maxcor": 30, "ftol": 1e-14, "gtol": 1e-9}
-        found = minimize(function, np.asarray(x0), jac=True, method="L-BFGS-B", callback=after, options=options)
+        found = minimize(
+            function, np.asarray(x0), jac=True, method="L-BFGS-B", callback=after, options=options
+        )
     return jnp.asarray(found.x), history
 
 
@@ -57,7 +61,9 @@ def swing_up(quick, out):
         tilt = sol.A[-1, 1, :, 2]  # the pole's axis; (0, 0, -1) when it stands
         end = 20.0 * ((1.0 + tilt[2]) + tilt[0] ** 2) + 2.0 * sol.r[-1, 0, 0] ** 2
         end = end + 1.0 * sol.v[-1, 0, 0] ** 2 + 0.2 * sol.omega[-1, 1, 1] ** 2
-        track = jnp.mean(jnp.maximum(jnp.abs(sol.r[:, 0, 0]) - 1.0, 0.0) ** 2)  # the rail ends at 1 m
+        track = jnp.mean(
+            jnp.maximum(jnp.abs(sol.r[:, 0, 0]) - 1.0, 0.0) ** 2
+        )  # the rail ends at 1 m
         return end + 10.0 * track + 1e-4 * jnp.mean(values**2)
 
     t = np.linspace(0.0, duration, knots)
@@ -89,7 +95,9 @@ def swing_up(quick, out):
 
 
 def four_bar(quick, out):
-    """The motor torque that takes the coupler along its path with a given timing, against inverse dynamics."""
+    """The motor torque that takes the coupler along its path with a given timing, against inverse
+    dynamics.
+    """
     duration, h, knots = (0.6, 0.02, 7) if quick else (3.0, 0.01, 61)
     steps = round(duration / h)
 
@@ -111,7 +119,9 @@ def four_bar(quick, out):
     def cost(values, until):
         _, sol = motion(1e3 * values)
         miss = jnp.sum((sol.r[:, 1] - target.r[:, 1]) ** 2, axis=1)
-        return 1e3 * jnp.mean(jnp.where(sol.t <= until, miss, 0.0)) + 1e-6 * jnp.sum(jnp.diff(values) ** 2)
+        return 1e3 * jnp.mean(jnp.where(sol.t <= until, miss, 0.0)) + 1e-6 * jnp.sum(
+            jnp.diff(values) ** 2
+        )
 
     t = np.linspace(0.0, duration, knots)
     first = jnp.zeros(knots)
@@ -119,7 +129,9 @@ def four_bar(quick, out):
     # The path grows: a late part that is far off would pull the early part away from a solution.
     both, best, history = jax.jit(jax.value_and_grad(cost)), first, []
     for until in (duration,) if quick else np.linspace(0.5, duration, 11):
-        best, part = descend(both, best, 5 if quick else 80, f"four-bar until {until:.2f} s", jnp.asarray(until))
+        best, part = descend(
+            both, best, 5 if quick else 80, f"four-bar until {until:.2f} s", jnp.asarray(until)
+        )
         history += part
     took = time.perf_counter() - begin
     (system, before), (_, after) = (motion(1e3 * x) for x in (first, best))
@@ -129,10 +141,14 @@ def four_bar(quick, out):
     miss = jnp.linalg.norm(after.r[:, 1] - target.r[:, 1], axis=1)
     inner = slice(steps // 10, -(steps // 10))
     there = np.interp(np.asarray(target.t), t, 1e3 * np.asarray(best))
-    gap = np.sqrt(np.mean((there - np.asarray(wanted))[inner] ** 2)) / np.sqrt(np.mean(np.asarray(wanted)[inner] ** 2))
+    gap = np.sqrt(np.mean((there - np.asarray(wanted))[inner] ** 2)) / np.sqrt(
+        np.mean(np.asarray(wanted)[inner] ** 2)
+    )
     return {
         "largest_miss_of_the_path_m": float(jnp.max(miss)),
-        "largest_miss_before_m": float(jnp.max(jnp.linalg.norm(before.r[:, 1] - target.r[:, 1], axis=1))),
+        "largest_miss_before_m": float(
+            jnp.max(jnp.linalg.norm(before.r[:, 1] - target.r[:, 1], axis=1))
+        ),
         "torque_rms_difference_to_inverse_dynamics": float(gap),
         "largest_torque_Nm": float(1e3 * jnp.max(jnp.abs(best))),
         "cost": [float(both(first, duration)[0]), history[-1]],
@@ -142,7 +158,9 @@ def four_bar(quick, out):
 
 
 def policy(quick, out):
-    """A neural feedback that keeps the pole up, trained through the simulator from a batch of starts."""
+    """A neural feedback that keeps the pole up, trained through the simulator from a batch of
+    starts.
+    """
     h, steps, batch, updates = (0.02, 10, 4, 2) if quick else (0.02, 125, 32, 400)
     # The pole is described standing; position and tilt of every start are numbers of the batch.
     m0 = problems.Policy(jax.random.key(0))
@@ -155,14 +173,21 @@ def policy(quick, out):
     def cost(net, start, until):
         _, sol = motion(net, start, steps)
         axis, x = sol.A[:, 1, :, 2], sol.r[:, 0, 0]
-        run = 4.0 * (1.0 + axis[:, 2]) + 0.5 * x**2 + 0.05 * sol.v[:, 0, 0] ** 2 + 0.02 * sol.omega[:, 1, 1] ** 2
+        run = (
+            4.0 * (1.0 + axis[:, 2])
+            + 0.5 * x**2
+            + 0.05 * sol.v[:, 0, 0] ** 2
+            + 0.02 * sol.omega[:, 1, 1] ** 2
+        )
         counts = sol.t <= until
         return jnp.sum(jnp.where(counts, run, 0.0)) / jnp.sum(counts.astype(run.dtype))
 
     def draw(key, n):
         return jax.random.uniform(key, (n, 2), minval=-1.0, maxval=1.0) * jnp.array([0.5, 0.6])
 
-    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(optax.cosine_decay_schedule(1e-2, updates)))
+    optimizer = optax.chain(
+        optax.clip_by_global_norm(1.0), optax.adam(optax.cosine_decay_schedule(1e-2, updates))
+    )
 
     @eqx.filter_jit
     def update(net, opt_state, key, share):
@@ -219,7 +244,9 @@ def lqr(quick, out):
     return {
         "coordinates": list(lin.coordinates),
         "redundant_rows": mbd.mobility(*problems.parallelogram().build()).redundant_rows,
-        "open_loop_eigenvalues": [[float(z.real), float(z.imag)] for z in np.linalg.eigvals(np.asarray(lin.A))],
+        "open_loop_eigenvalues": [
+            [float(z.real), float(z.imag)] for z in np.linalg.eigvals(np.asarray(lin.A))
+        ],
         "closed_loop_eigenvalues": [[float(z.real), float(z.imag)] for z in closed],
         "final_position_m": float(motions[1].r[-1, 0, 0]),
         "final_tilt_rad": float(np.arcsin(np.clip(motions[1].A[-1, 1, 0, 2], -1, 1))),
@@ -227,10 +254,14 @@ def lqr(quick, out):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quick", action="store_true", help="short motions, few iterations")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all; renews only these")
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all; renews only these"
+    )
     args = parser.parse_args()
     mbd.enable_x64()
     args.out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,6 @@
-"""Condition numbers of the iteration matrices of both schemes, as in Tables II to V of the paper."""
+"""Condition numbers of the iteration matrices of both schemes, as in Tables II to V of the
+paper.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +14,13 @@ from jaxmbd.integrators import Motion, energy_momentum
 
 
 def conditions(system, state, steps, instant):
-    """2-norm condition numbers by step size, at the end of the step that ends at `instant` (None: of the first one).
+    """2-norm condition numbers by step size, at the end of the step that ends at `instant` (None:
+    of the first one).
 
-    `condition_constrained` is that of the paper's matrix, [[2M/h + h/2 Σ λA, h Gᵀ], [G, 0]], whose rows and unknowns
-    scale differently with h; `condition_scaled` of the same equations as they are solved here; `condition_reduced` of
-    the derivative of the reduced scheme's equations by the joints' increments.
+    `condition_constrained` is that of the paper's matrix, [[2M/h + h/2 Σ λA, h Gᵀ], [G, 0]], whose
+    rows and unknowns scale differently with h; `condition_scaled` of the same equations as they are
+    solved here; `condition_reduced` of the derivative of the reduced scheme's equations by the
+    joints' increments.
     """
     method, directors = mbd.EnergyMomentum(), mbd.Directors()
     tree = spanning_tree(system)
@@ -36,8 +40,12 @@ def conditions(system, state, steps, instant):
     def matrices(before, after, t, h):
         chosen = None
         if len(tree.closures):
-            chosen = energy_momentum.enforced_rows(system, tree, before.q, t - h, before.memory.rank)
-        args = midpoint.StepData(system.at(t), system.at(t - h / 2), before.q, before.u, t - h / 2, h, chosen)
+            chosen = energy_momentum.enforced_rows(
+                system, tree, before.q, t - h, before.memory.rank
+            )
+        args = midpoint.StepData(
+            system.at(t), system.at(t - h / 2), before.q, before.u, t - h / 2, h, chosen
+        )
         equations = energy_momentum.Reduced(tree, args, "hand")
         u = equations.guess()
         for _ in range(6):  # the joints' increments of this step, by Gauss-Newton
@@ -45,7 +53,11 @@ def conditions(system, state, steps, instant):
             slope = jax.jacfwd(lambda u: null_space.moved(system, tree, before.q, u).reshape(-1))(u)
             u = u - jnp.linalg.solve(slope.T @ slope, slope.T @ gap.reshape(-1))
         K = midpoint.matrix(args, after.q, after.memory.mu, exact=True).dense()
-        return K, jnp.ones(K.shape[0]) if chosen is None else chosen, jax.jacfwd(equations.residual)(u)
+        return (
+            K,
+            jnp.ones(K.shape[0]) if chosen is None else chosen,
+            jax.jacfwd(equations.residual)(u),
+        )
 
     found = {"condition_constrained": {}, "condition_scaled": {}, "condition_reduced": {}}
     for h in steps:

@@ -42,7 +42,11 @@ def convergence(errors, out):
         h = np.array([float(k) for k in rows])
         ax.loglog(h, list(rows.values()), style, label=scheme)
     ax.loglog(h, list(rows.values())[0] * (h / h[0]) ** 2, "k:", label="second order")
-    ax.set(xlabel="step [s]", ylabel="error of the mass center [m]", title="steady precession of the top")
+    ax.set(
+        xlabel="step [s]",
+        ylabel="error of the mass center [m]",
+        title="steady precession of the top",
+    )
     ax.grid(alpha=0.3, which="both")
     ax.legend(fontsize=8)
     fig.savefig(out / "convergence.png", dpi=110)
@@ -70,7 +74,9 @@ def snapshots(films, out):
         times = [s for s in INSTANTS.get(name, ()) if s <= float(sol.t[-1]) + 1e-9]
         if not times:
             continue
-        fig, axes = plt.subplots(1, len(times), figsize=(2.6 * len(times), 2.8), layout="constrained")
+        fig, axes = plt.subplots(
+            1, len(times), figsize=(2.6 * len(times), 2.8), layout="constrained"
+        )
         for ax, instant in zip(np.atleast_1d(axes), times, strict=True):
             row = int(np.argmin(np.abs(np.asarray(sol.t) - instant)))
             one = viz.snapshot(sol, system, k=row)
@@ -86,7 +92,9 @@ def snapshots(films, out):
 def long_runs(drifts, out):
     """Deviation of energy over a hundred seconds by every method."""
     n = len(drifts)
-    fig, axes = plt.subplots(1, n, figsize=(3.4 * n, 3.2), squeeze=False, sharey=True, layout="constrained")
+    fig, axes = plt.subplots(
+        1, n, figsize=(3.4 * n, 3.2), squeeze=False, sharey=True, layout="constrained"
+    )
     for (name, methods), ax in zip(drifts.items(), axes[0], strict=True):
         for method, (t, drift) in methods.items():
             ax.semilogy(t[1:], np.maximum(drift[1:], 1e-17), label=method, lw=1)

@@ -1,4 +1,6 @@
-"""Gradients of a final position by mass and geometry, against central differences extrapolated from two steps."""
+"""Gradients of a final position by mass and geometry, against central differences extrapolated from
+two steps.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -6,24 +8,37 @@ import jax.numpy as jnp
 import jaxmbd as mbd
 from models import MODELS
 
-# Step [s], number of steps; by name the path, the direction in which it is moved, and the difference's step.
+# Step [s], number of steps; by name the path, the direction in which it is moved, and the
+# difference's step.
 CASES = {
-    "gyro_top": (5e-3, 100, {"mass": ("bodies.top.mass", 1.0, 1e-4), "pivot": ("joints.tip.point", (0, 1, 0), 3e-5)}),
+    "gyro_top": (
+        5e-3,
+        100,
+        {"mass": ("bodies.top.mass", 1.0, 1e-4), "pivot": ("joints.tip.point", (0, 1, 0), 3e-5)},
+    ),
     "cylindrical_pair": (
         1e-2,
         30,
-        {"mass": ("bodies.sleeve.mass", 1.0, 1e-3), "point of the axis": ("joints.pair.point", (1, 0.5, 0), 1e-3)},
+        {
+            "mass": ("bodies.sleeve.mass", 1.0, 1e-3),
+            "point of the axis": ("joints.pair.point", (1, 0.5, 0), 1e-3),
+        },
     ),
     "six_body_linkage": (
         1e-2,
         20,
-        {"mass": ("bodies.body_3.mass", 1.0, 1e-3), "mass center": ("bodies.body_3.r", (0.3, 1, 0.5), 1e-4)},
+        {
+            "mass": ("bodies.body_3.mass", 1.0, 1e-3),
+            "mass center": ("bodies.body_3.r", (0.3, 1, 0.5), 1e-4),
+        },
     ),
 }
 
 
 def errors(name):
-    """By parameter and scheme: the reverse gradient, the difference quotient, and their relative difference."""
+    """By parameter and scheme: the reverse gradient, the difference quotient, and their relative
+    difference.
+    """
     h, n, parameters = CASES[name]
     mechanism = MODELS[name]()
     found = {}
@@ -35,7 +50,12 @@ def errors(name):
             def end(s, path=path, start=start, direction=direction, method=method):
                 moved = mechanism.with_values({path: start + s * jnp.asarray(direction, float)})
                 sol = mbd.simulate(
-                    *moved.build(), h=h, steps=n, save_every=n, formulation=mbd.Directors(), integrator=method
+                    *moved.build(),
+                    h=h,
+                    steps=n,
+                    save_every=n,
+                    formulation=mbd.Directors(),
+                    integrator=method,
                 )
                 return jnp.sum(sol.r[-1] * jnp.array([[1.0, 2.0, 3.0]]))
 

@@ -22,7 +22,16 @@ def gyro_top():
     m = mbd.Mechanism("gyro_top", gravity=(0, 0, -G))
     r = L * A[:, 2]
     shape = mbd.Cone(R, H, mass=mass)
-    m.add_body("top", mass=mass, inertia=(J1, J1, J3), r=r, A=A, omega=A.T @ omega, v=np.cross(omega, r), shape=shape)
+    m.add_body(
+        "top",
+        mass=mass,
+        inertia=(J1, J1, J3),
+        r=r,
+        A=A,
+        omega=A.T @ omega,
+        v=np.cross(omega, r),
+        shape=shape,
+    )
     m.add(mbd.Spherical("tip", m.ground, "top", point=(0, 0, 0)))
     return m
 
@@ -32,7 +41,12 @@ def precession(t):
     theta, L = np.pi / 3, 0.075
     angle = 10.0 * np.asarray(t)
     return L * np.stack(
-        [np.sin(theta) * np.sin(angle), -np.sin(theta) * np.cos(angle), np.full_like(angle, np.cos(theta))], axis=1
+        [
+            np.sin(theta) * np.sin(angle),
+            -np.sin(theta) * np.cos(angle),
+            np.full_like(angle, np.cos(theta)),
+        ],
+        axis=1,
     )
 
 
@@ -42,7 +56,10 @@ def cylindrical_pair():
     r_2, n = np.array([0, 0, -11.0]), np.array([0, 0, 1.0])
     v_1 = np.array([0, 50.0, 0])
     m = mbd.Mechanism("cylindrical_pair", gravity=(0, 0, 0))
-    shaft, sleeve = mbd.Cylinder(2, 30, axis="z", mass=4), mbd.HollowCylinder(2, 3, 6, axis="z", mass=3)
+    shaft, sleeve = (
+        mbd.Cylinder(2, 30, axis="z", mass=4),
+        mbd.HollowCylinder(2, 3, 6, axis="z", mass=3),
+    )
     m.add_body("shaft", mass=4, inertia=(304, 304, 8), v=v_1, omega=omega_1, shape=shaft)
     m.add_body(
         "sleeve",
@@ -63,10 +80,14 @@ def planar_pair():
     r_1, r_2, n = np.array([5.0, 5, 5]), np.array([-2.0, -2, 6.25]), np.array([0, 0, 1.0])
     m = mbd.Mechanism("planar_pair", gravity=(0, 0, 0))
     plate = mbd.Box((16, 16, 0.5), mass=5)
-    m.add_body("plate", mass=5, inertia=(5125 / 48, 5125 / 48, 640 / 3), r=r_1, omega=omega_1, shape=plate)
+    m.add_body(
+        "plate", mass=5, inertia=(5125 / 48, 5125 / 48, 640 / 3), r=r_1, omega=omega_1, shape=plate
+    )
     # From Eq. 142; rho of the pyramid is along n.
     v_2 = np.cross(omega_1, r_2 - r_1) + slide
-    m.add_body("pyramid", mass=2, inertia=(43 / 40, 43 / 40, 4 / 5), r=r_2, v=v_2, omega=omega_1 + turn * n)
+    m.add_body(
+        "pyramid", mass=2, inertia=(43 / 40, 43 / 40, 4 / 5), r=r_2, v=v_2, omega=omega_1 + turn * n
+    )
     m.add(mbd.Planar("pair", "plate", "pyramid", point=r_2 - n, axis=n))
     return m
 
@@ -95,7 +116,9 @@ class Tetrahedron(AbstractShape):
 
     @property
     def inertia(self) -> Float[Array, "3 3"]:
-        spread = self.mass / 20 * self.corners.T @ self.corners  # the second moment of a solid tetrahedron
+        spread = (
+            self.mass / 20 * self.corners.T @ self.corners
+        )  # the second moment of a solid tetrahedron
         return jnp.trace(spread) * jnp.eye(3) - spread
 
     def outline(self) -> list[np.ndarray]:
@@ -103,7 +126,9 @@ class Tetrahedron(AbstractShape):
 
 
 def tetrahedron(k):
-    """Center and shape of body k of the linkage: a solid between two edges of length a L, along its hinges."""
+    """Center and shape of body k of the linkage: a solid between two edges of length a L, along its
+    hinges.
+    """
     a, corners = np.tan(0.16 * np.pi), []
     for point, axis in (HINGES[k - 1], HINGES[k]):
         p = LENGTH * np.array(point, float)
@@ -113,7 +138,8 @@ def tetrahedron(k):
 
 
 def six_body_chain(*, closed=False, rate=30.0):
-    """Five bodies of the linkage in a row on hinges from the ground; with `closed`, the sixth hinge shuts the loop.
+    """Five bodies of the linkage in a row on hinges from the ground; with `closed`, the sixth hinge
+    shuts the loop.
 
     All joints turn at `rate` at the start, which the loop allows at its cube: dθ2/dθ1 = 1.
     """
@@ -124,8 +150,22 @@ def six_body_chain(*, closed=False, rate=30.0):
         v_point = v_point + np.cross(omega, point - at)
         at, omega = point, omega + rate * axis
         center, shape = tetrahedron(k)
-        m.add_body(f"body_{k}", r=center, omega=omega, v=v_point + np.cross(omega, center - at), shape=shape)
-        m.add(mbd.Revolute(f"hinge_{k}", m.ground if k == 1 else f"body_{k - 1}", f"body_{k}", point=point, axis=axis))
+        m.add_body(
+            f"body_{k}",
+            r=center,
+            omega=omega,
+            v=v_point + np.cross(omega, center - at),
+            shape=shape,
+        )
+        m.add(
+            mbd.Revolute(
+                f"hinge_{k}",
+                m.ground if k == 1 else f"body_{k - 1}",
+                f"body_{k}",
+                point=point,
+                axis=axis,
+            )
+        )
     if closed:
         point, axis = LENGTH * np.array(HINGES[5][0], float), HINGES[5][1]
         m.add(mbd.Revolute("hinge_6", "body_5", m.ground, point=point, axis=axis))

@@ -1,8 +1,10 @@
-"""Energy and momenta over long runs: the examples of Betsch and Leyendecker by the constrained and the reduced scheme.
+"""Energy and momenta over long runs: the examples of Betsch and Leyendecker by the constrained and
+the reduced scheme.
 
 python experiments/discrete_null_space/run.py [--out DIR] [--quick]
 
-Writes results.json, conservation.png, convergence.png, relative.png, long_run.png, snapshots_*.png and linkage.gif.
+Writes results.json, conservation.png, convergence.png, relative.png, long_run.png, snapshots_*.png
+and linkage.gif.
 """
 
 import argparse
@@ -55,13 +57,21 @@ def built(name):
 def simulated(name, h, steps, scheme, save_every=1):
     system, state = built(name)
     sol = mbd.simulate(
-        system, state, h=h, steps=steps, save_every=save_every, formulation=mbd.Directors(), integrator=scheme
+        system,
+        state,
+        h=h,
+        steps=steps,
+        save_every=save_every,
+        formulation=mbd.Directors(),
+        integrator=scheme,
     )
     return system, sol
 
 
 def kept_momentum(name, system):
-    """Axes about which loads are symmetric: all in free flight, the vertical for the top, none on a fixed hinge."""
+    """Axes about which loads are symmetric: all in free flight, the vertical for the top, none on a
+    fixed hinge.
+    """
     if not np.any(np.asarray(system.gravity)):
         return [0, 1, 2]
     return [2] if name == "gyro_top" else []
@@ -84,23 +94,34 @@ def conservation(name, system, sol):
 
 
 def turn(sol, axis, i, j):
-    """Angle [rad] of body j against body i (None: the ground) about an axis that is global at the start, (T,)."""
+    """Angle [rad] of body j against body i (None: the ground) about an axis that is global at the
+    start, (T,).
+    """
     A_j = np.asarray(sol.A[:, j])
     A_i = np.broadcast_to(np.eye(3), A_j.shape) if i is None else np.asarray(sol.A[:, i])
-    relative = np.einsum("tki,tkj->tij", A_i @ A_i[0].T, A_j @ A_j[0].T)  # the identity at the start
+    relative = np.einsum(
+        "tki,tkj->tij", A_i @ A_i[0].T, A_j @ A_j[0].T
+    )  # the identity at the start
     sine = 0.5 * np.stack(
         [relative[:, 2, 1] - relative[:, 1, 2], relative[:, 0, 2] - relative[:, 2, 0]]
         + [relative[:, 1, 0] - relative[:, 0, 1]],
         1,
     )
-    return np.unwrap(np.arctan2(sine @ np.asarray(axis, float), 0.5 * (np.trace(relative, axis1=1, axis2=2) - 1.0)))
+    return np.unwrap(
+        np.arctan2(
+            sine @ np.asarray(axis, float), 0.5 * (np.trace(relative, axis1=1, axis2=2) - 1.0)
+        )
+    )
 
 
 def relative_coordinates(name, sol):
     """The joint coordinates that the paper plots, by name, (T,) each."""
     r, A = np.asarray(sol.r), np.asarray(sol.A)
     if name == "cylindrical_pair":
-        return {"u2": np.einsum("tk,tk->t", r[:, 1] - r[:, 0], A[:, 0, :, 2]), "theta2": turn(sol, (0, 0, 1), 0, 1)}
+        return {
+            "u2": np.einsum("tk,tk->t", r[:, 1] - r[:, 0], A[:, 0, :, 2]),
+            "theta2": turn(sol, (0, 0, 1), 0, 1),
+        }
     if name == "planar_pair":
         contact = r[:, 1] - A[:, 1, :, 2]
         slide = np.einsum("tk,tki->ti", contact - r[:, 0], A[:, 0])
@@ -138,7 +159,13 @@ def cost(name, formulation, integrator, h, steps=1000):
 
     def end(state):
         return mbd.simulate(
-            system, state, h=h, steps=steps, save_every=steps, formulation=formulation, integrator=integrator
+            system,
+            state,
+            h=h,
+            steps=steps,
+            save_every=steps,
+            formulation=formulation,
+            integrator=integrator,
         ).r[-1]
 
     compiled = jax.jit(end).lower(state).compile()
@@ -156,11 +183,20 @@ def long_run(name, formulation, integrator, h, seconds):
     steps = round(seconds / h)
     every = max(1, steps // 1000)
     sol = mbd.simulate(
-        system, state, h=h, steps=steps, save_every=every, formulation=formulation, integrator=integrator, throw=False
+        system,
+        state,
+        h=h,
+        steps=steps,
+        save_every=every,
+        formulation=formulation,
+        integrator=integrator,
+        throw=False,
     )
     energy = np.asarray(sol.energy(system).total)
     good = np.isfinite(energy)
-    drift = np.abs(energy - energy[0]) / np.max(np.abs(np.asarray(sol.energy(system).kinetic)[good]))
+    drift = np.abs(energy - energy[0]) / np.max(
+        np.abs(np.asarray(sol.energy(system).kinetic)[good])
+    )
     return {
         "energy_rel_dev_max": float(np.nanmax(drift)),
         "seconds_reached": float(np.asarray(sol.t)[good][-1]),
@@ -169,10 +205,16 @@ def long_run(name, formulation, integrator, h, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
-    parser.add_argument("--quick", action="store_true", help="the top alone, without costs and long runs")
-    parser.add_argument("--gradients", action="store_true", help="renew only the gradients in results.json")
+    parser.add_argument(
+        "--quick", action="store_true", help="the top alone, without costs and long runs"
+    )
+    parser.add_argument(
+        "--gradients", action="store_true", help="renew only the gradients in results.json"
+    )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     if args.gradients:
@@ -197,7 +239,12 @@ def main():
         for scheme, (system, sol) in found.items():
             results[name][scheme], history = conservation(name, system, sol)
         gap = max(
-            float(jnp.max(jnp.abs(getattr(found["constrained"][1], k) - getattr(found["reduced"][1], k)))) for k in "rA"
+            float(
+                jnp.max(
+                    jnp.abs(getattr(found["constrained"][1], k) - getattr(found["reduced"][1], k))
+                )
+            )
+            for k in "rA"
         )
         results[name]["schemes_max_difference"] = gap
         system, sol = found["reduced"]
@@ -241,7 +288,10 @@ def main():
     save()
     for name in names:
         row = results[name]
-        print(f"{name}: energy {row['reduced']['energy_rel_dev_max']:.1e}, schemes {row['schemes_max_difference']:.1e}")
+        print(
+            f"{name}: energy {row['reduced']['energy_rel_dev_max']:.1e}, schemes "
+            f"{row['schemes_max_difference']:.1e}"
+        )
         for key in ("condition_constrained", "condition_scaled", "condition_reduced"):
             if key in row:
                 print(f"    {key}", {h: f"{value:.3g}" for h, value in row[key].items()})

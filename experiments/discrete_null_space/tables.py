@@ -9,16 +9,27 @@ from pathlib import Path
 
 def main():
     found = json.loads((Path(__file__).parent / "results.json").read_text())
-    print("| example | step [s] | energy, constrained | reduced | momentum, constrained | reduced | schemes differ |")
+    print(
+        "| example | step [s] | energy, constrained | reduced | momentum, constrained | reduced | "
+        "schemes differ |"
+    )
     print("|---|---|---|---|---|---|---|")
     for name, row in found.items():
         both = [row[s] for s in ("constrained", "reduced")]
         energy = " | ".join(f"{x['energy_rel_dev_max']:.0e}" for x in both)
         momentum = " | ".join(
-            f"{x['angular_momentum_rel_dev_max']:.0e}" if "angular_momentum_rel_dev_max" in x else "-" for x in both
+            f"{x['angular_momentum_rel_dev_max']:.0e}"
+            if "angular_momentum_rel_dev_max" in x
+            else "-"
+            for x in both
         )
-        print(f"| {name} | {row['h']} | {energy} | {momentum} | {row['schemes_max_difference']:.0e} |")
-    print("\n| condition numbers | step [s] | constrained, as printed | as solved | reduced |\n|---|---|---|---|---|")
+        print(
+            f"| {name} | {row['h']} | {energy} | {momentum} | {row['schemes_max_difference']:.0e} |"
+        )
+    print(
+        "\n| condition numbers | step [s] | constrained, as printed | as solved | reduced "
+        "|\n|---|---|---|---|---|"
+    )
     for name, row in found.items():
         for h in row.get("condition_constrained", ()):
             values = [row[f"condition_{k}"][h] for k in ("constrained", "scaled", "reduced")]

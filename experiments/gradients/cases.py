@@ -27,11 +27,15 @@ class Ramp(eqx.Module):
 
 
 class Net(eqx.Module):
-    """A small neural network: force and torque on one body from its velocity, height and the time."""
+    """A small neural network: force and torque on one body from its velocity, height and the
+    time.
+    """
 
     layers: eqx.nn.MLP
     scale: float = eqx.field(static=True)
-    planar: bool = eqx.field(static=True)  # a redundant plane loop has no unique answer to loads out of its plane
+    planar: bool = eqx.field(
+        static=True
+    )  # a redundant plane loop has no unique answer to loads out of its plane
 
     def __call__(self, pose, twist, t):
         seen = jnp.concatenate([twist.v[0], twist.omega[0], pose.r[0, 2:], jnp.sin(t)[None]])
@@ -42,14 +46,19 @@ class Net(eqx.Module):
 
 
 def _mechanism(model):
-    """A packaged mechanism with a spring, a damper and a neural force on its last body, away from symmetry."""
+    """A packaged mechanism with a spring, a damper and a neural force on its last body, away from
+    symmetry.
+    """
     m = mbd.load_mechanism(model)
     last = list(m.bodies)[-1]
     r = np.asarray(m.bodies[last].r)
-    # The redundant four-bar stays in its plane: a spring out of it would load the redundant rows alone.
+    # The redundant four-bar stays in its plane: a spring out of it would load the redundant rows
+    # alone.
     out_of_plane = np.zeros(3) if model == "four_bar" else np.array([0.3, 0.0, 0.0])
     anchor = r + np.array([0.0, 0.7, 0.9]) + out_of_plane
-    weight = 9.81 * float(m.bodies[last].mass)  # loads of its size: their derivatives stand well above rounding
+    weight = 9.81 * float(
+        m.bodies[last].mass
+    )  # loads of its size: their derivatives stand well above rounding
     spring = {"point_i": anchor, "point_j": r + 0.1, "free_length": 1.0}
     spring |= {"stiffness": weight, "damping": 0.1 * weight}
     if model == "four_bar":
@@ -63,11 +72,23 @@ def _mechanism(model):
 
 
 def case(model):
-    """The mechanism, its parameters by path (with "h"), and directions in which redundancy stays."""
+    """The mechanism, its parameters by path (with "h"), and directions in which redundancy
+    stays.
+    """
     m = _mechanism(model)
     values = m.values()
     params = {"h": jnp.asarray(H), "gravity": values["gravity"]}
-    wanted = ("mass", "inertia", ".r", ".v", ".omega", "stiffness", "damping", "free_length", "function")
+    wanted = (
+        "mass",
+        "inertia",
+        ".r",
+        ".v",
+        ".omega",
+        "stiffness",
+        "damping",
+        "free_length",
+        "function",
+    )
     wanted += ("point", "axis", "s_i_bar", "s_j_bar", "a_i_bar", "a_j_bar")
     for path, value in values.items():
         if path.endswith(wanted) and not path.endswith("spring.point_j"):
@@ -86,12 +107,16 @@ def loss_of(model, formulation):
     def loss(params):
         h = params["h"]
         system, state = m.with_values({k: v for k, v in params.items() if k != "h"}).build()
-        sol = mbd.simulate(system, state, h=h, steps=STEPS, formulation=formulation, integrator=INTEGRATOR)
+        sol = mbd.simulate(
+            system, state, h=h, steps=STEPS, formulation=formulation, integrator=INTEGRATOR
+        )
         weights = 1.0 + 0.1 * jnp.arange(3.0 * system.nb).reshape(system.nb, 3)
         reactions = [jnp.sum(x.force[-1] ** 2) for x in sol.reactions(system).values()]
         load = jnp.sqrt(sum(reactions[:1]))  # net load of the first joint
         motion = jnp.sum(weights * sol.r[-1]) + 0.1 * jnp.sum(weights * sol.v[-1])
-        middle = jnp.sum(sol.A[STEPS // 2] * weights[:, :, None]) + 0.01 * jnp.sum(sol.omega[-1] * weights)
+        middle = jnp.sum(sol.A[STEPS // 2] * weights[:, :, None]) + 0.01 * jnp.sum(
+            sol.omega[-1] * weights
+        )
         return motion + middle + load / weight
 
     return loss
@@ -113,7 +138,9 @@ KINDS = {
 
 
 def directions(model, params, seed=0):
-    """A random direction of every kind of parameter, scaled to the parameters; redundancy is kept."""
+    """A random direction of every kind of parameter, scaled to the parameters; redundancy is
+    kept.
+    """
     rng = np.random.default_rng(seed)
     normal = np.array([0.0, 1.0, 0.0])  # of the planar loop
     tilt = jnp.array([0.3, 0.0, -0.2])  # of all axes of the planar loop at once
@@ -122,8 +149,8 @@ def directions(model, params, seed=0):
         scale = 0.3 + np.abs(x)
         d = rng.normal(size=np.shape(x)) * scale
         if path.endswith("inertia"):
-            # Relative to the principal moments on both sides: an inertia stays one that a body can have, since a run
-            # with any other ends as invalid.
+            # Relative to the principal moments on both sides: an inertia stays one that a body can
+            # have, since a run with any other ends as invalid.
             root = np.sqrt(np.diag(x))
             d = rng.normal(size=np.shape(x)) * np.outer(root, root)
             d = 0.5 * (d + d.T)
@@ -133,12 +160,18 @@ def directions(model, params, seed=0):
 
     found = {}
     for kind, endings in KINDS.items():
-        chosen = {p: x for p, x in params.items() if p.endswith(endings) and (p != "h") == (kind != "step size")}
+        chosen = {
+            p: x
+            for p, x in params.items()
+            if p.endswith(endings) and (p != "h") == (kind != "step size")
+        }
         if kind == "step size":
             chosen = {"h": params["h"]}
         if not chosen:
             continue
-        direction = jax.tree.map(lambda x: jnp.zeros_like(x) if eqx.is_inexact_array(x) else x, params)
+        direction = jax.tree.map(
+            lambda x: jnp.zeros_like(x) if eqx.is_inexact_array(x) else x, params
+        )
         for path, x in chosen.items():
             leaves, tree = jax.tree.flatten(x)
             moved = [random(path, leaf) if eqx.is_inexact_array(leaf) else leaf for leaf in leaves]
@@ -153,26 +186,35 @@ def directions(model, params, seed=0):
 
 
 def moved(params, direction, step):
-    return jax.tree.map(lambda x, d: x + step * d if eqx.is_inexact_array(x) else x, params, direction)
+    return jax.tree.map(
+        lambda x, d: x + step * d if eqx.is_inexact_array(x) else x, params, direction
+    )
 
 
 def errors(model, formulation, steps=(1e-3, 3e-4, 1e-4, 3e-5)):
-    """Relative error of the reverse gradient along a direction of every kind, against differences of fourth order."""
+    """Relative error of the reverse gradient along a direction of every kind, against differences
+    of fourth order.
+    """
     _, params = case(model)
     loss = loss_of(model, formulation)
     numbers, rest = eqx.partition(params, eqx.is_inexact_array)
-    # One program serves the differences too: compiling takes far longer than a few gradients too many.
+    # One program serves the differences too: compiling takes far longer than a few gradients too
+    # many.
     both = jax.jit(jax.value_and_grad(lambda numbers: loss(eqx.combine(numbers, rest))))
     value, gradient = both(numbers)
     found = {}
     for kind, direction in directions(model, params).items():
         d = eqx.filter(direction, eqx.is_inexact_array)
-        exact = sum(jnp.sum(g * x) for g, x in zip(jax.tree.leaves(gradient), jax.tree.leaves(d), strict=True))
+        exact = sum(
+            jnp.sum(g * x)
+            for g, x in zip(jax.tree.leaves(gradient), jax.tree.leaves(d), strict=True)
+        )
         estimates = []
         for step in steps:
             f = [float(both(moved(numbers, d, s * step))[0]) for s in (-2, -1, 1, 2)]
             estimates.append((f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step))
-        # The best of several steps: too long a step is inaccurate, too short a one drowns in rounding.
+        # The best of several steps: too long a step is inaccurate, too short a one drowns in
+        # rounding.
         gap = min(abs(e - float(exact)) for e in estimates)
         # Velocities that a driver sets have no effect: then the loss itself is the measure.
         without_effect = abs(float(exact)) < 1e-15 * abs(float(value))

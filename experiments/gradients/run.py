@@ -1,4 +1,5 @@
-"""Exact gradients: their error against differences, their time, memory and compile time as ratios to a forward run.
+"""Exact gradients: their error against differences, their time, memory and compile time as ratios
+to a forward run.
 
 python experiments/gradients/run.py --out DIR [--quick]
 """
@@ -33,7 +34,9 @@ def rollout(model, steps, checkpoints=1):
 
     def run(mass):
         heavier = eqx.tree_at(lambda s: s.mass, system, mass)
-        sol = mbd.simulate(heavier, state, h=1e-3, steps=steps, save_every=steps, checkpoints=checkpoints)
+        sol = mbd.simulate(
+            heavier, state, h=1e-3, steps=steps, save_every=steps, checkpoints=checkpoints
+        )
         return jnp.sum(sol.r[-1] ** 2)
 
     return run, system.mass
@@ -77,24 +80,39 @@ def batch_gap(size, steps=200):
     together = jax.jit(jax.vmap(both))(sets)
     one = jax.jit(both)
     alone = jax.tree.map(lambda *x: jnp.stack(x), *[one(m) for m in sets])
-    return [float(jnp.max(jnp.abs(a - b) / jnp.max(jnp.abs(b)))) for a, b in zip(together, alone, strict=True)]
+    return [
+        float(jnp.max(jnp.abs(a - b) / jnp.max(jnp.abs(b))))
+        for a, b in zip(together, alone, strict=True)
+    ]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quick", action="store_true", help="one mechanism, short runs")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all; renews only these")
-    parser.add_argument("--models", nargs="+", choices=cases.MODELS, default=cases.MODELS, help="of the errors")
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all; renews only these"
+    )
+    parser.add_argument(
+        "--models", nargs="+", choices=cases.MODELS, default=cases.MODELS, help="of the errors"
+    )
     args = parser.parse_args()
     mbd.enable_x64()
-    models, formulations = (cases.MODELS[:1], ["rA"]) if args.quick else (args.models, ["rA", "rp", "reps"])
+    models, formulations = (
+        (cases.MODELS[:1], ["rA"]) if args.quick else (args.models, ["rA", "rp", "reps"])
+    )
     repeats = 2 if args.quick else 7
-    settings = [(100, 1), (100, 10)] if args.quick else [(1000, 1), (10000, 1), (1000, 25), (10000, 100)]
+    settings = (
+        [(100, 1), (100, 10)] if args.quick else [(1000, 1), (10000, 1), (1000, 25), (10000, 100)]
+    )
     device = jax.devices()[0].device_kind
     target = args.out / "results.json"
     results = json.loads(target.read_text()) if target.exists() else {}
-    results |= {"device": f"{device}, one core"} | {k: {} for k in ("relative_error", "ratios") if k not in results}
+    results |= {"device": f"{device}, one core"} | {
+        k: {} for k in ("relative_error", "ratios") if k not in results
+    }
     jobs = [(m, f) for m in models for f in formulations] if "errors" in args.parts else []
     if "ratios" in args.parts:
         results["ratios"] = {}
@@ -124,10 +142,22 @@ def report(results):
             worst = max(kinds, key=kinds.get)
             table.add_row(model, name, f"{kinds[worst]:.1e}", worst)
     console.print(table)
-    table = Table("mechanism", "steps", "checkpoints", "forward us/step", "gradient", "jvp", "memory MB", "compile s")
+    table = Table(
+        "mechanism",
+        "steps",
+        "checkpoints",
+        "forward us/step",
+        "gradient",
+        "jvp",
+        "memory MB",
+        "compile s",
+    )
     for model, rows in results["ratios"].items():
         for r in rows:
-            numbers = [f"{r[k]:.2f}" for k in ("forward_us_per_step", "gradient_over_forward", "jvp_over_forward")]
+            numbers = [
+                f"{r[k]:.2f}"
+                for k in ("forward_us_per_step", "gradient_over_forward", "jvp_over_forward")
+            ]
             memory, seconds = f"{r['gradient_memory_MB']:.2f}", f"{r['gradient_compile_s']:.1f}"
             table.add_row(model, str(r["steps"]), str(r["checkpoints"]), *numbers, memory, seconds)
     console.print(table)

@@ -8,7 +8,9 @@ import numpy as np
 
 
 def _axes(columns, width=4.8, height=3.6):
-    figure, axes = plt.subplots(1, columns, figsize=(width * columns, height), squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(
+        1, columns, figsize=(width * columns, height), squeeze=False, layout="constrained"
+    )
     for ax in axes[0]:
         ax.grid(alpha=0.3)
     return figure, axes[0]
@@ -38,7 +40,14 @@ def curve(data, before, after, path):
     figure, (ax,) = _axes(1)
     ax.plot(before.r[:, 1, 0], before.r[:, 1, 2], "--", color="tab:red", label="first guess")
     ax.plot(after.r[:, 1, 0], after.r[:, 1, 2], color="tab:blue", label="fitted")
-    ax.plot(data.values["coupler.r.x"], data.values["coupler.r.z"], ".", color="0.3", ms=4, label="measured")
+    ax.plot(
+        data.values["coupler.r.x"],
+        data.values["coupler.r.z"],
+        ".",
+        color="0.3",
+        ms=4,
+        label="measured",
+    )
     ax.set(xlabel="x [m]", ylabel="z [m]", aspect="equal")
     ax.legend(fontsize=8)
     _save(figure, path)

@@ -30,13 +30,19 @@ def _motor(t):
 
 
 def slider_crank(scale=None):
-    """The slider crank without its driver, with a spring-damper on the slider and a known torque on the crank."""
+    """The slider crank without its driver, with a spring-damper on the slider and a known torque on
+    the crank.
+    """
     m = mbd.load_mechanism("slider_crank_free")
-    # From rest and balanced, so that the crank swings: a turning crank makes the motion sensitive beyond use.
+    # From rest and balanced, so that the crank swings: a turning crank makes the motion sensitive
+    # beyond use.
     at_rest = {f"bodies.{b}.{what}": np.zeros(3) for b in m.bodies for what in ("v", "omega")}
     m = m.with_values(at_rest | {"gravity": (0.0, 0.0, 0.0)})
     ends = {"point_i": (0.6, 0, 0), "point_j": (0.2, 0, 0), "free_length": 0.38}
-    spring = {"stiffness": SLIDER_TRUTH["forces.spring.stiffness"], "damping": SLIDER_TRUTH["forces.spring.damping"]}
+    spring = {
+        "stiffness": SLIDER_TRUTH["forces.spring.stiffness"],
+        "damping": SLIDER_TRUTH["forces.spring.damping"],
+    }
     m.add(mbd.SpringDamper("spring", "ground", "slider", **ends, **spring))
     m.add(mbd.Torque("motor", "crank", torque=_motor, frame="body"))
     if scale is None:
@@ -47,7 +53,8 @@ def slider_crank(scale=None):
 # (b) four-bar
 
 FOUR_BAR_FREE = {
-    f"joints.{name}.point": mbd.Free() for name in ("pin_crank_coupler", "pin_coupler_rocker", "pin_rocker")
+    f"joints.{name}.point": mbd.Free()
+    for name in ("pin_crank_coupler", "pin_coupler_rocker", "pin_rocker")
 }
 
 
@@ -87,7 +94,9 @@ class TrueLaw(eqx.Module):
     coulomb: float = 0.25
 
     def __call__(self, rate):
-        return self.viscous * rate + self.coulomb * jnp.tanh(4.0 * rate) * (1.0 + 0.5 * jnp.exp(-(rate**2)))
+        return self.viscous * rate + self.coulomb * jnp.tanh(4.0 * rate) * (
+            1.0 + 0.5 * jnp.exp(-(rate**2))
+        )
 
 
 class NeuralLaw(eqx.Module):
@@ -96,7 +105,9 @@ class NeuralLaw(eqx.Module):
     net: eqx.nn.MLP
 
     def __init__(self, key):
-        self.net = eqx.nn.MLP("scalar", "scalar", 8, 2, activation=jnp.tanh, key=key, dtype=jnp.float64)
+        self.net = eqx.nn.MLP(
+            "scalar", "scalar", 8, 2, activation=jnp.tanh, key=key, dtype=jnp.float64
+        )
 
     def __call__(self, rate):
         return 0.5 * (self.net(rate) - self.net(-rate))
@@ -108,7 +119,9 @@ def chain(law, bars=3):
     last, r = m.ground, np.zeros(3)
     for k, angle in enumerate((1.4, 0.6, 1.0)[:bars]):
         along = np.array([np.sin(angle), 0.0, -np.cos(angle)])
-        A = np.array([[np.cos(angle), 0.0, -np.sin(angle)], [0, 1, 0], [np.sin(angle), 0, np.cos(angle)]])
+        A = np.array(
+            [[np.cos(angle), 0.0, -np.sin(angle)], [0, 1, 0], [np.sin(angle), 0, np.cos(angle)]]
+        )
         shape = mbd.Box((0.04, 0.04, 0.5), density=1250.0)
         bar = m.add_body(f"bar{k + 1}", shape=shape, r=r + 0.25 * along, A=A)
         m.add(mbd.Revolute(f"hinge{k + 1}", last, bar, point=r, axis=(0, 1, 0)))

@@ -1,4 +1,5 @@
-"""Identification: what noisy motion says about masses, geometry and friction, and what exact derivatives save.
+"""Identification: what noisy motion says about masses, geometry and friction, and what exact
+derivatives save.
 
 python experiments/identification/run.py --out DIR [--quick]
 """
@@ -35,19 +36,29 @@ def slider_data(seconds, h, sigma, seed=1):
 def slider_guess():
     """Wrong by up to half."""
     rng = np.random.default_rng(4)
-    return problems.slider_crank({path: float(np.exp(rng.uniform(-0.5, 0.5))) for path in problems.SLIDER_TRUTH})
+    return problems.slider_crank(
+        {path: float(np.exp(rng.uniform(-0.5, 0.5))) for path in problems.SLIDER_TRUTH}
+    )
 
 
 def compared(report, truth):
-    """True and estimated values, and errors in standard errors, of all numbers that the data see."""
+    """True and estimated values, and errors in standard errors, of all numbers that the data
+    see.
+    """
     found = {}
     for path, value in truth.items():
         estimate, error = np.asarray(report.estimate[path]), np.asarray(report.standard_error[path])
         for index in np.ndindex(estimate.shape):
             label = path + (f"[{', '.join(map(str, index))}]" if index else "")
-            true, e, s = float(np.asarray(value)[index]), float(estimate[index]), float(error[index])
+            true, e, s = (
+                float(np.asarray(value)[index]),
+                float(estimate[index]),
+                float(error[index]),
+            )
             entry = {"true": true, "estimated": e, "standard_error": s if np.isfinite(s) else None}
-            entry["error_in_standard_errors"] = (e - true) / s if np.isfinite(s) and s > 0.0 else None
+            entry["error_in_standard_errors"] = (
+                (e - true) / s if np.isfinite(s) and s > 0.0 else None
+            )
             found[label] = entry
     return found
 
@@ -77,17 +88,28 @@ def four_bar(quick, out):
     true = problems.four_bar()
     motion = mbd.kinematics(*true.build(), t)
     rng = np.random.default_rng(2)
-    curve = {f"coupler.r.{x}": motion.r[:, 1, k] + sigma * rng.normal(size=t.size) for x, k in (("x", 0), ("z", 2))}
+    curve = {
+        f"coupler.r.{x}": motion.r[:, 1, k] + sigma * rng.normal(size=t.size)
+        for x, k in (("x", 0), ("z", 2))
+    }
     data = mbd.Measurements(t, curve, sigma=sigma)
     truth = {path: true.values()[path] for path in problems.FOUR_BAR_FREE}
-    shift = {path: np.asarray(p) + rng.uniform(-0.2, 0.2, 3) * [1, 0, 1] for path, p in truth.items()}
+    shift = {
+        path: np.asarray(p) + rng.uniform(-0.2, 0.2, 3) * [1, 0, 1] for path, p in truth.items()
+    }
     guess = problems.four_bar(shift)
     begin = time.perf_counter()
-    report = mbd.fit(guess, problems.FOUR_BAR_FREE, data, analysis="kinematics", max_evaluations=100)
+    report = mbd.fit(
+        guess, problems.FOUR_BAR_FREE, data, analysis="kinematics", max_evaluations=100
+    )
     before, after = (mbd.kinematics(*m.build(), t) for m in (guess, report.mechanism))
     figures.curve(data, before, after, out / "four_bar.png")
     found = {k: v for k, v in compared(report, truth).items() if v["standard_error"] is not None}
-    return {"parameters": found, "rms_weighted_residual": report.rms, "seconds": time.perf_counter() - begin}
+    return {
+        "parameters": found,
+        "rms_weighted_residual": report.rms,
+        "seconds": time.perf_counter() - begin,
+    }
 
 
 def friction(quick, out):
@@ -109,13 +131,17 @@ def friction(quick, out):
     report = mbd.fit(guess, free, data, h=h, optimizer=optimizer, max_evaluations=steps)
     took = time.perf_counter() - begin
     learned = report.estimate["forces.friction.function"].law
-    rates = sol.omega[:, :, 1] - jnp.concatenate([jnp.zeros((sol.t.size, 1)), sol.omega[:, :-1, 1]], axis=1)
+    rates = sol.omega[:, :, 1] - jnp.concatenate(
+        [jnp.zeros((sol.t.size, 1)), sol.omega[:, :-1, 1]], axis=1
+    )
     seen = np.quantile(np.abs(np.asarray(rates)), 0.95)
     grid = jnp.linspace(-seen, seen, 201)
     laws = [np.asarray(jax.vmap(law)(grid)) for law in (problems.TrueLaw(), learned)]
     before = mbd.simulate(*guess.build(), h=h, t_end=seconds)
     after = mbd.simulate(*report.mechanism.build(), h=h, t_end=seconds)
-    figures.friction(np.asarray(grid), *laws, report.history, data, before, after, out / "friction.png")
+    figures.friction(
+        np.asarray(grid), *laws, report.history, data, before, after, out / "friction.png"
+    )
     scale = float(np.sqrt(np.mean(laws[0] ** 2)))
     return {
         "rms_weighted_residual": report.rms,
@@ -126,7 +152,9 @@ def friction(quick, out):
 
 
 def differences(quick):
-    """The same least squares and the same descent with derivatives by forward differences, simulations counted."""
+    """The same least squares and the same descent with derivatives by forward differences,
+    simulations counted.
+    """
     seconds, h, sigma = (0.4, 4e-3, 5e-4) if quick else (2.0, 2e-3, 5e-4)
     data, guess = slider_data(seconds, h, sigma), slider_guess()
     from jaxmbd.identification.fit import _Problem
@@ -162,28 +190,38 @@ def differences(quick):
         calls |= {"simulations": 0, "jacobians": 0}
         begin = time.perf_counter()
         found = least_squares(residuals, z0, jac=jac, **options)
-        result[name] = dict(calls) | {"seconds": time.perf_counter() - begin, "cost": float(found.cost)}
+        result[name] = dict(calls) | {
+            "seconds": time.perf_counter() - begin,
+            "cost": float(found.cost),
+        }
     result["time_of_a_simulation"] = best(problem.residuals)
     result["jacobian_over_simulation"] = best(problem.jacobian) / result["time_of_a_simulation"]
     result["gradient_over_simulation"] = best(cost) / result["time_of_a_simulation"]
     exact = np.asarray(problem.jacobian(jnp.asarray(z0)))
     by_differences = np.stack(
         [
-            (problem.residuals(jnp.asarray(z0 + 1.5e-8 * e)) - problem.residuals(jnp.asarray(z0))) / 1.5e-8
+            (problem.residuals(jnp.asarray(z0 + 1.5e-8 * e)) - problem.residuals(jnp.asarray(z0)))
+            / 1.5e-8
             for e in np.eye(z0.size)
         ],
         axis=1,
     )
-    result["error_of_the_differences"] = float(np.max(np.abs(by_differences - exact)) / np.max(np.abs(exact)))
+    result["error_of_the_differences"] = float(
+        np.max(np.abs(by_differences - exact)) / np.max(np.abs(exact))
+    )
     result["time_ratio"] = result["differences"]["seconds"] / result["exact"]["seconds"]
     return result
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quick", action="store_true", help="short data, few steps")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all; renews only these")
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all; renews only these"
+    )
     args = parser.parse_args()
     mbd.enable_x64()
     args.out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,6 @@
-"""The four examples of Mueller and Terze as mechanisms, and the free slider crank for the work-precision diagram."""
+"""The four examples of Mueller and Terze as mechanisms, and the free slider crank for the
+work-precision diagram.
+"""
 
 import numpy as np
 
@@ -12,7 +14,9 @@ def heavy_top():
     """A box on a spherical joint, spun at 70 rad/s without gravity (section 5.1)."""
     s, omega = np.array([0.5, 0.0, 0.0]), np.pi * np.array([0.0, 20.0, 10.0])
     m = mbd.Mechanism("heavy_top", gravity=(0, 0, 0))
-    m.add_body("top", mass=21.6, inertia=(0.36, 0.306, 0.09), r=s, omega=omega, v=np.cross(omega, s))
+    m.add_body(
+        "top", mass=21.6, inertia=(0.36, 0.306, 0.09), r=s, omega=omega, v=np.cross(omega, s)
+    )
     m.add(mbd.Spherical("pivot", m.ground, "top", point=(0, 0, 0)))
     return m
 
@@ -31,14 +35,17 @@ def double_pendulum():
 def floating_pair(*, at_rest):
     """Two boxes on one spherical joint, free in space (section 5.3).
 
-    The paper leaves the translation open: the left end of body 1 starts at rest, or the whole has no momentum.
+    The paper leaves the translation open: the left end of body 1 starts at rest, or the whole has
+    no momentum.
     """
     omega_1, omega_2 = np.array([0.0, 0, -10.0]), np.array([1.0, -1.0, 2 * np.pi])
     v_1 = np.cross(omega_1, [0.1, 0, 0])
     v_2 = np.cross(omega_1, [0.2, 0, 0]) + np.cross(omega_2, [0.1, 0, 0])
     if not at_rest:
         v_1, v_2 = v_1 - 0.5 * (v_1 + v_2), v_2 - 0.5 * (v_1 + v_2)
-    m = mbd.Mechanism("floating_pair_at_rest" if at_rest else "floating_pair_no_momentum", gravity=(0, 0, 0))
+    m = mbd.Mechanism(
+        "floating_pair_at_rest" if at_rest else "floating_pair_no_momentum", gravity=(0, 0, 0)
+    )
     m.add_body("body_1", r=(0.1, 0, 0), omega=omega_1, v=v_1, **BOX)
     m.add_body("body_2", r=(0.3, 0, 0), omega=omega_2, v=v_2, **BOX)
     m.add(mbd.Spherical("joint", "body_1", "body_2", point=(0.2, 0, 0)))
@@ -46,10 +53,15 @@ def floating_pair(*, at_rest):
 
 
 def closed_loop():
-    """Two boxes between two ground joints 0.3 m apart and an apex, all spherical (section 5.4; numbers ours)."""
+    """Two boxes between two ground joints 0.3 m apart and an apex, all spherical (section 5.4;
+    numbers ours).
+    """
     apex, right = np.array([0.15, np.sqrt(0.0175), 0.0]), np.array([0.3, 0.0, 0.0])
     m = mbd.Mechanism("closed_loop", gravity=G)
-    for name, foot, end, spin in (("body_1", np.zeros(3), apex, 20.0), ("body_2", right, apex, -30.0)):
+    for name, foot, end, spin in (
+        ("body_1", np.zeros(3), apex, 20.0),
+        ("body_2", right, apex, -30.0),
+    ):
         along = (end - foot) if name == "body_1" else (foot - end)
         e = along / np.linalg.norm(along)
         A = np.column_stack([e, [-e[1], e[0], 0.0], [0.0, 0.0, 1.0]])

@@ -32,7 +32,9 @@ METHODS = {
     "bdf2": lambda group: mbd.BDF2(group=group),
 }
 IMPLICIT = ("generalized_alpha", "bdf2")
-GROUPS = {name: ("SE3", "SO3xR3") if name in IMPLICIT else ("SE3", "SO3xR3", "mixed") for name in METHODS}
+GROUPS = {
+    name: ("SE3", "SO3xR3") if name in IMPLICIT else ("SE3", "SO3xR3", "mixed") for name in METHODS
+}
 STEPS = (1e-3, 5e-4, 2.5e-4)
 SLOW_STEPS = (5e-3, 2.5e-3, 1.25e-3)  # free of gravity, at shorter steps rounding hides the order
 H = 1e-3
@@ -40,7 +42,9 @@ H = 1e-3
 
 def long_run(system, state, integrator, seconds):
     """The motion with every tenth step saved."""
-    return mbd.simulate(system, state, h=H, steps=round(seconds / H), save_every=10, integrator=integrator)
+    return mbd.simulate(
+        system, state, h=H, steps=round(seconds / H), save_every=10, integrator=integrator
+    )
 
 
 def measures(system, sol):
@@ -54,7 +58,9 @@ def measures(system, sol):
     drift = np.abs(np.asarray(energy.total) - float(energy.total[0])) / scale
     rows = {s: int(np.argmin(np.abs(t - s))) for s in INSTANTS if s <= t[-1] + H / 2}
     return {
-        "violation": {name: {str(s): float(g[k]) for s, k in rows.items()} for name, g in joints.items()},
+        "violation": {
+            name: {str(s): float(g[k]) for s, k in rows.items()} for name, g in joints.items()
+        },
         "violation_velocity_max": float(np.max(np.abs(np.asarray(sol.violation(system).velocity)))),
         "energy_drift_max": float(np.max(drift)),
     }, (t, joints, drift)
@@ -65,9 +71,20 @@ def orders(system, state, integrator, seconds, truth, steps):
     errors = {"rotation": [], "position": [], "velocity": []}
     for h in steps:
         n = round(seconds / h)
-        sol = mbd.run(system, state, h=h, steps=n, save_every=20, chunks=n // 20, integrator=integrator, progress=False)
+        sol = mbd.run(
+            system,
+            state,
+            h=h,
+            steps=n,
+            save_every=20,
+            chunks=n // 20,
+            integrator=integrator,
+            progress=False,
+        )
         for name, key in (("rotation", "A"), ("position", "r"), ("velocity", "v")):
-            errors[name].append(float(np.linalg.norm(getattr(sol, key)[-1] - getattr(truth, key)[-1])))
+            errors[name].append(
+                float(np.linalg.norm(getattr(sol, key)[-1] - getattr(truth, key)[-1]))
+            )
     return {f"order_{name}": float(np.log2(e[1] / e[2])) for name, e in errors.items()}
 
 
@@ -75,7 +92,16 @@ def reference(system, state, seconds):
     """The end of the motion by the fifth order, projected, with a step of 25 µs."""
     method = mbd.MuntheKaas(group="SO3xR3", tableau="rk5", stabilization="projection")
     n = round(seconds / 2.5e-5)
-    return mbd.run(system, state, h=2.5e-5, steps=n, save_every=n // 10, chunks=10, integrator=method, progress=False)
+    return mbd.run(
+        system,
+        state,
+        h=2.5e-5,
+        steps=n,
+        save_every=n // 10,
+        chunks=10,
+        integrator=method,
+        progress=False,
+    )
 
 
 def precision(make, quick, tick):
@@ -88,13 +114,25 @@ def precision(make, quick, tick):
         "implicit Euler": (mbd.ImplicitEuler(), (1e-3, 2e-6)),
         "BDF2": (mbd.BDF2(), (1e-3, 3e-5)),
         "generalized-α": (mbd.GeneralizedAlpha(), (1e-3, 3e-5)),
-        "Munthe-Kaas rk2": (mbd.MuntheKaas(tableau="heun", stabilization="projection"), (1e-3, 1e-4)),
-        "Munthe-Kaas rk4": (mbd.MuntheKaas(tableau="rk4", stabilization="projection"), (2.5e-3, 2.5e-4)),
-        "Munthe-Kaas rk5": (mbd.MuntheKaas(tableau="rk5", stabilization="projection"), (2.5e-3, 2.5e-4)),
+        "Munthe-Kaas rk2": (
+            mbd.MuntheKaas(tableau="heun", stabilization="projection"),
+            (1e-3, 1e-4),
+        ),
+        "Munthe-Kaas rk4": (
+            mbd.MuntheKaas(tableau="rk4", stabilization="projection"),
+            (2.5e-3, 2.5e-4),
+        ),
+        "Munthe-Kaas rk5": (
+            mbd.MuntheKaas(tableau="rk5", stabilization="projection"),
+            (2.5e-3, 2.5e-4),
+        ),
     }
     adaptive = {
         "generalized-α, adaptive": (mbd.GeneralizedAlpha(), (1e-5, 1e-8)),
-        "Munthe-Kaas 5(4), adaptive": (mbd.MuntheKaas(tableau="rk5", stabilization="projection"), (1e-5, 1e-10)),
+        "Munthe-Kaas 5(4), adaptive": (
+            mbd.MuntheKaas(tableau="rk5", stabilization="projection"),
+            (1e-5, 1e-10),
+        ),
     }
     found = {name: [] for name in (*fixed, *adaptive)}
 
@@ -115,7 +153,9 @@ def precision(make, quick, tick):
 
             @jax.jit
             def end(h, n=n, integrator=integrator):
-                return mbd.simulate(system, state, h=h, steps=n, save_every=n, integrator=integrator).r[-1]
+                return mbd.simulate(
+                    system, state, h=h, steps=n, save_every=n, integrator=integrator
+                ).r[-1]
 
             measure(name, end, jnp.asarray(seconds / n))
     for name, (integrator, (coarse, fine)) in adaptive.items():
@@ -123,7 +163,9 @@ def precision(make, quick, tick):
         @jax.jit
         def end(tolerance, integrator=integrator):
             ts = jnp.array([0.0, seconds])
-            run = mbd.simulate_adaptive(system, state, ts, tolerance=tolerance, integrator=integrator, max_steps=2048)
+            run = mbd.simulate_adaptive(
+                system, state, ts, tolerance=tolerance, integrator=integrator, max_steps=2048
+            )
             return run.r[-1]
 
         for tolerance in np.geomspace(coarse, fine, 2 if quick else 4):
@@ -132,7 +174,9 @@ def precision(make, quick, tick):
 
 
 def seconds_for(points, error):
-    """Time at which a method reaches an error: between its measured points in logarithms, beyond them extrapolated."""
+    """Time at which a method reaches an error: between its measured points in logarithms, beyond
+    them extrapolated.
+    """
     t, e = np.log([p[0] for p in points]), np.log([p[1] for p in points])
     order = np.argsort(e)
     if e.min() <= np.log(error) <= e.max():
@@ -144,9 +188,13 @@ def seconds_for(points, error):
 
 
 def plot_histories(histories, out):
-    """Violation of every joint and energy deviation, SE(3) beside SO(3)xR3, without stabilization."""
+    """Violation of every joint and energy deviation, SE(3) beside SO(3)xR3, without
+    stabilization.
+    """
     n = len(histories)
-    fig, axes = plt.subplots(n, 2, figsize=(9, 2.2 * n), sharex=True, squeeze=False, layout="constrained")
+    fig, axes = plt.subplots(
+        n, 2, figsize=(9, 2.2 * n), sharex=True, squeeze=False, layout="constrained"
+    )
     for (example, by_group), (left, right) in zip(histories.items(), axes, strict=True):
         for group, ax in (("SE3", left), ("SO3xR3", right)):
             t, joints, _ = by_group[group, "none"]
@@ -162,7 +210,11 @@ def plot_histories(histories, out):
     fig.savefig(out / "violation.png", dpi=110)
     fig, axes = plt.subplots(1, n, figsize=(3.2 * n, 3), squeeze=False, layout="constrained")
     for (example, by_group), ax in zip(histories.items(), axes[0], strict=True):
-        for key, style in ((("SE3", "none"), "-"), (("SO3xR3", "none"), "--"), (("SO3xR3", "generalized_alpha"), ":")):
+        for key, style in (
+            (("SE3", "none"), "-"),
+            (("SO3xR3", "none"), "--"),
+            (("SO3xR3", "generalized_alpha"), ":"),
+        ):
             if key not in by_group:
                 continue
             t, _, drift = by_group[key]
@@ -179,7 +231,9 @@ def plot_precision(found, out):
     fig, axes = plt.subplots(1, len(found), figsize=(4 * len(found), 3.6), layout="constrained")
     for (model, rows), ax in zip(found.items(), axes, strict=True):
         for name, points in rows.items():
-            ax.loglog([p[0] * 1e3 for p in points], [p[1] for p in points], "o-", label=name, markersize=4)
+            ax.loglog(
+                [p[0] * 1e3 for p in points], [p[1] for p in points], "o-", label=name, markersize=4
+            )
         ax.set(title=model, xlabel="time [ms]")
         ax.grid(alpha=0.3, which="both")
     axes[0].set_ylabel("error in position [m]")
@@ -194,9 +248,13 @@ def save(results, out):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
-    parser.add_argument("--quick", action="store_true", help="the heavy top for a tenth of a second")
+    parser.add_argument(
+        "--quick", action="store_true", help="the heavy top for a tenth of a second"
+    )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     examples = {"heavy_top": EXAMPLES["heavy_top"]} if args.quick else EXAMPLES
@@ -221,7 +279,9 @@ def main():
                         rotations[group] = np.asarray(sol.A[10])
                     results[example].setdefault(group, {})[method] = row
                     bar.update()
-            results[example]["rotations_difference"] = float(np.max(np.abs(rotations["SE3"] - rotations["SO3xR3"])))
+            results[example]["rotations_difference"] = float(
+                np.max(np.abs(rotations["SE3"] - rotations["SO3xR3"]))
+            )
             save(results, args.out)
         plot_histories(histories, args.out)
         if models:
@@ -240,8 +300,15 @@ def main():
             for method, row in results[example].get(group, {}).items():
                 last = {name: f"{list(v.values())[-1]:.1e}" for name, v in row["violation"].items()}
                 o = [f"{row[k]:.2f}" for k in row if k.startswith("order")]
-                print(f"{example:26s} {group:7s} {method:18s} energy {row['energy_drift_max']:.1e}", last, *o)
-        print(f"{example}: rotations differ by {results[example]['rotations_difference']:.1e} after 0.1 s")
+                print(
+                    f"{example:26s} {group:7s} {method:18s} energy {row['energy_drift_max']:.1e}",
+                    last,
+                    *o,
+                )
+        print(
+            f"{example}: rotations differ by {results[example]['rotations_difference']:.1e} after "
+            "0.1 s"
+        )
 
 
 if __name__ == "__main__":

@@ -22,8 +22,12 @@ def angles(t, found, path):
     reference = bar_pendulum(t)
     for k, name in enumerate("φψ"):
         (line,) = top.plot(t, np.degrees(found[:, k]), label=f"{name}, rotation-matrix elements")
-        top.plot(t[::20], np.degrees(reference[::20, k]), "o", ms=3, mfc="none", color=line.get_color())
-        bottom.semilogy(t[1:], np.abs(found - reference)[1:, k], color=line.get_color(), lw=0.8, label=name)
+        top.plot(
+            t[::20], np.degrees(reference[::20, k]), "o", ms=3, mfc="none", color=line.get_color()
+        )
+        bottom.semilogy(
+            t[1:], np.abs(found - reference)[1:, k], color=line.get_color(), lw=0.8, label=name
+        )
     top.plot([], [], "o", ms=3, mfc="none", color="k", label="minimal coordinates")
     top.set_ylabel("angle [°]")
     top.legend(loc="lower left", fontsize=8, ncols=3)
@@ -35,8 +39,20 @@ def multipliers(t, values, path):
     """Λ of both bars and the forces of both joints (the paper's Figs. 3 to 6)."""
     figure, axes = plt.subplots(2, 2, figsize=(11, 5.5), sharex=True, layout="constrained")
     for ax, columns, labels, title, unit in (
-        (axes[0, 0], slice(0, 3), [f"Λ₁,{x}" for x in _ELEMENTS], "rigidity of bar 1 (Fig. 3)", "N·m"),
-        (axes[0, 1], slice(3, 6), [f"Λ₂,{x}" for x in _ELEMENTS], "rigidity of bar 2 (Fig. 4)", "N·m"),
+        (
+            axes[0, 0],
+            slice(0, 3),
+            [f"Λ₁,{x}" for x in _ELEMENTS],
+            "rigidity of bar 1 (Fig. 3)",
+            "N·m",
+        ),
+        (
+            axes[0, 1],
+            slice(3, 6),
+            [f"Λ₂,{x}" for x in _ELEMENTS],
+            "rigidity of bar 2 (Fig. 4)",
+            "N·m",
+        ),
         (axes[1, 0], slice(6, 9), [f"λ₀₁,{x}" for x in "xyz"], "joint O (Fig. 5)", "N"),
         (axes[1, 1], slice(9, 12), [f"λ₁₂,{x}" for x in "xyz"], "joint H (Fig. 6)", "N"),
     ):
@@ -67,7 +83,9 @@ def order(found, path):
 
 def legs(histories, path):
     """Lengths and pushes of the legs for the prescribed loop, both variants."""
-    figure, (top, bottom) = plt.subplots(2, 1, figsize=(7.5, 5.5), sharex=True, layout="constrained")
+    figure, (top, bottom) = plt.subplots(
+        2, 1, figsize=(7.5, 5.5), sharex=True, layout="constrained"
+    )
     for k in range(6):
         h = histories["massless"]
         (line,) = top.plot(h["t"], h["lengths"][:, k], label=f"leg {k + 1}")
@@ -84,19 +102,33 @@ def legs(histories, path):
 
 
 def workspace(cuts, yaw, singular, path):
-    """Reciprocal condition of the leg Jacobian inside the reach of the legs, and along yaw at home."""
+    """Reciprocal condition of the leg Jacobian inside the reach of the legs, and along yaw at
+    home.
+    """
     figure, axes = plt.subplots(1, 3, figsize=(13.5, 4), layout="constrained")
     mesh = None
     for ax, (name, (points, inside, quality)) in zip(axes[:2], cuts.items(), strict=True):
         i, j = (0, 2) if name.startswith("y") else (0, 1)
         x, y = points[..., i], points[..., j]
-        mesh = ax.pcolormesh(x, y, np.where(inside, quality, np.nan), shading="nearest", vmin=0.0, cmap="viridis")
+        mesh = ax.pcolormesh(
+            x, y, np.where(inside, quality, np.nan), shading="nearest", vmin=0.0, cmap="viridis"
+        )
         ax.contour(x, y, inside.astype(float), [0.5], colors="k", linewidths=0.8)
-        ax.set(xlabel="xyz"[i] + " [m]", ylabel="xyz"[j] + " [m]", title=f"level platform, {name}", aspect="equal")
+        ax.set(
+            xlabel="xyz"[i] + " [m]",
+            ylabel="xyz"[j] + " [m]",
+            title=f"level platform, {name}",
+            aspect="equal",
+        )
     figure.colorbar(mesh, ax=axes[:2], label="σ_min / σ_max of the legs", shrink=0.8)
     angle, quality, determinant = yaw
     axes[2].plot(np.degrees(angle), quality, label="σ_min / σ_max")
-    axes[2].plot(np.degrees(angle), determinant / np.max(np.abs(determinant)), lw=0.9, label="determinant, scaled")
+    axes[2].plot(
+        np.degrees(angle),
+        determinant / np.max(np.abs(determinant)),
+        lw=0.9,
+        label="determinant, scaled",
+    )
     for a in singular:
         axes[2].axvline(a, color="r", lw=0.7, ls=":")
     axes[2].axhline(0.0, color="k", lw=0.5)
@@ -106,13 +138,22 @@ def workspace(cuts, yaw, singular, path):
 
 
 def calibration(errors, spread, before, after, path):
-    """Errors of the 36 anchor coordinates with their standard errors, and of unseen poses before and after."""
+    """Errors of the 36 anchor coordinates with their standard errors, and of unseen poses before
+    and after.
+    """
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     n = errors.size
-    left.errorbar(np.arange(n), 1e3 * errors.ravel(), yerr=1e3 * spread.ravel(), fmt="o", ms=3, lw=0.8)
+    left.errorbar(
+        np.arange(n), 1e3 * errors.ravel(), yerr=1e3 * spread.ravel(), fmt="o", ms=3, lw=0.8
+    )
     left.axhline(0.0, color="k", lw=0.5)
-    left.set(xlabel="coordinate of an anchor (18 of the base, 18 of the platform)", ylabel="error after the fit [mm]")
-    bins = np.logspace(np.log10(1e3 * min(after.min(), before.min())), np.log10(1e3 * before.max()), 25)
+    left.set(
+        xlabel="coordinate of an anchor (18 of the base, 18 of the platform)",
+        ylabel="error after the fit [mm]",
+    )
+    bins = np.logspace(
+        np.log10(1e3 * min(after.min(), before.min())), np.log10(1e3 * before.max()), 25
+    )
     right.hist(1e3 * before, bins, alpha=0.7, label="as drawn")
     right.hist(1e3 * after, bins, alpha=0.7, label="calibrated")
     right.set(xscale="log", xlabel="error of unseen poses [mm]", ylabel="poses")

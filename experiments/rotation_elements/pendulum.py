@@ -1,4 +1,6 @@
-"""The paper's double pendulum: angles, orders, drift and multipliers in rotation-matrix elements."""
+"""The paper's double pendulum: angles, orders, drift and multipliers in rotation-matrix
+elements.
+"""
 
 import numpy as np
 
@@ -13,7 +15,9 @@ CHAIN_INERTIA = np.diag([0.002, 0.006, 0.007])
 
 
 def simulated(h, t_end, multipliers="every_stage", case=None):
-    """A run saved at every fourth step, in pieces of a hundred steps: one program serves all steps and times."""
+    """A run saved at every fourth step, in pieces of a hundred steps: one program serves all steps
+    and times.
+    """
     system, state = case or mbd.load("bar_pendulum")
     n = round(t_end / h)
     sol = mbd.run(
@@ -67,7 +71,9 @@ def study(kind, t_end, steps):
     for h in steps:
         system, sol = simulated(h, t_end, multipliers=kind)
         key = f"{h:g}"
-        found["psi_error"][key] = float(abs(angles(sol)[-1, 1] - bar_pendulum(np.asarray(sol.t))[-1, 1]))
+        found["psi_error"][key] = float(
+            abs(angles(sol)[-1, 1] - bar_pendulum(np.asarray(sol.t))[-1, 1])
+        )
         found["orthogonality"][key] = drift(sol)
         found["joints"][key] = float(np.max(np.abs(np.asarray(sol.violation(system).position))))
     fine = [h for h in steps if np.isfinite(found["psi_error"][f"{h:g}"])][-3:]
@@ -77,7 +83,9 @@ def study(kind, t_end, steps):
 
 
 def multipliers(sol, system):
-    """Histories (T, 12): Λ₁ and Λ₂ (11, 12, 22), and λ₀₁, λ₁₂ (the forces that the paper calls multipliers)."""
+    """Histories (T, 12): Λ₁ and Λ₂ (11, 12, 22), and λ₀₁, λ₁₂ (the forces that the paper calls
+    multipliers).
+    """
     rigidity, forces = np.asarray(sol.stats["rigidity"]), sol.reactions(system)
     own = [rigidity[:, b, i, j] for b in (0, 1) for i, j in ((0, 0), (0, 1), (1, 1))]
     # Eq. 21: bar 1 gets -λ₀₁ + λ₁₂, bar 2 gets -λ₁₂.
@@ -102,7 +110,13 @@ def spinning_chain():
     v = np.cross(CHAIN_OMEGA[0], [0.1, 0, 0])
     bar = {"mass": 0.5, "inertia": CHAIN_INERTIA}
     m.add_body("one", r=(0.1, 0, 0), omega=CHAIN_OMEGA[0], v=v, **bar)
-    m.add_body("two", r=(0.3, 0, 0), omega=CHAIN_OMEGA[1], v=2 * v + np.cross(CHAIN_OMEGA[1], [0.1, 0, 0]), **bar)
+    m.add_body(
+        "two",
+        r=(0.3, 0, 0),
+        omega=CHAIN_OMEGA[1],
+        v=2 * v + np.cross(CHAIN_OMEGA[1], [0.1, 0, 0]),
+        **bar,
+    )
     m.add(mbd.Spherical("O", m.ground, "one", point=(0, 0, 0)))
     m.add(mbd.Spherical("H", "one", "two", point=(0.2, 0, 0)))
     return m.build()
@@ -111,7 +125,9 @@ def spinning_chain():
 def spatial(steps, t_end):
     """The spinning chain against Kane's equations: order and errors of positions, joint drift."""
     half, whole = np.array([[0.1, 0, 0]] * 2), np.array([[0.2, 0, 0]] * 2)
-    reference = spherical_chain([0.5] * 2, [CHAIN_INERTIA] * 2, half, whole, [np.eye(3)] * 2, CHAIN_OMEGA, t_end)
+    reference = spherical_chain(
+        [0.5] * 2, [CHAIN_INERTIA] * 2, half, whole, [np.eye(3)] * 2, CHAIN_OMEGA, t_end
+    )
     case, errors, joints = spinning_chain(), [], []
     for h in steps:
         system, sol = simulated(h, t_end, case=case)
@@ -123,7 +139,9 @@ def spatial(steps, t_end):
 
 
 def largest_elimination_gap(count, seed=0):
-    """Largest relative difference of multipliers and accelerations of the two eliminations, on random states."""
+    """Largest relative difference of multipliers and accelerations of the two eliminations, on
+    random states.
+    """
     import jax
     import jax.numpy as jnp
 

@@ -1,8 +1,10 @@
-"""Rotation-matrix elements: the double pendulum of Dumitriu and Margaritescu, and the Stewart platform they announced.
+"""Rotation-matrix elements: the double pendulum of Dumitriu and Margaritescu, and the Stewart
+platform they announced.
 
 python experiments/rotation_elements/run.py --out DIR [--quick] [--parts ...]
 
-Writes results.json, angles.png, multipliers.png, order.png, legs.png, platform.gif, workspace.png and calibration.png.
+Writes results.json, angles.png, multipliers.png, order.png, legs.png, platform.gif, workspace.png
+and calibration.png.
 """
 
 import argparse
@@ -41,7 +43,9 @@ def double_pendulum(args):
     t_end = 1.0 if args.quick else 5.0
     system, sol = pendulum.simulated(pendulum.TABLE_STEP, t_end)
     figures.angles(np.asarray(sol.t), pendulum.angles(sol), args.out / "angles.png")
-    figures.multipliers(np.asarray(sol.t), pendulum.multipliers(sol, system), args.out / "multipliers.png")
+    figures.multipliers(
+        np.asarray(sol.t), pendulum.multipliers(sol, system), args.out / "multipliers.png"
+    )
     found = {
         "phi_psi": pendulum.table(t_end),
         "multipliers_t0": pendulum.at_start(sol, system),
@@ -52,8 +56,12 @@ def double_pendulum(args):
     for kind, steps in pendulum.STEPS.items():
         steps = steps[:2] if args.quick else steps
         # Frozen multipliers break longer runs at coarse steps; half a second shows their order.
-        orders[kind], studies[kind] = pendulum.study(kind, t_end if kind == "every_stage" else 0.5, steps)
-    studies["frozen_5s"] = {} if args.quick else pendulum.study("frozen", 5.0, (1e-2, 5e-3, 2.5e-3, 1.25e-3))[1]
+        orders[kind], studies[kind] = pendulum.study(
+            kind, t_end if kind == "every_stage" else 0.5, steps
+        )
+    studies["frozen_5s"] = (
+        {} if args.quick else pendulum.study("frozen", 5.0, (1e-2, 5e-3, 2.5e-3, 1.25e-3))[1]
+    )
     studies = without_nan(studies)
     figures.order(studies, args.out / "order.png")
     return found | {"order": orders, "by_step": studies}
@@ -61,7 +69,9 @@ def double_pendulum(args):
 
 def spatial(args):
     """A spatial start."""
-    return {"spatial": pendulum.spatial((4e-3, 2e-3) if args.quick else (8e-3, 4e-3, 2e-3, 1e-3), 0.8)}
+    return {
+        "spatial": pendulum.spatial((4e-3, 2e-3) if args.quick else (8e-3, 4e-3, 2e-3, 1e-3), 0.8)
+    }
 
 
 def forward(args):
@@ -98,7 +108,9 @@ def workspace(args):
     return {
         "workspace": {
             "poses": sum(int(v[1].size) for v in cuts.values()) + len(yaw[0]),
-            "share_within_reach": {name: float(inside.mean()) for name, (_, inside, _) in cuts.items()},
+            "share_within_reach": {
+                name: float(inside.mean()) for name, (_, inside, _) in cuts.items()
+            },
             "singular_yaw_deg": singular,
         }
     }
@@ -115,16 +127,24 @@ PARTS = (double_pendulum, spatial, forward, timings, inverse, workspace, calibra
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     names = [part.__name__ for part in PARTS]
-    parser.add_argument("--out", type=Path, required=True, help="folder for results.json and the pictures")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder for results.json and the pictures"
+    )
     parser.add_argument("--quick", action="store_true", help="short runs of the smaller platform")
-    parser.add_argument("--parts", nargs="+", choices=names, default=names, help="default: all; renews only these")
+    parser.add_argument(
+        "--parts", nargs="+", choices=names, default=names, help="default: all; renews only these"
+    )
     args = parser.parse_args(argv)
     mbd.enable_x64()
     args.out.mkdir(parents=True, exist_ok=True)
     target = args.out / "results.json"
-    results = json.loads(target.read_text()) if target.exists() and len(args.parts) < len(PARTS) else {}
+    results = (
+        json.loads(target.read_text()) if target.exists() and len(args.parts) < len(PARTS) else {}
+    )
     results["device"] = f"{jax.devices()[0].device_kind}, {platform.machine()}"
     results["versions"] = {"jax": jax.__version__, "jaxmbd": mbd.__version__}
     for part in tqdm([p for p in PARTS if p.__name__ in args.parts], unit="part"):

@@ -1,4 +1,6 @@
-"""The Stewart platform: forward dynamics, inverse kinematics and dynamics, workspace, calibration."""
+"""The Stewart platform: forward dynamics, inverse kinematics and dynamics, workspace,
+calibration.
+"""
 
 import time
 
@@ -23,7 +25,9 @@ TIMES = (0.1, 0.5)
 
 
 def forward(variant, h, reference_steps, names):
-    """Positions of the platform at TIMES by rotation-matrix elements, and by others extrapolated from two steps."""
+    """Positions of the platform at TIMES by rotation-matrix elements, and by others extrapolated
+    from two steps.
+    """
     system, state = stewart_platform(legs=VARIANTS[variant]).build()
     every = round(0.1 / h)
     elements = mbd.run(
@@ -58,13 +62,19 @@ def forward(variant, h, reference_steps, names):
         others[name] = (4.0 * fine - coarse) / 3.0  # second order
     return {
         "position": {f"{t:g}": own[k].tolist() for k, t in enumerate(TIMES)},
-        "difference": {name: float(np.max(np.abs(other[1] - own[1]))) for name, other in others.items()},
-        "joints": float(np.max(np.abs(np.asarray(elements.violation(system).position)), initial=0.0)),
+        "difference": {
+            name: float(np.max(np.abs(other[1] - own[1]))) for name, other in others.items()
+        },
+        "joints": float(
+            np.max(np.abs(np.asarray(elements.violation(system).position)), initial=0.0)
+        ),
     }
 
 
 def timings(steps=500):
-    """Microseconds a step of RK4 on the 13 bodies: both eliminations, and rA on its group; best of five."""
+    """Microseconds a step of RK4 on the 13 bodies: both eliminations, and rA on its group; best of
+    five.
+    """
     system, state = stewart_platform(legs=True).build()
     cases = {
         "two_step": (mbd.RotationElements(), mbd.RungeKutta()),
@@ -76,7 +86,13 @@ def timings(steps=500):
 
         def end(state, formulation=formulation, integrator=integrator):
             return mbd.simulate(
-                system, state, h=1e-3, steps=steps, save_every=steps, formulation=formulation, integrator=integrator
+                system,
+                state,
+                h=1e-3,
+                steps=steps,
+                save_every=steps,
+                formulation=formulation,
+                integrator=integrator,
             ).r[-1]
 
         compiled = jax.jit(end).lower(state).compile()
@@ -105,34 +121,49 @@ def rotation(t):
 
 def leg_lengths(r, A, base=None, platform=None):
     """Inverse kinematics in closed form: lengths (..., 6) for poses r (..., 3), A (..., 3, 3)."""
-    B, P = (given if given is not None else own for given, own in zip((base, platform), anchors(), strict=True))
+    B, P = (
+        given if given is not None else own
+        for given, own in zip((base, platform), anchors(), strict=True)
+    )
     ends = r[..., None, :] + jnp.einsum("...ij,kj->...ki", A, jnp.asarray(P))
     return jnp.linalg.norm(ends - jnp.broadcast_to(jnp.asarray(B), ends.shape), axis=-1)
 
 
 def at_rest(legs):
     m = stewart_platform(legs=legs)
-    return m.with_values({f"bodies.{b}.{part}": np.zeros(3) for b in m.bodies for part in ("v", "omega")})
+    return m.with_values(
+        {f"bodies.{b}.{part}": np.zeros(3) for b in m.bodies for part in ("v", "omega")}
+    )
 
 
 def inverse(variant, h, t_end):
     """Pushes of the legs for the prescribed loop, and what forward dynamics makes of them."""
     m = at_rest(VARIANTS[variant])
     driven = m.with_values({})
-    driven.add(mbd.PoseDriver("move", driven.ground, "platform", displacement=displacement, rotation=rotation))
+    driven.add(
+        mbd.PoseDriver(
+            "move", driven.ground, "platform", displacement=displacement, rotation=rotation
+        )
+    )
     n = round(t_end / h)
     found = mbd.inverse_dynamics(*driven.build(), np.arange(2 * n + 1) * h / 2, actuators=LEGS)
     pushed = m.with_values({f"forces.{leg}.actuator": found.motion(leg) for leg in LEGS})
     system, state = pushed.build()
-    back = mbd.simulate(system, state, h=h, steps=n, formulation=mbd.RotationElements(), integrator=mbd.RungeKutta())
+    back = mbd.simulate(
+        system, state, h=h, steps=n, formulation=mbd.RotationElements(), integrator=mbd.RungeKutta()
+    )
     gap = {
         "position": float(jnp.max(jnp.abs(back.r[:, 0] - found.solution.r[::2, 0]))),
         "rotation": float(jnp.max(jnp.abs(back.A[:, 0] - found.solution.A[::2, 0]))),
     }
     moved = found.solution
     platform = moved.r[:, 0], moved.A[:, 0]
-    rates = jax.vmap(lambda t: jax.jvp(lambda s: leg_lengths(*prescribed(s)), (t,), (jnp.ones_like(t),))[1])(moved.t)
-    gap["leg_rates"] = float(jnp.max(jnp.abs(jnp.stack([found.rates[leg] for leg in LEGS], axis=1) - rates)))
+    rates = jax.vmap(
+        lambda t: jax.jvp(lambda s: leg_lengths(*prescribed(s)), (t,), (jnp.ones_like(t),))[1]
+    )(moved.t)
+    gap["leg_rates"] = float(
+        jnp.max(jnp.abs(jnp.stack([found.rates[leg] for leg in LEGS], axis=1) - rates))
+    )
     history = {
         "t": np.asarray(moved.t),
         "lengths": np.asarray(leg_lengths(*platform)),
@@ -150,7 +181,8 @@ def prescribed(t):
 
 
 def conditions(r, A):
-    """Lengths (n, 6), reciprocal condition (n,) and determinant (n,) of the scaled leg Jacobian at n poses, one batch.
+    """Lengths (n, 6), reciprocal condition (n,) and determinant (n,) of the scaled leg Jacobian at
+    n poses, one batch.
 
     Moments are divided by the platform's radius.
     """
@@ -158,7 +190,9 @@ def conditions(r, A):
 
     def one(r, A):
         pose = mbd.State(r[None], A[None], state.v, state.omega)
-        rows = mbd.actuator_wrenches(system, pose, LEGS)[:, 0] / jnp.array([[1.0] * 3 + [RADIUS] * 3])
+        rows = mbd.actuator_wrenches(system, pose, LEGS)[:, 0] / jnp.array(
+            [[1.0] * 3 + [RADIUS] * 3]
+        )
         values = jnp.linalg.svd(rows, compute_uv=False)
         return leg_lengths(r, A), values[-1] / values[0], jnp.linalg.det(rows)
 
@@ -170,13 +204,21 @@ def workspace(n):
     x = np.linspace(-0.6, 0.6, n)
     cuts = {}
     for name, points in {
-        "y = 0": np.stack([*np.meshgrid(x, [0.0], np.linspace(0.2, 0.9, n), indexing="ij")], -1)[:, 0],
+        "y = 0": np.stack([*np.meshgrid(x, [0.0], np.linspace(0.2, 0.9, n), indexing="ij")], -1)[
+            :, 0
+        ],
         "z = 0.6 m": np.stack([*np.meshgrid(x, x, [0.6], indexing="ij")], -1)[:, :, 0],
     }.items():
         flat = points.reshape(-1, 3)
         lengths, quality, _ = conditions(flat, np.broadcast_to(np.eye(3), (len(flat), 3, 3)))
-        inside = np.all((np.asarray(lengths) >= REACH[0]) & (np.asarray(lengths) <= REACH[1]), axis=1)
-        cuts[name] = points, inside.reshape(points.shape[:2]), np.asarray(quality).reshape(points.shape[:2])
+        inside = np.all(
+            (np.asarray(lengths) >= REACH[0]) & (np.asarray(lengths) <= REACH[1]), axis=1
+        )
+        cuts[name] = (
+            points,
+            inside.reshape(points.shape[:2]),
+            np.asarray(quality).reshape(points.shape[:2]),
+        )
     yaw = np.linspace(-np.pi, np.pi, 8 * n + 1)
     turned = jax.vmap(lambda a: so3.exp(jnp.array([0.0, 0.0, 1.0]) * a))(jnp.asarray(yaw))
     _, quality, determinant = conditions(np.broadcast_to(HOME, (len(yaw), 3)), turned)
@@ -197,14 +239,20 @@ def singular_yaw(yaw, determinant):
 
 
 def forward_kinematics(base, platform, lengths, guess):
-    """Poses at which the legs have the given lengths, (n, 6), near guesses: assembly of a platform on six links."""
+    """Poses at which the legs have the given lengths, (n, 6), near guesses: assembly of a platform
+    on six links.
+    """
 
     def one(lengths, r, A):
         m = mbd.Mechanism("links", gravity=(0, 0, 0))
         m.add_body("platform", mass=20.0, inertia=(0.5, 0.5, 0.9), r=r, A=A)
         for k in range(6):
             end = r + A @ platform[k]
-            m.add(mbd.Distance(LEGS[k], m.ground, "platform", point_i=base[k], point_j=end, length=lengths[k]))
+            m.add(
+                mbd.Distance(
+                    LEGS[k], m.ground, "platform", point_i=base[k], point_j=end, length=lengths[k]
+                )
+            )
         state, report = mbd.assemble(*m.build())
         return state.r[0], state.A[0], report.closed
 
@@ -212,7 +260,8 @@ def forward_kinematics(base, platform, lengths, guess):
 
 
 def calibration(poses, checks, seed=0, offset=2e-3, noise=(5e-5, 1e-4)):
-    """Anchor points from measured poses at commanded lengths: 36 numbers by least squares with exact Jacobians.
+    """Anchor points from measured poses at commanded lengths: 36 numbers by least squares with
+    exact Jacobians.
 
     Args:
         poses: Number of measured poses.
@@ -229,7 +278,9 @@ def calibration(poses, checks, seed=0, offset=2e-3, noise=(5e-5, 1e-4)):
     A = jax.vmap(so3.exp)(jnp.asarray(rng.uniform(-0.35, 0.35, (n, 3))))
     commands = leg_lengths(jnp.asarray(r), A)  # what the drawing takes to reach these poses
 
-    solve = jax.jit(lambda x: forward_kinematics(*x.reshape(2, 6, 3), commands, (jnp.asarray(r), A)))
+    solve = jax.jit(
+        lambda x: forward_kinematics(*x.reshape(2, 6, 3), commands, (jnp.asarray(r), A))
+    )
 
     def gaps(found, where):
         # Weighted by the noise.
@@ -240,7 +291,9 @@ def calibration(poses, checks, seed=0, offset=2e-3, noise=(5e-5, 1e-4)):
     r_true, A_true, closed = solve(jnp.asarray(true.reshape(-1)))
     assert bool(jnp.all(closed))
     r_measured = r_true + noise[0] * jnp.asarray(rng.normal(size=(n, 3)))
-    A_measured = jax.vmap(lambda A, x: A @ so3.exp(x))(A_true, noise[1] * jnp.asarray(rng.normal(size=(n, 3))))
+    A_measured = jax.vmap(lambda A, x: A @ so3.exp(x))(
+        A_true, noise[1] * jnp.asarray(rng.normal(size=(n, 3)))
+    )
     used, unseen = slice(0, poses), slice(poses, n)
 
     residual = jax.jit(lambda x: gaps(solve(x), used).reshape(-1))

@@ -15,8 +15,12 @@ ORDER_STEPS = 3.0 / np.array([30, 60, 120, 300, 600, 1500, 3000, 6000, 15000, 30
 
 
 def frozen(theta):
-    """The paper's iteration: one quasi-Newton matrix a step, stop on the norm of the whole correction."""
-    return mbd.ImplicitEuler(newton=mbd.Newton(theta, exact=False, max_steps=40, criterion="correction"))
+    """The paper's iteration: one quasi-Newton matrix a step, stop on the norm of the whole
+    correction.
+    """
+    return mbd.ImplicitEuler(
+        newton=mbd.Newton(theta, exact=False, max_steps=40, criterion="correction")
+    )
 
 
 def succeeded(sol):
@@ -30,12 +34,28 @@ def slope(h, error):
 def rollout(system, state, h, steps, formulation, chunk, **options):
     """Every step of a run; runs of any length share one program, of `chunk` steps."""
     chunks = steps // chunk
-    return mbd.run(system, state, h=h, steps=steps, chunks=chunks, formulation=formulation, progress=False, **options)
+    return mbd.run(
+        system,
+        state,
+        h=h,
+        steps=steps,
+        chunks=chunks,
+        formulation=formulation,
+        progress=False,
+        **options,
+    )
 
 
 def table_9(settings, tick):
-    """Iterations of the position analysis, h = 1 ms, tolerance 1e-10: frozen as in the paper, and the package's own."""
-    out = {"table9_iterations": {}, "table9_own_newton": {}, "table9_own_driver": {}, "table9_own_charts": {}}
+    """Iterations of the position analysis, h = 1 ms, tolerance 1e-10: frozen as in the paper, and
+    the package's own.
+    """
+    out = {
+        "table9_iterations": {},
+        "table9_own_newton": {},
+        "table9_own_driver": {},
+        "table9_own_charts": {},
+    }
     ts = jnp.arange(3001) * 1e-3
     for model in settings.choose(("single_pendulum", "four_link", "slider_crank")):
         paper, state = paper_model(model)
@@ -45,7 +65,9 @@ def table_9(settings, tick):
         for name, make in settings.formulations.items():
 
             def mean(system, formulation, state=state, **options):
-                sol = mbd.kinematics(system, state, ts, formulation=formulation, throw=False, **options)
+                sol = mbd.kinematics(
+                    system, state, ts, formulation=formulation, throw=False, **options
+                )
                 return float(np.mean(np.asarray(sol.iterations)[1:])) if succeeded(sol) else None
 
             old = {"newton": mbd.Newton(1e-10, exact=False)}
@@ -105,8 +127,15 @@ def _mean_of_first(sol, count):
 
 
 def figure_3(settings, tick):
-    """Double pendulum: distance of the second bar's height from the reference, 5 s; the order over the first second."""
-    out = {"fig3_max_dz": {}, "fig3_order": {}, "fig3_history": {}, "fig3_steps": [1e-2, 1e-3, 1e-4]}
+    """Double pendulum: distance of the second bar's height from the reference, 5 s; the order over
+    the first second.
+    """
+    out = {
+        "fig3_max_dz": {},
+        "fig3_order": {},
+        "fig3_history": {},
+        "fig3_steps": [1e-2, 1e-3, 1e-4],
+    }
     system, state = mbd.load("double_pendulum")
     seconds = 0.5 if settings.quick else 5.0
     t = np.linspace(0, seconds, round(seconds / 1e-2) + 1)
@@ -135,14 +164,23 @@ def figure_3(settings, tick):
 
 
 def figures_5_to_7(settings, tick):
-    """Errors of position, velocity and acceleration at 3 s against the step; truth from kinematics."""
-    out = {"order_velocity": {}, "order_acceleration": {}, "order_errors": {}, "order_steps": ORDER_STEPS.tolist()}
+    """Errors of position, velocity and acceleration at 3 s against the step; truth from
+    kinematics.
+    """
+    out = {
+        "order_velocity": {},
+        "order_acceleration": {},
+        "order_errors": {},
+        "order_steps": ORDER_STEPS.tolist(),
+    }
     hs = ORDER_STEPS[2:7] if settings.quick else ORDER_STEPS
     for model in settings.choose(tuple(WATCHED)):
         body, axis = WATCHED[model]
         system, state = mbd.load(model)
         # The truth is reached in steps that Newton's method can follow.
-        truth = mbd.kinematics(system, state, jnp.linspace(0.0, 3.0, 3001), newton=mbd.Newton(1e-12))
+        truth = mbd.kinematics(
+            system, state, jnp.linspace(0.0, 3.0, 3001), newton=mbd.Newton(1e-12)
+        )
         exact = [np.asarray(x)[-1, body, axis] for x in (truth.r, truth.v, truth.a)]
         for table in ("order_velocity", "order_acceleration", "order_errors"):
             out[table][model] = {}
@@ -150,10 +188,19 @@ def figures_5_to_7(settings, tick):
             errors = []
             for h in hs:
                 steps = round(3.0 / h)
-                integrator = mbd.ImplicitEuler(newton=mbd.Newton(FIGURE_TOLERANCE / h**2, criterion="correction"))
-                sol = rollout(system, state, h, steps, make(), 30, integrator=integrator, throw=False)
+                integrator = mbd.ImplicitEuler(
+                    newton=mbd.Newton(FIGURE_TOLERANCE / h**2, criterion="correction")
+                )
+                sol = rollout(
+                    system, state, h, steps, make(), 30, integrator=integrator, throw=False
+                )
                 last = [np.asarray(x)[-1, body, axis] for x in (sol.r, sol.v, sol.a)]
-                errors.append([abs(a - b) if succeeded(sol) else np.nan for a, b in zip(last, exact, strict=True)])
+                errors.append(
+                    [
+                        abs(a - b) if succeeded(sol) else np.nan
+                        for a, b in zip(last, exact, strict=True)
+                    ]
+                )
             errors = np.array(errors)
             small = hs <= 1.1e-2  # above, the step no longer resolves the motion
             out["order_velocity"][model][name] = slope(hs[small], errors[small, 1])

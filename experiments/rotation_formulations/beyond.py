@@ -1,4 +1,6 @@
-"""Beyond the paper: spatial motion with freedoms, accuracy against cost, conditioning, the singularity of angles."""
+"""Beyond the paper: spatial motion with freedoms, accuracy against cost, conditioning, the
+singularity of angles.
+"""
 
 import time
 
@@ -21,13 +23,17 @@ DIVISIONS = (200, 400, 800, 1600, 3200, 6400, 12800)
 
 
 def _references():
-    """Positions and rates at the end of the two spatial runs, from equations without this package's mechanics."""
+    """Positions and rates at the end of the two spatial runs, from equations without this package's
+    mechanics.
+    """
     chain = reference_solutions.spherical_chain(**CHAIN, t_end=SPATIAL["spinning_chain"])
     system, state = mbd.load("slider_crank_free")
     assembled, _ = mbd.assemble(system, state)
     turned = np.asarray(assembled.A[0]) @ np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0.0]]).T
     phi0 = np.arctan2(turned[2, 1], turned[1, 1])
-    crank = reference_solutions.free_slider_crank(phi0, float(assembled.omega[0, 0]), SPATIAL["slider_crank_free"])
+    crank = reference_solutions.free_slider_crank(
+        phi0, float(assembled.omega[0, 0]), SPATIAL["slider_crank_free"]
+    )
     return {"spinning_chain": chain, "slider_crank_free": crank}
 
 
@@ -40,7 +46,9 @@ def _errors(model, sol, reference):
 
 
 def spatial(settings, tick):
-    """Errors of three formulations on spatial mechanisms with freedoms, against step size and against time spent."""
+    """Errors of three formulations on spatial mechanisms with freedoms, against step size and
+    against time spent.
+    """
     out = {"spatial": {}}
     references = _references()
     divisions = DIVISIONS[:4] if settings.quick else DIVISIONS
@@ -73,7 +81,9 @@ def _us_per_step(settings, system, state, seconds, formulation):
 
     @jax.jit
     def run(h):
-        return mbd.simulate(system, state, h=h, steps=steps, save_every=steps, formulation=formulation).r
+        return mbd.simulate(
+            system, state, h=h, steps=steps, save_every=steps, formulation=formulation
+        ).r
 
     h, best = seconds / steps, np.inf
     run(h).block_until_ready()
@@ -95,10 +105,14 @@ def _iteration_matrix(formulation, system, state, h):
 
 
 def conditioning(settings, tick):
-    """2-norm condition number of the iteration matrix against the step, with rows Φ/h² and with rows Φ."""
+    """2-norm condition number of the iteration matrix against the step, with rows Φ/h² and with
+    rows Φ.
+    """
     out = {"condition": {}}
     steps = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]
-    for model in settings.choose(("single_pendulum", "double_pendulum", "four_link", "slider_crank")):
+    for model in settings.choose(
+        ("single_pendulum", "double_pendulum", "four_link", "slider_crank")
+    ):
         system, state = mbd.load(model)
         state, _ = mbd.assemble(system, state)
         table = out["condition"][model] = {"h": steps}
@@ -119,7 +133,9 @@ MISSES = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 1e-4, 1e-6)
 
 
 def singularity(settings, tick):
-    """A body whose third axis passes the vertical at a small angle: one chart, the package's charts, rA and rp."""
+    """A body whose third axis passes the vertical at a small angle: one chart, the package's
+    charts, rA and rp.
+    """
     steps = 500
     h = np.pi / 2 / 2.0 / steps  # a quarter turn at 2 rad/s
     misses = MISSES[::3] if settings.quick else MISSES
@@ -131,13 +147,19 @@ def singularity(settings, tick):
             system, state = passing_body(miss)
             sol = mbd.simulate(system, state, h=h, steps=steps, formulation=make(), throw=False)
             good = succeeded(sol)
-            error = so3.log((end @ state.A[0]).T @ sol.A[-1, 0]) if good else jnp.array([jnp.nan] * 3)
+            error = (
+                so3.log((end @ state.A[0]).T @ sol.A[-1, 0]) if good else jnp.array([jnp.nan] * 3)
+            )
             rows["angle_error"].append(float(jnp.linalg.norm(error)) if good else None)
-            rows["iterations"].append(float(np.mean(np.asarray(sol.iterations)[1:])) if good else None)
+            rows["iterations"].append(
+                float(np.mean(np.asarray(sol.iterations)[1:])) if good else None
+            )
             rows["completed"].append(int(sol.stats["completed_steps"]))
             # Conditioning on the exact motion at closest approach.
             middle = so3.exp(jnp.array([np.pi / 4, 0.0, 0.0]))
-            near = mbd.State((middle @ state.r[0])[None], (middle @ state.A[0])[None], state.v, state.omega)
+            near = mbd.State(
+                (middle @ state.r[0])[None], (middle @ state.A[0])[None], state.v, state.omega
+            )
             K = np.asarray(_iteration_matrix(make(), system, near, jnp.asarray(h)))
             rows["condition_max"].append(float(np.linalg.cond(K)))
         out[name] = rows

@@ -12,11 +12,19 @@ LABELS = {"rA": "rA", "rp": "rp", "reps": "r-ε", "one chart": "r-ε, one chart"
 
 
 def _style(name, **extra):
-    return {"color": COLORS[name], "marker": MARKERS[name], "label": LABELS[name], "ms": 5, "lw": 1.3} | extra
+    return {
+        "color": COLORS[name],
+        "marker": MARKERS[name],
+        "label": LABELS[name],
+        "ms": 5,
+        "lw": 1.3,
+    } | extra
 
 
 def _axes(columns, width=4.6, height=3.6):
-    figure, axes = plt.subplots(1, columns, figsize=(width * columns, height), squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(
+        1, columns, figsize=(width * columns, height), squeeze=False, layout="constrained"
+    )
     for ax in axes[0]:
         ax.grid(True, which="major", alpha=0.3)
     return figure, axes[0]
@@ -35,7 +43,9 @@ def _clean(values):
 def iterations(results, folder):
     figure, axes = _axes(2)
     h = results["fig_steps"]
-    for ax, key, title in zip(axes, ("fig2_iterations", "fig4_iterations"), ("kinematics", "dynamics"), strict=True):
+    for ax, key, title in zip(
+        axes, ("fig2_iterations", "fig4_iterations"), ("kinematics", "dynamics"), strict=True
+    ):
         for name, values in results[key]["four_link"].items():
             ax.semilogx(h, _clean(values), **_style(name))
         ax.set(xlabel="step size h [s]", ylabel="mean iterations", title=f"four link, {title}")
@@ -49,9 +59,16 @@ def double_pendulum(results, history, folder):
         for name in ("rA", "rp", "reps"):
             gap = np.maximum(history[name][f"{h:g}"], 1e-12)
             # Coinciding curves stay visible: widths fall from the first to the last.
-            ax.semilogy(history["t"], gap, **_style(name, marker="", lw={"rA": 4, "rp": 2.4, "reps": 1}[name]))
+            ax.semilogy(
+                history["t"],
+                gap,
+                **_style(name, marker="", lw={"rA": 4, "rp": 2.4, "reps": 1}[name]),
+            )
         ax.set(
-            xlabel="t [s]", ylabel="|Δz| of the second bar [m]", title=f"double pendulum, h = {h:g} s", ylim=(1e-9, 4)
+            xlabel="t [s]",
+            ylabel="|Δz| of the second bar [m]",
+            title=f"double pendulum, h = {h:g} s",
+            ylim=(1e-9, 4),
         )
         ax.legend(loc="lower right")
     return _save(figure, folder / "fig3_double_pendulum.png")
@@ -59,19 +76,32 @@ def double_pendulum(results, history, folder):
 
 def order(results, folder):
     paths = []
-    figures = {"single_pendulum": ("fig5", "z of the bar"), "slider_crank": ("fig6", "x of the slider")}
+    figures = {
+        "single_pendulum": ("fig5", "z of the bar"),
+        "slider_crank": ("fig6", "x of the slider"),
+    }
     figures["four_link"] = ("fig7", "z of the third link")
     h = np.array(results["order_steps"])
     for model, table in results["order_errors"].items():
         number, what = figures[model]
         figure, axes = _axes(3)
-        for k, (ax, level) in enumerate(zip(axes, ("position", "velocity", "acceleration"), strict=True)):
+        for k, (ax, level) in enumerate(
+            zip(axes, ("position", "velocity", "acceleration"), strict=True)
+        ):
             for name, errors in table.items():
-                e = np.array([[np.nan if x is None else x for x in row] for row in errors], float)[:, k]
+                e = np.array([[np.nan if x is None else x for x in row] for row in errors], float)[
+                    :, k
+                ]
                 ax.loglog(h, np.maximum(e, 1e-17), **_style(name))
             if k:
                 first = next(iter(table.values()))
-                ax.loglog(h, h * float(first[len(h) // 2][k]) / h[len(h) // 2], "k:", lw=1, label="order 1")
+                ax.loglog(
+                    h,
+                    h * float(first[len(h) // 2][k]) / h[len(h) // 2],
+                    "k:",
+                    lw=1,
+                    label="order 1",
+                )
             ax.set(xlabel="h [s]", ylabel=f"error at 3 s, {what}", title=f"{model}: {level}")
             ax.legend()
         paths.append(_save(figure, folder / f"{number}_order_{model}.png"))
@@ -110,8 +140,16 @@ def singularity(results, folder):
     for name in ("rA", "rp", "reps", "one chart"):
         for ax, key in zip(axes, ("angle_error", "iterations", "condition_max"), strict=True):
             values = _clean(table[name][key])
-            ax.plot(table["miss"], np.maximum(values, 1e-17) if key == "angle_error" else values, **_style(name))
-    for ax, label in zip(axes, ("attitude error at the end [rad]", "mean iterations", "condition number"), strict=True):
+            ax.plot(
+                table["miss"],
+                np.maximum(values, 1e-17) if key == "angle_error" else values,
+                **_style(name),
+            )
+    for ax, label in zip(
+        axes,
+        ("attitude error at the end [rad]", "mean iterations", "condition number"),
+        strict=True,
+    ):
         ax.set(xscale="log", yscale="linear" if label.startswith("mean") else "log", ylabel=label)
         ax.set_xlabel("smallest angle of the third axis to the vertical [rad]")
         ax.legend()

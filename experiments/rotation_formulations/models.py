@@ -1,8 +1,10 @@
-"""The mechanisms of this experiment: the paper's own rows, a spatial chain, and a body that passes a singularity.
+"""The mechanisms of this experiment: the paper's own rows, a spatial chain, and a body that passes
+a singularity.
 
-The packaged mechanisms drive with a direction that turns (`RotationDriver`), which has no singular point. The paper's
-codes drive with a plain DP1, f = cos, and swap it near its singular points. The motion is the same, but the rows are
-not, and neither is the number of iterations: the paper's counts belong to its own rows.
+The packaged mechanisms drive with a direction that turns (`RotationDriver`), which has no singular
+point. The paper's codes drive with a plain DP1, f = cos, and swap it near its singular points. The
+motion is the same, but the rows are not, and neither is the number of iterations: the paper's
+counts belong to its own rows.
 """
 
 from typing import Any
@@ -14,8 +16,8 @@ import numpy as np
 import jaxmbd as mbd
 from jaxmbd.formulations.reps import REps
 
-# The codes swap the two drivers when the active one has |f| within 0.1 of 1, that is arccos(0.9) before its singular
-# point; the other one then serves for the quarter turn that follows.
+# The codes swap the two drivers when the active one has |f| within 0.1 of 1, that is arccos(0.9)
+# before its singular point; the other one then serves for the quarter turn that follows.
 _EARLY = float(np.arccos(0.9))
 
 
@@ -24,7 +26,9 @@ def _main_is_active(rate, t):
 
 
 class SwappedDirection(eqx.Module):
-    """The ground direction of the active driver of a crank that turns at a constant rate: `main` or `alternate`."""
+    """The ground direction of the active driver of a crank that turns at a constant rate: `main` or
+    `alternate`.
+    """
 
     main: Any
     alternate: Any
@@ -41,12 +45,16 @@ class SwappedCosine(eqx.Module):
 
     def __call__(self, t):
         angle = self.rate * t
-        return jnp.where(_main_is_active(self.rate, t), jnp.cos(angle + 0.5 * jnp.pi), jnp.cos(angle))
+        return jnp.where(
+            _main_is_active(self.rate, t), jnp.cos(angle + 0.5 * jnp.pi), jnp.cos(angle)
+        )
 
 
 def _plain_driver(mechanism, model):
     if model == "single_pendulum":
-        dp1 = mbd.DP1((0, 0, -1.0), (0, 1.0, 0), lambda t: jnp.cos(jnp.pi / 2 + jnp.pi / 4 * jnp.cos(2 * t)))
+        dp1 = mbd.DP1(
+            (0, 0, -1.0), (0, 1.0, 0), lambda t: jnp.cos(jnp.pi / 2 + jnp.pi / 4 * jnp.cos(2 * t))
+        )
         return mbd.Constraint("motor", mechanism.ground, "bar", primitives=[dp1])
     y, z = jnp.array([0, 1.0, 0]), jnp.array([0, 0, 1.0])
     if model == "four_link":
@@ -66,13 +74,16 @@ def paper_model(model):
 
 
 class OneChart(REps):
-    """Euler angles in the one chart of the paper, whatever happens; for comparison only: it meets its singularity."""
+    """Euler angles in the one chart of the paper, whatever happens; for comparison only: it meets
+    its singularity.
+    """
 
     def coordinates(self, pose):
         return self._in_chart(pose, jnp.eye(3, dtype=pose.A.dtype))
 
     def with_ground(self, x):
-        # The ground is upright, where no angles are defined: it alone keeps a regular chart (it never moves).
+        # The ground is upright, where no angles are defined: it alone keeps a regular chart (it
+        # never moves).
         return REps().with_ground(x)
 
     def rechart(self, q, u, a):
@@ -91,12 +102,19 @@ CHAIN = {
 
 
 def spinning_chain():
-    """Two boxes on ball joints, the second at 77 rad/s about no principal axis (Mueller, Terze, section 5.2)."""
+    """Two boxes on ball joints, the second at 77 rad/s about no principal axis (Mueller, Terze,
+    section 5.2).
+    """
     m = mbd.Mechanism("spinning_chain")
     w = CHAIN["omega0"]
     first = m.add_body("first", mass=2.7, inertia=BOX_INERTIA, r=(0.1, 0, 0), omega=w[0])
     second = m.add_body(
-        "second", mass=2.7, inertia=BOX_INERTIA, r=(0.3, 0, 0), omega=w[1], v=np.cross(w[1], [0.1, 0, 0])
+        "second",
+        mass=2.7,
+        inertia=BOX_INERTIA,
+        r=(0.3, 0, 0),
+        omega=w[1],
+        v=np.cross(w[1], [0.1, 0, 0]),
     )
     m.add(mbd.Spherical("pivot", m.ground, first, point=(0, 0, 0)))
     m.add(mbd.Spherical("elbow", first, second, point=(0.2, 0, 0)))
@@ -104,7 +122,8 @@ def spinning_chain():
 
 
 def passing_body(miss):
-    """A body on a ball joint, equal moments about the pivot, no gravity: it turns about global x at 2 rad/s for ever.
+    """A body on a ball joint, equal moments about the pivot, no gravity: it turns about global x at
+    2 rad/s for ever.
 
     Its third axis starts 45 degrees before the vertical and passes it at the angle `miss` [rad].
     """
@@ -116,7 +135,13 @@ def passing_body(miss):
     A = jnp.array([[1, 0, 0], [0, q, q], [0, -q, q]]) @ tilt
     arm = A @ jnp.array([0, 0, 0.3])
     body = m.add_body(
-        "body", mass=1.0, inertia=(0.21, 0.21, 0.3), r=arm, A=A, v=jnp.cross(omega, arm), omega=A.T @ omega
+        "body",
+        mass=1.0,
+        inertia=(0.21, 0.21, 0.3),
+        r=arm,
+        A=A,
+        v=jnp.cross(omega, arm),
+        omega=A.T @ omega,
     )
     m.add(mbd.Spherical("pivot", m.ground, body, point=(0, 0, 0)))
     return m.build()

@@ -1,4 +1,5 @@
-"""The three formulations head to head: every table and figure of the paper, and what compilation changes.
+"""The three formulations head to head: every table and figure of the paper, and what compilation
+changes.
 
 python experiments/rotation_formulations/run.py --out DIR [--quick]
 """
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # reference solutions, shared by the experiments
-# One core for everything, before JAX starts its threads: timings that compare. A quick run is a test and shows none.
+# One core for everything, before JAX starts its threads: timings that compare. A quick run is a
+# test and shows none.
 if hasattr(os, "sched_setaffinity") and "--quick" not in sys.argv:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
 
@@ -29,7 +31,9 @@ import tables
 
 @dataclass(frozen=True)
 class Settings:
-    """Sizes of a run; `quick` is the version of the test suite: fewer models, steps and repetitions."""
+    """Sizes of a run; `quick` is the version of the test suite: fewer models, steps and
+    repetitions.
+    """
 
     quick: bool
     repeats: int = 10
@@ -41,15 +45,23 @@ class Settings:
 
     @property
     def formulations(self):
-        """The paper's formulations by name; a quick run leaves out the one that takes longest to compile."""
-        return {name: mbd.FORMULATIONS[name] for name in ("rA", "rp", "reps") if not (self.quick and name == "reps")}
+        """The paper's formulations by name; a quick run leaves out the one that takes longest to
+        compile.
+        """
+        return {
+            name: mbd.FORMULATIONS[name]
+            for name in ("rA", "rp", "reps")
+            if not (self.quick and name == "reps")
+        }
 
     def choose(self, models):
         """The mechanisms of a part: all of them, or the first of a quick run."""
         return models[:1] if self.quick else models
 
 
-QUICK = Settings(True, repeats=2, steps=200, batch=8, batch_steps=20, gradient_steps=50, seconds=0.2)
+QUICK = Settings(
+    True, repeats=2, steps=200, batch=8, batch_steps=20, gradient_steps=50, seconds=0.2
+)
 
 # Name, function, ticks of the progress bar in a full run.
 PARTS = {
@@ -84,17 +96,28 @@ def draw(results, history, folder, batch):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="folder for results.json, tables.md and the pictures")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="folder for results.json, tables.md and the pictures",
+    )
     parser.add_argument("--quick", action="store_true", help="one mechanism a part, short runs")
-    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="default: all")
+    parser.add_argument(
+        "--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="default: all"
+    )
     args = parser.parse_args(argv)
     mbd.enable_x64()
     settings = QUICK if args.quick else Settings(False)
     args.out.mkdir(parents=True, exist_ok=True)
     target = args.out / "results.json"
     # A run of some parts renews them and leaves the others as they were.
-    results = json.loads(target.read_text()) if target.exists() and len(args.parts) < len(PARTS) else {}
+    results = (
+        json.loads(target.read_text()) if target.exists() and len(args.parts) < len(PARTS) else {}
+    )
     results["device"] = f"{jax.devices()[0].device_kind}, one core, {platform.machine()}"
     results["versions"] = {"jax": jax.__version__, "jaxmbd": mbd.__version__}
     results["quick"] = args.quick
@@ -107,7 +130,8 @@ def main(argv=None):
 
             def tick():
                 bar.update(1)
-                # Every piece compiles its own programs, and the memory maps of a process are limited.
+                # Every piece compiles its own programs, and the memory maps of a process are
+                # limited.
                 jax.clear_caches()
 
             found = function(settings, tick)
@@ -115,7 +139,9 @@ def main(argv=None):
             results.update(found)
             bar.update(before + weight - bar.n)
             target.write_text(json.dumps(results, indent=1) + "\n")
-    drawable = results if history is not None else {k: v for k, v in results.items() if k != "fig3_max_dz"}
+    drawable = (
+        results if history is not None else {k: v for k, v in results.items() if k != "fig3_max_dz"}
+    )
     draw(tables.with_gaps(drawable), tables.with_gaps(history), args.out, settings.batch)
     text = tables.report(results, settings.batch)
     (args.out / "tables.md").write_text(text)

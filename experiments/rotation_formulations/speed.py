@@ -1,4 +1,5 @@
-"""Tables 8 and 10: speed relative to rp, in the paper's iteration and in the package's, single, batch and gradient.
+"""Tables 8 and 10: speed relative to rp, in the paper's iteration and in the package's, single,
+batch and gradient.
 
 Also the machine-independent account: operations and bytes of one step by XLA's cost analysis.
 """
@@ -29,7 +30,13 @@ def dynamics_run(formulation, steps, integrator):
 
     def run(system, state):
         return mbd.simulate(
-            system, state, h=H, steps=steps, save_every=steps, formulation=formulation, integrator=integrator
+            system,
+            state,
+            h=H,
+            steps=steps,
+            save_every=steps,
+            formulation=formulation,
+            integrator=integrator,
         )
 
     return run
@@ -49,13 +56,17 @@ def single(run):
 
 
 def batch(run, size):
-    """The run over `size` copies of every number in the system, masses from 0.8 to 1.2 times their value."""
+    """The run over `size` copies of every number in the system, masses from 0.8 to 1.2 times their
+    value.
+    """
 
     def prepare(system, state):
         numbers, rest = eqx.partition(system, eqx.is_array)
         numbers = jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), numbers)
         factor = jnp.linspace(0.8, 1.2, size)
-        return eqx.tree_at(lambda s: s.mass, eqx.combine(numbers, rest), numbers.mass * factor[:, None]), state
+        return eqx.tree_at(
+            lambda s: s.mass, eqx.combine(numbers, rest), numbers.mass * factor[:, None]
+        ), state
 
     mapped = eqx.filter_jit(eqx.filter_vmap(run, in_axes=(eqx.if_array(0), None)))
     return lambda system, state: mapped(*prepare(system, state))
@@ -73,7 +84,9 @@ def gradient(run):
 
 
 def race(jobs, system, state, repeats):
-    """Seconds of every job, (repeats,) each, taken in turn so that a slow moment of the machine hits all of them."""
+    """Seconds of every job, (repeats,) each, taken in turn so that a slow moment of the machine
+    hits all of them.
+    """
     for job in jobs.values():
         jax.block_until_ready(eqx.filter(job(system, state), eqx.is_array))
     times = {name: [] for name in jobs}
@@ -88,16 +101,26 @@ def race(jobs, system, state, repeats):
 def speedup(times):
     """Mean speed relative to rp of paired runs, and its standard deviation, by formulation."""
     return {
-        name: {"mean": float(times["rp"].mean() / t.mean()), "spread": float(np.std(times["rp"] / t))}
+        name: {
+            "mean": float(times["rp"].mean() / t.mean()),
+            "spread": float(np.std(times["rp"] / t)),
+        }
         for name, t in times.items()
     }
 
 
 def tables_8_and_10(settings, tick):
     """Speed relative to rp with the paper's drivers, frozen iteration and tolerances."""
-    out = {"table8_kinematics_speedup": {}, "table10_dynamics_speedup": {}, "paper_mode_us_per_step": {}}
+    out = {
+        "table8_kinematics_speedup": {},
+        "table10_dynamics_speedup": {},
+        "paper_mode_us_per_step": {},
+    }
     steps, repeats = settings.steps, settings.repeats
-    for key, models in (("table8_kinematics_speedup", KINEMATIC), ("table10_dynamics_speedup", DYNAMIC)):
+    for key, models in (
+        ("table8_kinematics_speedup", KINEMATIC),
+        ("table10_dynamics_speedup", DYNAMIC),
+    ):
         for model in settings.choose(models):
             system, state = paper_model(model)
             jobs = {}
@@ -112,17 +135,24 @@ def tables_8_and_10(settings, tick):
             out[key][model] = {name: r["mean"] for name, r in ratios.items()}
             spread = out.setdefault(key + "_spread", {})
             spread[model] = {name: r["spread"] for name, r in ratios.items()}
-            kind = out["paper_mode_us_per_step"].setdefault("kinematics" if models is KINEMATIC else "dynamics", {})
+            kind = out["paper_mode_us_per_step"].setdefault(
+                "kinematics" if models is KINEMATIC else "dynamics", {}
+            )
             kind[model] = {name: float(t.mean() / steps * 1e6) for name, t in times.items()}
             tick()
     return out
 
 
 def columns(settings, tick):
-    """Microseconds a step, and a member, in the package's own Newton: single trajectory, batch and gradient."""
+    """Microseconds a step, and a member, in the package's own Newton: single trajectory, batch and
+    gradient.
+    """
     out = {"us_per_step": {}, "us_per_step_spread": {}, "kinematics_us_per_step": {}}
     size = settings.batch
-    for kind, models in (("us_per_step", DYNAMIC), ("kinematics_us_per_step", () if settings.quick else KINEMATIC)):
+    for kind, models in (
+        ("us_per_step", DYNAMIC),
+        ("kinematics_us_per_step", () if settings.quick else KINEMATIC),
+    ):
         for model in settings.choose(models):
             system, state = mbd.load(model)
             make = dynamics_run if models is DYNAMIC else kinematics_run
@@ -130,10 +160,17 @@ def columns(settings, tick):
             table = out[kind][model] = {name: {} for name in settings.formulations}
             for column, steps, wrap, members in (
                 ("single", settings.steps, single, 1),
-                (f"batch{settings.batch}", settings.batch_steps, lambda run: batch(run, size), size),
+                (
+                    f"batch{settings.batch}",
+                    settings.batch_steps,
+                    lambda run: batch(run, size),
+                    size,
+                ),
                 ("gradient", settings.gradient_steps, gradient, 1),
             ):
-                jobs = {n: wrap(make(f(), steps, **extra)) for n, f in settings.formulations.items()}
+                jobs = {
+                    n: wrap(make(f(), steps, **extra)) for n, f in settings.formulations.items()
+                }
                 times = race(jobs, system, state, settings.repeats)
                 for name, t in times.items():
                     table[name][column] = float(t.mean() / steps / members * 1e6)
@@ -153,10 +190,11 @@ def _cost(function, *args):
 
 
 def operations(settings, tick):
-    """Operations and bytes of one step: one quasi matrix, one factorization, k residuals and back-substitutions.
+    """Operations and bytes of one step: one quasi matrix, one factorization, k residuals and
+    back-substitutions.
 
-    XLA counts what it compiles and does not see into LAPACK: the factorization, 2/3 n³, and the substitutions, 2 n²,
-    are added in closed form, with 8 n² and 8 n² bytes.
+    XLA counts what it compiles and does not see into LAPACK: the factorization, 2/3 n³, and the
+    substitutions, 2 n², are added in closed form, with 8 n² and 8 n² bytes.
     """
     out = {"flops_per_step": {}, "bytes_per_step": {}, "operations": {}}
     for model in settings.choose(DYNAMIC):
@@ -192,7 +230,12 @@ def operations(settings, tick):
                 "jacobian": _cost(lambda q, f=formulation, s=data.system: dense_rows(f, s, q), q),
             }
             k = 2  # iterations, as measured at this step (see us_per_step and table 9)
-            flops = parts["matrix"]["flops"] + k * parts["residual"]["flops"] + 2 / 3 * n**3 + k * 2 * n**2
+            flops = (
+                parts["matrix"]["flops"]
+                + k * parts["residual"]["flops"]
+                + 2 / 3 * n**3
+                + k * 2 * n**2
+            )
             moved = parts["matrix"]["bytes"] + k * parts["residual"]["bytes"] + 8 * n**2 * (1 + k)
             out["flops_per_step"][model][name] = flops
             out["bytes_per_step"][model][name] = moved

@@ -54,7 +54,19 @@ def _speedups(results, key, paper):
         ours = [f"{found[n]:.2f} ± {spread[n]:.2f}" for n in ("rA", "reps")]
         times = " / ".join(f"{us[n]:.1f}" for n in NAMES)
         rows.append([model, *(f"{v:.2f}" for v in paper[model]), *ours, times])
-    return table(["", "C1 rA", "C1 rE", "C2 rA", "C2 rE", "here rA", "here r-ε", "here µs a step, rA / rp / r-ε"], rows)
+    return table(
+        [
+            "",
+            "C1 rA",
+            "C1 rE",
+            "C2 rA",
+            "C2 rE",
+            "here rA",
+            "here r-ε",
+            "here µs a step, rA / rp / r-ε",
+        ],
+        rows,
+    )
 
 
 def _columns(results, key, batch):
@@ -64,7 +76,9 @@ def _columns(results, key, batch):
             us = [found[n][column] for n in NAMES]
             ratios = [f"{us[1] / x:.2f}" for x in (us[0], us[2])]
             rows.append([model, column, *(f"{x:.2f}" for x in us), *ratios])
-    return table(["", "", "rA [µs]", "rp [µs]", "r-ε [µs]", "rA / rp speed", "r-ε / rp speed"], rows)
+    return table(
+        ["", "", "rA [µs]", "rp [µs]", "r-ε [µs]", "rA / rp speed", "r-ε / rp speed"], rows
+    )
 
 
 def _iterations(results):
@@ -76,12 +90,17 @@ def _iterations(results):
         charts = number(results["table9_own_charts"][model].get("reps"), 4)
         rows.append([model, *(f"{v:.2f}" for v in PAPER_9[model]), *ours, charts, *more])
     head = ["", "paper rp", "paper rA", "paper rE", "rp", "rA", "r-ε", "r-ε, own charts"]
-    return table(head + ["frozen, turning driver, rA / rp / r-ε", "own Newton, rA / rp / r-ε"], rows)
+    return table(
+        head + ["frozen, turning driver, rA / rp / r-ε", "own Newton, rA / rp / r-ε"], rows
+    )
 
 
 def _against_step(results):
     rows = []
-    for key, what in (("fig2_iterations", "kinematics (Fig. 2)"), ("fig4_iterations", "dynamics (Fig. 4)")):
+    for key, what in (
+        ("fig2_iterations", "kinematics (Fig. 2)"),
+        ("fig4_iterations", "dynamics (Fig. 4)"),
+    ):
         for name, values in results[key]["four_link"].items():
             rows.append([what, name, *(number(v, 3) for v in values)])
     return table(["", "", *(f"h = {h:g}" for h in results["fig_steps"])], rows)
@@ -89,7 +108,11 @@ def _against_step(results):
 
 def _double_pendulum(results):
     rows = [
-        [n, *(number(v) for v in gaps.values()), f"{results['fig3_order']['double_pendulum'][n]:.3f}"]
+        [
+            n,
+            *(number(v) for v in gaps.values()),
+            f"{results['fig3_order']['double_pendulum'][n]:.3f}",
+        ]
         for n, gaps in results["fig3_max_dz"]["double_pendulum"].items()
     ]
     return table(["", *(f"h = {h:g} s" for h in results["fig3_steps"]), "order on 0-1 s"], rows)
@@ -114,14 +137,27 @@ def _operations(results):
                     model,
                     n,
                     str(o["unknowns"]),
-                    *(f"{o[part]['flops'] / 1e3:.1f}" for part in ("residual", "matrix", "exact_matrix", "jacobian")),
+                    *(
+                        f"{o[part]['flops'] / 1e3:.1f}"
+                        for part in ("residual", "matrix", "exact_matrix", "jacobian")
+                    ),
                     f"{o['factor_flops'] / 1e3:.1f}",
                     f"{o['residual']['transcendentals']:.0f}",
                     f"{results['flops_per_step'][model][n] / 1e3:.0f}",
                     f"{results['bytes_per_step'][model][n] / 1e3:.0f}",
                 ]
             )
-    head = ["", "", "unknowns", "residual", "quasi matrix", "exact matrix", "Jacobian", "LU", "sines etc. a residual"]
+    head = [
+        "",
+        "",
+        "unknowns",
+        "residual",
+        "quasi matrix",
+        "exact matrix",
+        "Jacobian",
+        "LU",
+        "sines etc. a residual",
+    ]
     return table(head + ["kflop a step", "kB a step"], rows)
 
 
@@ -135,12 +171,26 @@ def _spatial(results):
                     model,
                     n,
                     f"{f['us_per_step']:.1f}",
-                    *(f"{e:.2e}" for e in (f["position_error"][0], f["position_error"][-1], f["rate_error"][-1])),
+                    *(
+                        f"{e:.2e}"
+                        for e in (
+                            f["position_error"][0],
+                            f["position_error"][-1],
+                            f["rate_error"][-1],
+                        )
+                    ),
                     f"{f['order_position']:.3f}",
                     f"{f['order_rate']:.3f}",
                 ]
             )
-    head = ["", "", "µs a step", "position error, largest h [m]", "smallest h [m]", "rate error, smallest h [rad/s]"]
+    head = [
+        "",
+        "",
+        "µs a step",
+        "position error, largest h [m]",
+        "smallest h [m]",
+        "rate error, smallest h [rad/s]",
+    ]
     return table(head + ["order, position", "order, rate"], rows)
 
 
@@ -148,7 +198,10 @@ def _conditioning(results):
     rows = []
     for model, found in results["condition"].items():
         for n in NAMES:
-            rows += [[model, n, kind, *(f"{x:.1e}" for x in found[n][kind])] for kind in ("scaled", "unscaled")]
+            rows += [
+                [model, n, kind, *(f"{x:.1e}" for x in found[n][kind])]
+                for kind in ("scaled", "unscaled")
+            ]
     h = next(iter(results["condition"].values()))["h"]
     return table(["", "", "rows", *(f"h = {x:g}" for x in h)], rows)
 
@@ -158,19 +211,37 @@ def _singularity(results):
     rows = []
     for k, miss in enumerate(found["miss"]):
         errors = [number(found[n]["angle_error"][k], 2) for n in ("rA", "rp", "reps", "one chart")]
-        rows.append([f"{miss:g}", *errors, *(f"{found[n]['condition_max'][k]:.1e}" for n in ("reps", "one chart"))])
-    head = ["miss [rad]", "error rA [rad]", "rp", "r-ε, charts", "r-ε, one chart", "condition, charts", "one chart"]
+        rows.append(
+            [
+                f"{miss:g}",
+                *errors,
+                *(f"{found[n]['condition_max'][k]:.1e}" for n in ("reps", "one chart")),
+            ]
+        )
+    head = [
+        "miss [rad]",
+        "error rA [rad]",
+        "rp",
+        "r-ε, charts",
+        "r-ε, one chart",
+        "condition, charts",
+        "one chart",
+    ]
     return table(head, rows)
 
 
 def report(results, batch):
     """All tables of which the results hold the numbers."""
     parts = {
-        "Table 8: speed relative to rp, kinematics (the paper's drivers, frozen iteration, tolerance 1e-10)": (
+        "Table 8: speed relative to rp, kinematics "
+        "(the paper's drivers, frozen iteration, tolerance 1e-10)": (
             "table8_kinematics_speedup",
             lambda: _speedups(results, "table8_kinematics_speedup", PAPER_8),
         ),
-        "Table 9: iterations of the position analysis": ("table9_iterations", lambda: _iterations(results)),
+        "Table 9: iterations of the position analysis": (
+            "table9_iterations",
+            lambda: _iterations(results),
+        ),
         "Table 10: speed relative to rp, dynamics (frozen iteration, Θ = 1e-3)": (
             "table10_dynamics_speedup",
             lambda: _speedups(results, "table10_dynamics_speedup", PAPER_10),
@@ -183,7 +254,10 @@ def report(results, batch):
             "kinematics_us_per_step",
             lambda: _columns(results, "kinematics_us_per_step", f"batch{batch}"),
         ),
-        "Operations of one step of dynamics, thousands": ("operations", lambda: _operations(results)),
+        "Operations of one step of dynamics, thousands": (
+            "operations",
+            lambda: _operations(results),
+        ),
         "Figures 2 and 4: mean iterations of the four link against the step": (
             "fig2_iterations",
             lambda: _against_step(results),
@@ -192,13 +266,17 @@ def report(results, batch):
             "fig3_max_dz",
             lambda: _double_pendulum(results),
         ),
-        "Figures 5 to 7: observed order, truth from kinematics": ("order_velocity", lambda: _order(results)),
+        "Figures 5 to 7: observed order, truth from kinematics": (
+            "order_velocity",
+            lambda: _order(results),
+        ),
         "Spatial mechanisms with freedoms": ("spatial", lambda: _spatial(results)),
         "Condition number of the iteration matrix": ("condition", lambda: _conditioning(results)),
         "Passing the singularity of Euler angles": ("singularity", lambda: _singularity(results)),
     }
     results = with_gaps(results)
-    text = f"# Tables\n\nWritten by `run.py` on {results['device']}, jax {results['versions']['jax']}.\n"
+    machine = f"{results['device']}, jax {results['versions']['jax']}"
+    text = f"# Tables\n\nWritten by `run.py` on {machine}.\n"
     for title, (key, make) in parts.items():
         if key in results:
             text += f"\n## {title}\n\n{make()}"

@@ -1,7 +1,9 @@
-"""Analyses: what one asks of a mechanism - assembly, kinematics, dynamics, mobility - and what comes back.
+"""Analyses: what one asks of a mechanism - assembly, kinematics, dynamics, mobility - and what
+comes back.
 
-This layer knows systems, formulations and integrators and puts them to work; only here are functions compiled. A new
-analysis is a new file with one public function that returns a module of arrays.
+This layer knows systems, formulations and integrators and puts them to work; only here are
+functions compiled. A new analysis is a new file with one public function that returns a module of
+arrays.
 """
 
 from .accelerations import Accelerations as Accelerations

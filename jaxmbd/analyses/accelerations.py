@@ -1,4 +1,6 @@
-"""The equations of motion as an ordinary differential equation, for integrators of other libraries."""
+"""The equations of motion as an ordinary differential equation, for integrators of other
+libraries.
+"""
 
 from typing import Any
 
@@ -21,7 +23,8 @@ class Accelerations(eqx.Module):
     Attributes:
         a: r̈ of the mass centers, (nb, 3) [m/s²], global.
         alpha: Rates of omega, (nb, 3) [rad/s²], body frame.
-        lam: Multipliers, (nc,), in the order of `System.row_names`; of minimum norm where rows repeat.
+        lam: Multipliers, (nc,), in the order of `System.row_names`; of minimum norm where rows
+            repeat.
     """
 
     a: Float[Array, "nb 3"]
@@ -49,15 +52,17 @@ def _accelerations(system: System, state: State, t: Any, rate: Any) -> Accelerat
     system = system.wound(state.angles)
     q, u = RA().from_state(state)
     feedback = None if rate is None else (rate, rate)
-    a, lam = dynamic_accelerations(RA(), system, q, u, jnp.asarray(t, system.dtype), feedback=feedback)
+    a, lam = dynamic_accelerations(
+        RA(), system, q, u, jnp.asarray(t, system.dtype), feedback=feedback
+    )
     return Accelerations(a[:, :3], a[:, 3:], system.to_natural(lam))
 
 
 def state_rate(t: Any, state: State, system: System, *, rate: Any = None) -> State:
     """The time derivative of a state, f(t, y, args) as diffrax and others take it.
 
-    Its numbers are (ṙ, Ȧ = A skew(ω̄), r̈, ω̄̇). A rotation matrix that a foreign integrator adds up leaves SO(3) by the
-    integrator's error, and constraints drift unless `rate` feeds them back.
+    Its numbers are (ṙ, Ȧ = A skew(ω̄), r̈, ω̄̇). A rotation matrix that a foreign integrator adds
+    up leaves SO(3) by the integrator's error, and constraints drift unless `rate` feeds them back.
 
     Args:
         t: Time [s].

@@ -29,7 +29,9 @@ _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 2.0  # BDF2 is stable for ratios of steps be
 
 
 class _Progress(eqx.Module):
-    """Where a run is: its last good motion and row, the next step, how many were taken and refused."""
+    """Where a run is: its last good motion and row, the next step, how many were taken and
+    refused.
+    """
 
     motion: Motion
     row: Row
@@ -43,16 +45,19 @@ class _Progress(eqx.Module):
 class Adaptive(eqx.Module):
     """Steps chosen for a tolerance: `simulate(..., step=mbd.Adaptive(1e-6), save_at=ts)`.
 
-    Steps are free of the times of the rows: positions and velocities between two steps are interpolated to sixth order.
-    Accelerations and multipliers of every row solve the equations of motion at its positions and velocities, so they
-    are as accurate as the motion, whatever the method. Derivatives hold the chosen steps fixed.
+    Steps are free of the times of the rows: positions and velocities between two steps are
+    interpolated to sixth order. Accelerations and multipliers of every row solve the equations of
+    motion at its positions and velocities, so they are as accurate as the motion, whatever the
+    method. Derivatives hold the chosen steps fixed.
 
-    A compiled run reserves memory for `max_steps` rows, and in a batch every element takes that many turns, most of
+    A compiled run reserves memory for `max_steps` rows, and in a batch every element takes that
+    many turns, most of
     them idle: choose it near what is needed there.
 
     Attributes:
-        tolerance: On the estimated error that one step adds: of positions relative to the system's length, of
-            rotations [rad], and of velocities relative to those lengths over the motion's own time.
+        tolerance: On the estimated error that one step adds: of positions relative to the system's
+            length, of rotations [rad], and of velocities relative to those lengths over the
+            motion's own time.
         h0: First step [s]; by default from the accelerations at the start.
         max_steps: Largest number of steps, refused ones included.
     """
@@ -76,9 +81,15 @@ def simulate_chosen(
     """`simulate` with chosen steps."""
     if not isinstance(step, Adaptive):
         raise TypeError(f"simulate: step must be mbd.Adaptive(tolerance), not {step!r}")
-    formulation, integrator = chosen_formulation(formulation), chosen_integrator(integrator, GeneralizedAlpha)
+    formulation, integrator = (
+        chosen_formulation(formulation),
+        chosen_integrator(integrator, GeneralizedAlpha),
+    )
     if integrator.error_order is None:
-        raise ValueError(f"{integrator.name} has no error estimate, so its steps cannot be chosen for a tolerance")
+        raise ValueError(
+            f"{integrator.name} has no error estimate, so its steps cannot be chosen for a "
+            "tolerance"
+        )
     if save_at is None:
         raise ValueError("simulate: step=mbd.Adaptive(...) needs save_at, the times of the rows")
     ts = instants(save_at, system.dtype, "simulate")
@@ -91,7 +102,18 @@ def simulate_chosen(
     given = state
     state, report = assembled(system, state, ts[0], metric=metric)
     tolerance = jnp.asarray(tolerance, system.dtype)
-    solution = _integrate(system, given, state, report, ts, tolerance, step.h0, formulation, integrator, step.max_steps)
+    solution = _integrate(
+        system,
+        given,
+        state,
+        report,
+        ts,
+        tolerance,
+        step.h0,
+        formulation,
+        integrator,
+        step.max_steps,
+    )
     solution = dataclasses.replace(solution, system=system)
     if throw and is_concrete(solution):
         raise_failure(system, solution, state)
@@ -130,19 +152,30 @@ def _integrate(
         h = jnp.where(left <= 1.01 * p.h, left, jnp.where(left < 2.0 * p.h, 0.5 * left, p.h))
         h = jax.lax.stop_gradient(h)
         now = system.wound(angles_ahead(system, formulation, p.motion, p.row.angles, h))
-        new, info = integrator.step(formulation, now, p.motion, p.t + h, h, p.result == RESULTS.successful)
+        new, info = integrator.step(
+            formulation, now, p.motion, p.t + h, h, p.result == RESULTS.successful
+        )
         position, velocity = integrator.error(p.motion, new, h)
-        row = make_row(formulation, now, new.q, new.u, new.a, new.lam, info.iterations, info.converged)
-        error = jnp.maximum(_size(system, position), _size(system, velocity) / _rate(system, row)) / tolerance
+        row = make_row(
+            formulation, now, new.q, new.u, new.a, new.lam, info.iterations, info.converged
+        )
+        error = (
+            jnp.maximum(_size(system, position), _size(system, velocity) / _rate(system, row))
+            / tolerance
+        )
         outcome = RESULTS.where(info.singular, RESULTS.singular, RESULTS.successful)
         poses = jax.vmap(formulation.pose)(formulation.with_ground(new.q))
         outcome = checked_motion(system, poses, p.t + h, outcome)
         good = info.converged & (error <= 1.0) & (outcome == RESULTS.successful)
         # NaN counts as a large error.
         factor = jnp.where(error > 0.0, _SAFETY * error ** (-1.0 / (order + 1)), _GROW)
-        factor = jnp.where(info.converged & jnp.isfinite(error), jnp.clip(factor, _SHRINK, _GROW), _SHRINK)
+        factor = jnp.where(
+            info.converged & jnp.isfinite(error), jnp.clip(factor, _SHRINK, _GROW), _SHRINK
+        )
         factor = jnp.where(outcome == RESULTS.successful, factor, _SHRINK)
-        motion, row = jax.tree.map(lambda a, b: jnp.where(good, a, b), (new, row), (p.motion, p.row))
+        motion, row = jax.tree.map(
+            lambda a, b: jnp.where(good, a, b), (new, row), (p.motion, p.row)
+        )
         next_h = jax.lax.stop_gradient(h * factor)
         tiny = ~good & (next_h < 1e-9 * span)
         why = RESULTS.where(outcome == RESULTS.successful, RESULTS.step_too_small, outcome)
@@ -150,7 +183,13 @@ def _integrate(
         # The last instant is met exactly.
         t = jnp.where(good, jnp.where(h == left, t_end, p.t + h), p.t)
         return _Progress(
-            motion, row, t, next_h, p.accepted + good.astype(int), p.rejected + (~good).astype(int), result
+            motion,
+            row,
+            t,
+            next_h,
+            p.accepted + good.astype(int),
+            p.rejected + (~good).astype(int),
+            result,
         )
 
     attempt = jax.checkpoint(attempt, policy=save_roots, prevent_cse=False)
@@ -177,7 +216,9 @@ def _integrate(
         ends = [jax.tree.map(lambda x, i=i: x[i], rows) for i in (k, k + 1)]
         row = _balanced(system, between(*ends, jnp.where(inside, h, 1.0), s), t)
         known = (t <= end.t) & started
-        return jax.tree.map(lambda x: jnp.where(known, x, jnp.nan) if eqx.is_inexact_array(x) else x, row)
+        return jax.tree.map(
+            lambda x: jnp.where(known, x, jnp.nan) if eqx.is_inexact_array(x) else x, row
+        )
 
     stats = {
         "assembly_displacement": report.displacement,
@@ -189,10 +230,11 @@ def _integrate(
 
 
 def _balanced(system: System, row: Row, t: Scalar) -> Row:
-    """The row with the accelerations and multipliers of the index-1 equations at its positions and velocities.
+    """The row with the accelerations and multipliers of the index-1 equations at its positions and
+    velocities.
 
-    Those of an index-3 method carry its positions' error divided by the step squared, and derivatives of the curve
-    between two steps multiply it again.
+    Those of an index-3 method carry its positions' error divided by the step squared, and
+    derivatives of the curve between two steps multiply it again.
     """
     u = jnp.concatenate([row.twist.v, row.twist.omega], axis=1)
     system = system.wound(row.angles)  # between those at the ends of the step
@@ -208,7 +250,11 @@ def _size(system: System, gap: Float[Array, "nb d"]) -> Scalar:
 
 
 def _rate(system: System, row: Row) -> Scalar:
-    """How fast the motion changes [1/s]: velocities, and roots of accelerations, by the system's length."""
-    v = jnp.maximum(jnp.max(jnp.abs(row.twist.v)) / system.length, jnp.max(jnp.abs(row.twist.omega)))
+    """How fast the motion changes [1/s]: velocities, and roots of accelerations, by the system's
+    length.
+    """
+    v = jnp.maximum(
+        jnp.max(jnp.abs(row.twist.v)) / system.length, jnp.max(jnp.abs(row.twist.omega))
+    )
     a = jnp.maximum(jnp.max(jnp.abs(row.a)) / system.length, jnp.max(jnp.abs(row.alpha)))
     return jax.lax.stop_gradient(v + jnp.sqrt(a) + jnp.finfo(v.dtype).tiny ** 0.25)

@@ -23,8 +23,9 @@ from .compiled import Compiled
 from .requests import check_system
 
 METRICS = ("identity", "mass")
-# What a velocity that was not described counts beside one that was. Every solve reduces its pull by this factor times
-# the square of what a described velocity moves at most; with loops, E has to stay small beside the smallest weights.
+# What a velocity that was not described counts beside one that was. Every solve reduces its pull by
+# this factor times the square of what a described velocity moves at most; with loops, E has to stay
+# small beside the smallest weights.
 _UNDESCRIBED, _UNDESCRIBED_IN_LOOPS = 1e-9, 1e-4
 _MIXED_SOLVES = 6
 _MAX_STEPS = 200
@@ -59,7 +60,11 @@ class AssemblyReport(eqx.Module):
 
 @Compiled
 def _assemble(
-    system: System, state: State, t: Scalar, metrics: tuple[str, str], described: tuple[tuple[bool, bool], ...]
+    system: System,
+    state: State,
+    t: Scalar,
+    metrics: tuple[str, str],
+    described: tuple[tuple[bool, bool], ...],
 ) -> tuple[State, AssemblyReport]:
     problem = _Closest()
     weights, velocity_weights = (_weights(system, metric) for metric in metrics)
@@ -86,36 +91,46 @@ def _assemble(
     return new, jax.lax.stop_gradient(report)
 
 
-def assemble(system: System, state: State, *, t: Any = 0.0, metric: str | None = None) -> tuple[State, AssemblyReport]:
+def assemble(
+    system: System, state: State, *, t: Any = 0.0, metric: str | None = None
+) -> tuple[State, AssemblyReport]:
     """The consistent state closest to `state` at time t.
 
-    Positions minimize the distance to the given ones subject to Φ = 0; then velocities minimize the distance to the
-    given ones subject to Φ_q u = ν. Velocities that the description left out follow the others: they count little in
-    that distance, so that a described angular velocity is kept where joints allow it. Differentiable in everything:
-    moving a joint moves the result. A state that meets the constraints already is returned unchanged.
+    Positions minimize the distance to the given ones subject to Φ = 0; then velocities minimize the
+    distance to the given ones subject to Φ_q u = ν. Velocities that the description left out follow
+    the others: they count little in that distance, so that a described angular velocity is kept
+    where joints allow it.
+    Differentiable in everything: moving a joint moves the result. A state that meets the
+    constraints already is returned unchanged.
 
     Args:
         system: The mechanism.
         state: Approximate poses and twists.
         t: Time at which drivers are evaluated [s].
-        metric: "identity" weighs meters and (length-scaled) radians alike; "mass" weighs by mass and inertia, so that
-            the difference of velocities has the least kinetic energy. By default positions by "identity" and velocities
-            by "mass", or by "identity" where a body has no mass.
+        metric: "identity" weighs meters and (length-scaled) radians alike; "mass" weighs by mass
+            and inertia, so that the difference of velocities has the least kinetic energy. By
+            default positions by "identity" and velocities by "mass", or by "identity" where a body
+            has no mass.
 
     Returns:
-        The state and a report of what moved. Nothing raises for joints that do not close: check `report.closed`.
+        The state and a report of what moved. Nothing raises for joints that do not close: check
+        `report.closed`.
     """
     check_system(system, state, "assemble")
     if metric not in (None, *METRICS):
         raise ValueError(f"metric must be one of {METRICS}, not {metric!r}")
     if metric == "mass" and system.massless:
-        raise ValueError(f"metric='mass' needs the mass of {', '.join(system.massless)}; use metric='identity'")
+        raise ValueError(
+            f"metric='mass' needs the mass of {', '.join(system.massless)}; use metric='identity'"
+        )
     metrics = (metric or "identity", metric or ("identity" if system.massless else "mass"))
     return _assemble(system, state, jnp.asarray(t, system.dtype), metrics, system.described)
 
 
 def _geometry(system: System) -> System:
-    """The system with no derivative by what assembly does not see: a gradient by masses then leaves assembly out."""
+    """The system with no derivative by what assembly does not see: a gradient by masses then leaves
+    assembly out.
+    """
     parts = (system.mass, system.inertia, system.gravity, system.forces)
     held = jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, parts)
     return eqx.tree_at(lambda s: (s.mass, s.inertia, s.gravity, s.forces), system, held)
@@ -135,13 +150,16 @@ def _weights(system: System, metric: str) -> Float[Array, "nb 6 6"]:
     if metric == "identity":
         W = jnp.diag(jnp.concatenate([jnp.ones(3, system.dtype), jnp.full(3, system.length**2)]))
         return jnp.broadcast_to(W, (system.nb, 6, 6))
-    # A rod-like or zero inertia leaves rotations without weight; a trace of mass times length squared gives them some.
+    # A rod-like or zero inertia leaves rotations without weight; a trace of mass times length
+    # squared gives them some.
     spin = system.inertia + 1e-6 * (system.mass * system.length**2)[:, None, None] * eye[None]
     W = jnp.zeros((system.nb, 6, 6), system.dtype)
     return W.at[:, :3, :3].set(system.mass[:, None, None] * eye[None]).at[:, 3:, 3:].set(spin)
 
 
-def _closest_velocity(system: System, pose: Pose, u0, weights, t: Scalar, flags) -> Float[Array, "nb 6"]:
+def _closest_velocity(
+    system: System, pose: Pose, u0, weights, t: Scalar, flags
+) -> Float[Array, "nb 6"]:
     jet_system, f_dot, _ = system.jet(t)
     blocks = rows(RA(), jet_system, pose)
     nu = velocity_right_side(RA(), jet_system, f_dot, pose)
@@ -155,8 +173,9 @@ def _closest_velocity(system: System, pose: Pose, u0, weights, t: Scalar, flags)
     factors = factorize(matrix, system.linear_solver)
 
     def improve(x, _):
-        # The velocities that were not described are measured from their last iterate, so that the small weight that
-        # they have does not pull at the others; repeating the solve also takes E out of the constraints.
+        # The velocities that were not described are measured from their last iterate, so that the
+        # small weight that they have does not pull at the others; repeating the solve also takes E
+        # out of the constraints.
         u = x[: u0.size].reshape(u0.shape)
         target = jnp.where(described, u0, u) if mixed else u0
         rhs = jnp.concatenate([jnp.einsum("bij,bj->bi", weights, target).reshape(-1), nu])
@@ -226,9 +245,10 @@ class _Closest(AbstractRootProblem):
         arm = jnp.concatenate([jnp.ones(3, dtype), jnp.full(3, system.length)])
 
         def body(s: _Loop) -> _Loop:
-            # Sequential quadratic programming with the metric as Hessian, in two parts that share one factorization:
-            # a normal step that closes the joints, and a tangential one towards the described pose. Only the latter's
-            # multipliers are kept: where rows are redundant, those of an open loop grow without bound.
+            # Sequential quadratic programming with the metric as Hessian, in two parts that share
+            # one factorization: a normal step that closes the joints, and a tangential one towards
+            # the described pose. Only the latter's multipliers are kept: where rows are redundant,
+            # those of an open loop grow without bound.
             xi = jax.vmap(_displacement)(pose0, s.pose)
             inverse = jax.vmap(so3.inverse_right_jacobian)(xi[:, 3:])
             gradient = jnp.einsum("bij,bj->bi", weights, xi)
@@ -236,27 +256,42 @@ class _Closest(AbstractRootProblem):
             blocks = rows(ra, system, s.pose)
             gradient = gradient + scatter_rows(blocks, s.lam, bodies, nb)
             diagonal = jnp.mean(jnp.sum(blocks**2, axis=(1, 2)))
-            matrix = SaddleMatrix(weights, (), blocks, blocks, jnp.full(len(bodies), diagonal * s.damping), bodies)
+            matrix = SaddleMatrix(
+                weights, (), blocks, blocks, jnp.full(len(bodies), diagonal * s.damping), bodies
+            )
             factors = factorize(matrix, system.linear_solver, checked=False)
             normal = factors.solve(jnp.concatenate([jnp.zeros(6 * nb, dtype), -s.phi]))
-            tangential = factors.solve(jnp.concatenate([-gradient.reshape(-1), jnp.zeros_like(s.phi)]))
+            tangential = factors.solve(
+                jnp.concatenate([-gradient.reshape(-1), jnp.zeros_like(s.phi)])
+            )
             # A damped step is about closing alone.
             tangential = jnp.where(s.damping <= 2.0 * tiny, tangential, 0.0)
             delta = (normal + tangential)[: 6 * nb].reshape(nb, 6)
             limit = jnp.minimum(1.0, _MAX_TURN / (jnp.max(jnp.abs(delta[:, 3:])) + 1e-30))
             pose = jax.vmap(ra.retract)(s.pose, limit * delta)
             gaps = phi(ra, system, pose)
-            # Closing comes first: a step is taken when it closes the joints further, or opens them by little compared
-            # with its length, as the curvature of the constraints makes every step along them do.
-            little = jnp.maximum(tolerance, 0.2 * largest(tangential[: 6 * nb].reshape(nb, 6) * arm[None, :]))
+            # Closing comes first: a step is taken when it closes the joints further, or opens them
+            # by little compared with its length, as the curvature of the constraints makes every
+            # step along them do.
+            little = jnp.maximum(
+                tolerance, 0.2 * largest(tangential[: 6 * nb].reshape(nb, 6) * arm[None, :])
+            )
             accept = (jnp.sum(gaps**2) < jnp.sum(s.phi**2)) | (largest(gaps) <= little)
             lam = s.lam + tangential[6 * nb :]
-            new = _Loop(pose, lam, gaps, jnp.maximum(0.1 * s.damping, tiny), jnp.max(jnp.abs(delta)), s.k + 1)
+            new = _Loop(
+                pose,
+                lam,
+                gaps,
+                jnp.maximum(0.1 * s.damping, tiny),
+                jnp.max(jnp.abs(delta)),
+                s.k + 1,
+            )
             old = _Loop(s.pose, s.lam, s.phi, jnp.maximum(10.0 * s.damping, 1e-4), s.step, s.k + 1)
             return jax.tree.map(lambda a, b: jnp.where(accept, a, b), new, old)
 
         def goes_on(s: _Loop):
-            # A step far below the tolerance: the iteration converges fast, and this leaves violations at rounding.
+            # A step far below the tolerance: the iteration converges fast, and this leaves
+            # violations at rounding.
             settled = (s.step <= 1e-3 * tolerance / system.length) & (largest(s.phi) <= tolerance)
             return ~settled & (s.k < _MAX_STEPS) & (s.damping < 1e8)
 
@@ -265,7 +300,12 @@ class _Closest(AbstractRootProblem):
         consistent = before <= tolerance
         zero = jnp.zeros((), dtype)
         start = _Loop(
-            pose0, jnp.zeros(len(bodies), dtype), phi0, tiny, jnp.where(consistent, zero, jnp.inf), jnp.zeros((), int)
+            pose0,
+            jnp.zeros(len(bodies), dtype),
+            phi0,
+            tiny,
+            jnp.where(consistent, zero, jnp.inf),
+            jnp.zeros((), int),
         )
         end = jax.lax.while_loop(goes_on, body, start)
         xi = jnp.where(consistent, zero, jax.vmap(_displacement)(pose0, end.pose))

@@ -1,4 +1,6 @@
-"""Large batches: in chunks, over several devices and several processes, with bounded memory and a progress bar."""
+"""Large batches: in chunks, over several devices and several processes, with bounded memory and a
+progress bar.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,29 +21,32 @@ def run_batch(
     progress: bool = True,
     on_chunk: Callable[[Any], None] | None = None,
 ) -> Any:
-    """Apply a function of one member, which returns only what you want to keep, to every member of a batch.
+    """Apply a function of one member, which returns only what you want to keep, to every member of
+    a batch.
 
         heights = mbd.run_batch(lambda mass: mbd.simulate(build(mass), state, ...).r[-1], masses)
 
-    One compiled program maps over a chunk; chunks follow one another, so memory is that of one chunk on the devices and
-    of the results on the host. A chunk is divided over all devices, each of which iterates for its own members alone.
-    The numbers do not depend on the number of devices, to rounding.
+    One compiled program maps over a chunk; chunks follow one another, so memory is that of one
+    chunk on the devices and of the results on the host. A chunk is divided over all devices, each
+    of which iterates for its own members alone. The numbers do not depend on the number of devices,
+    to rounding.
 
-    Several processes: call `jax.distributed.initialize` first in each, then `run_batch` in each with the same
-    arguments; every process gets all results.
+    Several processes: call `jax.distributed.initialize` first in each, then `run_batch` in each
+    with the same arguments; every process gets all results.
 
     Args:
-        function: A pure function of one member; `simulate` inside does not raise, so return `Solution.result` too where
-            members may fail.
+        function: A pure function of one member; `simulate` inside does not raise, so return
+            `Solution.result` too where members may fail.
         inputs: Arrays, or a pytree of arrays, with a leading axis for the members.
-        chunk: Members at a time, rounded up to a multiple of the number of devices. On a CPU some 128 per core
-            are fastest, on a GPU a few thousand.
+        chunk: Members at a time, rounded up to a multiple of the number of devices. On a CPU some
+            128 per core are fastest, on a GPU a few thousand.
         devices: All of JAX by default.
         progress: Show a progress bar on standard error (in the first process).
         on_chunk: Called after every chunk with its results, to save or to look at them.
 
     Returns:
-        What `function` returns, as NumPy arrays with a leading axis; after an interruption (Ctrl-C), the members done.
+        What `function` returns, as NumPy arrays with a leading axis; after an interruption
+        (Ctrl-C), the members done.
 
     Raises:
         ValueError: No members, or arrays that differ in their number.
@@ -67,9 +72,12 @@ def run_batch(
     with tqdm(total=total, unit="member", disable=quiet, leave=False) as bar:
         try:
             for first in range(0, total, chunk):
-                # The last chunk is filled up with its last member, so that one program serves all chunks.
+                # The last chunk is filled up with its last member, so that one program serves all
+                # chunks.
                 members = np.minimum(np.arange(first, first + chunk), total - 1)
-                placed = jax.tree.map(lambda x, k=members: _place(x[k], NamedSharding(mesh, spec)), inputs)
+                placed = jax.tree.map(
+                    lambda x, k=members: _place(x[k], NamedSharding(mesh, spec)), inputs
+                )
                 result = mapped(placed)
                 if several:
                     result = multihost_utils.process_allgather(result, tiled=True)
@@ -81,7 +89,10 @@ def run_batch(
         except KeyboardInterrupt:
             if not done:
                 raise
-            bar.write(f"run_batch: interrupted after {len(done) * chunk} of {total} members; these are kept")
+            bar.write(
+                f"run_batch: interrupted after {len(done) * chunk} of {total} members; these are "
+                "kept"
+            )
     return jax.tree.map(lambda *x: np.concatenate(x), *done)
 
 

@@ -1,4 +1,6 @@
-"""Compilation of analyses: names and shapes of a system never reach `jit`, so that renaming compiles nothing."""
+"""Compilation of analyses: names and shapes of a system never reach `jit`, so that renaming
+compiles nothing.
+"""
 
 import functools
 from collections.abc import Callable
@@ -13,7 +15,9 @@ from ..model.system import System
 
 
 def telling_forward_mode(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function of a system; where a force of the user's has no forward mode, it says so with the names."""
+    """The same function of a system; where a force of the user's has no forward mode, it says so
+    with the names.
+    """
 
     @functools.wraps(function)
     def told(*args: Any, **kwargs: Any) -> Any:
@@ -45,11 +49,15 @@ class Compiled:
 
     @telling_forward_mode
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._program(*map(_unnamed, args), **{key: _unnamed(value) for key, value in kwargs.items()})
+        return self._program(
+            *map(_unnamed, args), **{key: _unnamed(value) for key, value in kwargs.items()}
+        )
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """As `jax.jit(...).lower`, for measurements."""
-        return self._program.lower(*map(_unnamed, args), **{key: _unnamed(value) for key, value in kwargs.items()})
+        return self._program.lower(
+            *map(_unnamed, args), **{key: _unnamed(value) for key, value in kwargs.items()}
+        )
 
 
 def _unnamed(value: Any) -> Any:

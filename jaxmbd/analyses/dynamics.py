@@ -45,7 +45,8 @@ class Progress(eqx.Module):
         motion: At the last good step.
         angles: All angles there, with their turns, see `System.angle_values`.
         completed: Steps done without failure.
-        undetermined: Steps so close to a singular pose that their multipliers leave out a part of the forces.
+        undetermined: Steps so close to a singular pose that their multipliers leave out a part of
+            the forces.
         result: The outcome so far.
     """
 
@@ -76,43 +77,51 @@ def simulate(
     progress: bool = False,
     on_chunk: Callable[[Solution], None] | None = None,
 ) -> Solution:
-    """Integrate the equations of motion; a pure function that can be jitted, batched and differentiated.
+    """Integrate the equations of motion; a pure function that can be jitted, batched and
+    differentiated.
 
-    The state is assembled first where it is not consistent; `stats` says what moved, and outside `jit` a warning does
-    where more than the rounding of the description moved.
+    The state is assembled first where it is not consistent; `stats` says what moved, and outside
+    `jit` a warning does where more than the rounding of the description moved.
 
     Args:
         system: The mechanism; see `Mechanism.build`.
         state: Poses and twists at t0.
         h: Step size [s]; a changed value does not recompile. Give this, or `step` and `save_at`.
-        t_end: Final time [s]; the number of steps is the least that reaches it. Give this or `steps`. Outside `jit` a
-            changed value does not recompile.
+        t_end: Final time [s]; the number of steps is the least that reaches it. Give this or
+            `steps`. Outside `jit` a changed value does not recompile.
         steps: Number of steps; with it, `h` may be traced.
-        step: `mbd.Adaptive(tolerance)`: steps chosen for a tolerance, in place of h, t_end and steps.
-        save_at: With `step`: increasing times of the rows, (T,) [s], the first being that of `state`. They do not
-            change the steps.
+        step: `mbd.Adaptive(tolerance)`: steps chosen for a tolerance, in place of h, t_end and
+            steps.
+        save_at: With `step`: increasing times of the rows, (T,) [s], the first being that of
+            `state`. They do not change the steps.
         formulation: `RA()` by default, or `RP()`, `REps()`.
         integrator: `ImplicitEuler()` by default, with chosen steps `GeneralizedAlpha()`.
-        linear_solver: "range_space", "block_sparse" or "dense", see `docs/scale.md`; by default the one that suits the
-            mechanism.
+        linear_solver: "range_space", "block_sparse" or "dense", see `docs/scale.md`; by default the
+            one that suits the mechanism.
         save_every: Save every k-th step; the number of steps must be a multiple of it.
         t0: Initial time [s]; instants are t0 + n h exactly.
-        checkpoints: For reverse-mode derivatives of long runs: with more than one, the backward pass keeps the state at
-            so many instants only and runs the steps between them again, about one more forward run for memory of
-            steps / checkpoints + checkpoints instead of steps. Without effect on the result.
+        checkpoints: For reverse-mode derivatives of long runs: with more than one, the backward
+            pass keeps the state at so many instants only and runs the steps between them again,
+            about one more forward run for memory of steps / checkpoints + checkpoints instead of
+            steps. Without effect on the result.
         metric: Of the velocities' assembly, see `assemble`.
-        throw: Raise when the run fails; without effect inside `jit` or `vmap`, where `result` tells.
-        progress: Show a progress bar on standard error. An interruption (Ctrl-C) then ends the run and returns the
-            rows so far, with `RESULTS.interrupted`. Not inside `jit`, `vmap` or `grad`.
-        on_chunk: Called with the solution so far, about fifty times over a long run. Not inside `jit` either.
+        throw: Raise when the run fails; without effect inside `jit` or `vmap`, where `result`
+            tells.
+        progress: Show a progress bar on standard error. An interruption (Ctrl-C) then ends the run
+            and returns the rows so far, with `RESULTS.interrupted`. Not inside `jit`, `vmap` or
+            `grad`.
+        on_chunk: Called with the solution so far, about fifty times over a long run. Not inside
+            `jit` either.
 
     Returns:
         The motion at t0 and at every saved step. Rows after a failure are NaN.
 
     Raises:
-        ValueError: The request makes no sense: neither t_end nor steps, bodies without mass, another mechanism's state.
+        ValueError: The request makes no sense: neither t_end nor steps, bodies without mass,
+            another mechanism's state.
         TypeError: An argument is not what its name says; the message says what to write.
-        RuntimeError: The run failed and `throw=True`; the message names the time, the joint and the cure.
+        RuntimeError: The run failed and `throw=True`; the message names the time, the joint and the
+            cure.
 
     Reference:
         Kissel, Taves, Negrut, section 3.
@@ -121,13 +130,25 @@ def simulate(
     system = solved_by(system, linear_solver)
     if step is not None:
         others = {"h": h, "t_end": t_end, "steps": steps, "on_chunk": on_chunk}
-        _refuse_fixed(others | {"save_every": save_every - 1, "checkpoints": checkpoints - 1, "progress": progress})
-        choices = {"formulation": formulation, "integrator": integrator, "metric": metric, "throw": throw}
+        _refuse_fixed(
+            others
+            | {"save_every": save_every - 1, "checkpoints": checkpoints - 1, "progress": progress}
+        )
+        choices = {
+            "formulation": formulation,
+            "integrator": integrator,
+            "metric": metric,
+            "throw": throw,
+        }
         return simulate_chosen(system, state, save_at, step, **choices)
     if save_at is not None:
-        raise ValueError("simulate: save_at goes with step=mbd.Adaptive(...); fixed steps save with save_every")
+        raise ValueError(
+            "simulate: save_at goes with step=mbd.Adaptive(...); fixed steps save with save_every"
+        )
     if h is None:
-        raise ValueError("simulate: give the step size h, or step=mbd.Adaptive(tolerance) and save_at")
+        raise ValueError(
+            "simulate: give the step size h, or step=mbd.Adaptive(tolerance) and save_at"
+        )
     return simulate_in_pieces(
         system,
         state,
@@ -150,7 +171,9 @@ def _refuse_fixed(given: dict[str, Any]) -> None:
     """Refuse what belongs to fixed steps in a run whose steps are chosen."""
     for name, value in given.items():
         if value is not None and not (isinstance(value, int) and not value):
-            raise ValueError(f"simulate: {name} belongs to fixed steps; step=mbd.Adaptive takes save_at instead")
+            raise ValueError(
+                f"simulate: {name} belongs to fixed steps; step=mbd.Adaptive takes save_at instead"
+            )
 
 
 @telling_forward_mode
@@ -173,7 +196,10 @@ def simulate_in_pieces(
     chunks=50,
 ) -> Solution:
     """`simulate` with about `chunks` pieces of a run that is watched."""
-    formulation, integrator = chosen_formulation(formulation), chosen_integrator(integrator, ImplicitEuler)
+    formulation, integrator = (
+        chosen_formulation(formulation),
+        chosen_integrator(integrator, ImplicitEuler),
+    )
     steps = count_steps(h, t_end, steps, t0)
     save_every = check_run(system, steps, save_every, formulation, integrator)
     saves = steps // save_every
@@ -182,7 +208,8 @@ def simulate_in_pieces(
     h, t0 = jnp.asarray(h, system.dtype), jnp.asarray(t0, system.dtype)
     state, report = assembled(system, state, t0, metric=metric)
     bare = system.unnamed()
-    # Two programs: the start does not depend on the number of steps, so a longer run compiles the stepping only.
+    # Two programs: the start does not depend on the number of steps, so a longer run compiles the
+    # stepping only.
     run, first = start(bare, given, state, report, t0, h, formulation, integrator)
     if is_concrete((system, run, h, t0, formulation, integrator)):
         options = {"t0": t0, "h": h, "save_every": jnp.asarray(save_every)}
@@ -204,7 +231,10 @@ def simulate_in_pieces(
         warn_of_undetermined_forces(system, solution)
         return solution
     if progress or on_chunk is not None:
-        raise ValueError("simulate: progress and on_chunk work on the host, outside jit, vmap and grad; leave them out")
+        raise ValueError(
+            "simulate: progress and on_chunk work on the host, outside jit, vmap and grad; leave "
+            "them out"
+        )
     zero = jnp.zeros((), int)
     run, rows = advance(bare, run, t0, h, zero, saves, save_every, formulation, integrator, kept)
     rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
@@ -238,7 +268,9 @@ def start(system, given, state, report, t0, h, formulation, integrator) -> tuple
     system = system.wound(row.angles)
     motion = integrator.start(formulation, system, motion, t0, h)
     _, extra = integrator.observed(formulation, system, motion, t0)
-    row = eqx.tree_at(lambda r: r.extra, row, row.extra | extra, is_leaf=lambda x: isinstance(x, dict))
+    row = eqx.tree_at(
+        lambda r: r.extra, row, row.extra | extra, is_leaf=lambda x: isinstance(x, dict)
+    )
     zero = jnp.zeros((), int)
     return Progress(motion, row.angles, zero, zero, result), row
 
@@ -250,13 +282,15 @@ def _chunks(saves: int, save_every: int, checkpoints: int) -> tuple[int, int]:
     if checkpoints >= 1 and checkpoints % saves == 0 and save_every % (checkpoints // saves) == 0:
         return saves, checkpoints // saves
     raise ValueError(
-        f"checkpoints={checkpoints} must divide the number of saved rows, {saves}, or be a multiple of it that divides "
-        f"the number of steps, {saves * save_every}"
+        f"checkpoints={checkpoints} must divide the number of saved rows, {saves}, or be a "
+        f"multiple of it that divides the number of steps, {saves * save_every}"
     )
 
 
 def _scan(function, carry, xs, chunks: int):
-    """`jax.lax.scan`, whose reverse mode keeps the carry of every chunk and computes the chunk again."""
+    """`jax.lax.scan`, whose reverse mode keeps the carry of every chunk and computes the chunk
+    again.
+    """
     if chunks == 1:
         return jax.lax.scan(function, carry, xs)
     pieces = jax.tree.map(lambda x: x.reshape(chunks, x.shape[0] // chunks, *x.shape[1:]), xs)
@@ -278,7 +312,9 @@ def advance(
     integrator,
     chunks: tuple[int, int] = (1, 1),
 ) -> tuple[Progress, Row]:
-    """Take saves x save_every steps from step n0 on; one row per save. This loop can be differentiated."""
+    """Take saves x save_every steps from step n0 on; one row per save. This loop can be
+    differentiated.
+    """
     step = _step(system, t0, h, formulation, integrator)
     step = jax.checkpoint(step, policy=save_roots, prevent_cse=False)
 
@@ -290,16 +326,30 @@ def advance(
             progress, each = _scan(step, progress, first + jnp.arange(save_every), chunks[1])
             iterations = jnp.sum(each)
         n = first + save_every - 1
-        return progress, _observed_row(system, progress, t0, h, n, iterations, formulation, integrator)
+        return progress, _observed_row(
+            system, progress, t0, h, n, iterations, formulation, integrator
+        )
 
     return _scan(save, progress, jnp.arange(saves), chunks[0])
 
 
 @Compiled
 def march(
-    system, progress: Progress, first, count, size: int, *, t0, h, save_every, formulation, integrator
+    system,
+    progress: Progress,
+    first,
+    count,
+    size: int,
+    *,
+    t0,
+    h,
+    save_every,
+    formulation,
+    integrator,
 ) -> tuple[Progress, Row]:
-    """Take `count` saves from the `first` on, into `size` rows; a loop whose length does not recompile."""
+    """Take `count` saves from the `first` on, into `size` rows; a loop whose length does not
+    recompile.
+    """
     step = _step(system, t0, h, formulation, integrator)
 
     def save(progress: Progress, n0):
@@ -310,9 +360,13 @@ def march(
 
         progress, iterations = jax.lax.fori_loop(0, save_every, one, (progress, jnp.zeros((), int)))
         n = n0 + save_every
-        return progress, _observed_row(system, progress, t0, h, n, iterations, formulation, integrator)
+        return progress, _observed_row(
+            system, progress, t0, h, n, iterations, formulation, integrator
+        )
 
-    return counted_loop(save, progress, lambda m: (first + m) * save_every, count, size, lambda p: p.result)
+    return counted_loop(
+        save, progress, lambda m: (first + m) * save_every, count, size, lambda p: p.result
+    )
 
 
 def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: AbstractIntegrator):
@@ -323,17 +377,26 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
         active = progress.result == RESULTS.successful
         now = system.wound(angles_ahead(system, formulation, progress.motion, progress.angles, h))
         new, info = integrator.step(formulation, now, progress.motion, t, h, active)
-        why = RESULTS.where(jnp.isfinite(info.correction), RESULTS.newton_max_steps, RESULTS.non_finite)
-        why = RESULTS.where(info.converged, RESULTS.where(info.singular, RESULTS.singular, RESULTS.successful), why)
+        why = RESULTS.where(
+            jnp.isfinite(info.correction), RESULTS.newton_max_steps, RESULTS.non_finite
+        )
+        why = RESULTS.where(
+            info.converged, RESULTS.where(info.singular, RESULTS.singular, RESULTS.successful), why
+        )
         poses = jax.vmap(formulation.pose)(formulation.with_ground(new.q))
         why = checked_motion(system, poses, t, why)
         ok = active & (why == RESULTS.successful)
-        # The last good motion stays in place: a failed member of a batch keeps finite values and derivatives.
+        # The last good motion stays in place: a failed member of a batch keeps finite values and
+        # derivatives.
         reached = new, now.angle_values(poses)
-        motion, angles = jax.tree.map(lambda a, b: jnp.where(ok, a, b), reached, (progress.motion, progress.angles))
+        motion, angles = jax.tree.map(
+            lambda a, b: jnp.where(ok, a, b), reached, (progress.motion, progress.angles)
+        )
         result = RESULTS.where(active, why, progress.result)
         undetermined = progress.undetermined + (ok & info.undetermined).astype(int)
-        return Progress(motion, angles, progress.completed + ok.astype(int), undetermined, result), info.iterations
+        return Progress(
+            motion, angles, progress.completed + ok.astype(int), undetermined, result
+        ), info.iterations
 
     return step
 
@@ -344,5 +407,13 @@ def _observed_row(system, progress: Progress, t0, h, n, iterations, formulation,
     motion, extra = integrator.observed(formulation, system, progress.motion, t)
     ok = progress.result == RESULTS.successful
     return make_row(
-        formulation, system.wound(progress.angles), motion.q, motion.u, motion.a, motion.lam, iterations, ok, extra
+        formulation,
+        system.wound(progress.angles),
+        motion.q,
+        motion.u,
+        motion.a,
+        motion.lam,
+        iterations,
+        ok,
+        extra,
     )

@@ -1,4 +1,6 @@
-"""Results as files: NPZ with the arrays of a `Solution` under their own names, CSV with one row per instant."""
+"""Results as files: NPZ with the arrays of a `Solution` under their own names, CSV with one row per
+instant.
+"""
 
 import csv
 import json
@@ -24,15 +26,18 @@ def result_name(result) -> str:
 def drawing(system: System) -> dict:
     """What a picture needs to know of a system: names, outlines, joints.
 
-    A body without a shape gets the outline of its equivalent cuboid, the solid box with its mass and inertia; a body
-    without mass gets none.
+    A body without a shape gets the outline of its equivalent cuboid, the solid box with its mass
+    and inertia; a body without mass gets none.
     """
     return {
         "name": system.name,
         "bodies": list(system.bodies),
         "rows": list(system.row_names),
         "outlines": [
-            [line.tolist() for line in (_cuboid(mass, inertia) if shape is None else shape.outline())]
+            [
+                line.tolist()
+                for line in (_cuboid(mass, inertia) if shape is None else shape.outline())
+            ]
             for shape, mass, inertia in zip(
                 system.shapes, np.asarray(system.mass), np.asarray(system.inertia), strict=True
             )
@@ -62,10 +67,12 @@ def drawing(system: System) -> dict:
 
 
 def _cuboid(mass: np.floating, inertia: np.ndarray) -> list[np.ndarray]:
-    """Outline of the solid box with the given mass and inertia, body frame; empty without mass or extent.
+    """Outline of the solid box with the given mass and inertia, body frame; empty without mass or
+    extent.
 
-    With principal moments J and edges d, J_1 = m (d_2² + d_3²) / 12, hence d_1² = 6 (J_2 + J_3 - J_1) / m. Moments that
-    violate the triangle inequality, as published ones do, would make it negative; that edge is zero then.
+    With principal moments J and edges d, J_1 = m (d_2² + d_3²) / 12, hence d_1² = 6 (J_2 + J_3 -
+    J_1) / m. Moments that violate the triangle inequality, as published ones do, would make it
+    negative; that edge is zero then.
     """
     if not (np.isfinite(mass) and mass > 0.0 and np.all(np.isfinite(inertia))):
         return []
@@ -80,17 +87,20 @@ def _cuboid(mass: np.floating, inertia: np.ndarray) -> list[np.ndarray]:
 
 
 def check_fit(solution, system: System | None) -> None:
-    """Raise `ValueError` unless the solution is one motion, of a system with these bodies and rows."""
+    """Raise `ValueError` unless the solution is one motion, of a system with these bodies and
+    rows.
+    """
     shape = np.shape(solution.r)
     if len(shape) != 3:
         raise ValueError(
-            f"the solution is a batch, its r has shape {shape}: take one motion with jax.tree.map(lambda x: x[k], sol)"
+            f"the solution is a batch, its r has shape {shape}: take one motion with "
+            "jax.tree.map(lambda x: x[k], sol)"
         )
     found, rows = shape[1], np.shape(solution.lam)[-1]
     if system is not None and (found, rows) != (system.nb, system.nc):
         raise ValueError(
-            f"the solution has {found} bodies and {rows} rows, but system {system.name!r} has {system.nb} and "
-            f"{system.nc}: give the system it was made with"
+            f"the solution has {found} bodies and {rows} rows, but system {system.name!r} has "
+            f"{system.nb} and {system.nc}: give the system it was made with"
         )
 
 
@@ -105,7 +115,8 @@ def arrays_of(solution) -> dict[str, np.ndarray]:
 def write_npz(path, solution, system: System | None = None) -> None:
     """Write a solution to an NPZ file.
 
-    The array `stats` holds a JSON text with the numbers of the run and, given a system, its drawing.
+    The array `stats` holds a JSON text with the numbers of the run and, given a system, its
+    drawing.
 
     The file appears whole or not at all: it is written beside its place and moved there.
 
@@ -126,7 +137,8 @@ def write_npz(path, solution, system: System | None = None) -> None:
 
 
 def write_csv(path, solution, system: System | None = None) -> None:
-    """Write a table: t; r, v, omega, a, alpha and rotation matrix of every body; joint angles; multipliers.
+    """Write a table: t; r, v, omega, a, alpha and rotation matrix of every body; joint angles;
+    multipliers.
 
     The file appears whole or not at all, and errors are those of `write_npz`.
     """
@@ -141,24 +153,34 @@ def write_csv(path, solution, system: System | None = None) -> None:
             columns.append(np.asarray(getattr(solution, field))[:, b])
         header += [f"{name}.A{m + 1}{n + 1}" for m in range(3) for n in range(3)]
         columns.append(np.asarray(solution.A)[:, b].reshape(-1, 9))
-    rows = system.row_names if system is not None else [f"row{k}" for k in range(solution.lam.shape[1])]
+    rows = (
+        system.row_names
+        if system is not None
+        else [f"row{k}" for k in range(solution.lam.shape[1])]
+    )
     known = system is not None and solution.angles is not None
     named = [c for c in system.connections if c.angle is not None] if known else []
-    header += [f"{c.name}.angle" for c in named] + [f"lam[{name}]" for name in rows] + ["iterations"]
+    header += (
+        [f"{c.name}.angle" for c in named] + [f"lam[{name}]" for name in rows] + ["iterations"]
+    )
     columns.append(arrays_of(solution)["angles"][:, np.array([c.angle for c in named], int)])
     columns += [np.asarray(solution.lam), np.asarray(solution.iterations)[:, None]]
     _write_rows(path, header, np.concatenate(columns, axis=1))
 
 
 def write_table(path: Path, columns: dict[str, np.ndarray]) -> None:
-    """Write arrays under their names: any shapes to an NPZ file, columns of one length to a CSV file.
+    """Write arrays under their names: any shapes to an NPZ file, columns of one length to a CSV
+    file.
 
     The file appears whole or not at all.
     """
     if path.suffix == ".csv":
         _write_rows(path, list(columns), np.stack(list(columns.values()), axis=1))
         return
-    with written(path, "wb", "result file") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with (
+        written(path, "wb", "result file") as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
         # Not numpy.savez, whose own arguments are names too.
         for name, array in columns.items():
             with archive.open(name.replace("/", "_") + ".npy", "w", force_zip64=True) as member:
@@ -166,7 +188,9 @@ def write_table(path: Path, columns: dict[str, np.ndarray]) -> None:
 
 
 def _write_rows(path: str | Path, header: list[str], rows: np.ndarray) -> None:
-    with written(path, "w", "result file", newline="", encoding="utf-8", errors="backslashreplace") as file:
+    with written(
+        path, "w", "result file", newline="", encoding="utf-8", errors="backslashreplace"
+    ) as file:
         writer = csv.writer(file)
         writer.writerow(header)
         writer.writerows(rows.tolist())

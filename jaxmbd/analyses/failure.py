@@ -16,7 +16,8 @@ from ..results import RESULTS
 from .export import result_name
 from .mobility import freedoms_lost_nearby, mobility, nearly_repeating
 
-# Assembly may change this share of a length, an angle [rad] or a speed without a word: three digits are described.
+# Assembly may change this share of a length, an angle [rad] or a speed without a word: three digits
+# are described.
 _ROUNDING = 5e-3
 # Of the largest singular value; ordinary mechanisms have smallest ones of 0.01 and more.
 _NEAR_SINGULAR = 5e-3
@@ -25,7 +26,9 @@ _LARGEST = 600
 
 
 class AssemblyError(ValueError):
-    """The mechanism cannot be closed at the initial pose; the message names the joint and the gap."""
+    """The mechanism cannot be closed at the initial pose; the message names the joint and the
+    gap.
+    """
 
 
 class AssemblyWarning(UserWarning):
@@ -33,7 +36,9 @@ class AssemblyWarning(UserWarning):
 
 
 class SingularPoseWarning(UserWarning):
-    """A run passed a singular pose so closely that reactions of some steps leave out forces without bound."""
+    """A run passed a singular pose so closely that reactions of some steps leave out forces without
+    bound.
+    """
 
 
 class SimulationError(RuntimeError):
@@ -60,25 +65,35 @@ def open_joints(system: System, violation) -> list[tuple[str, str, float]]:
 
 
 def refuse_open(system: System, report, t) -> None:
-    """Raise `AssemblyError` where joints stay open, or where a driven rotation closed half a turn away."""
+    """Raise `AssemblyError` where joints stay open, or where a driven rotation closed half a turn
+    away.
+    """
     if not bool(report.closed):
-        joints = [f"{name!r} by {abs(gap):.3g} ({row})" for name, row, gap in open_joints(system, report.violation)[:3]]
+        joints = [
+            f"{name!r} by {abs(gap):.3g} ({row})"
+            for name, row, gap in open_joints(system, report.violation)[:3]
+        ]
         raise AssemblyError(
             f"mechanism {system.name!r} cannot be assembled at t = {float(t):g} s: open are joint "
             + ", ".join(joints)
-            + ". Check the points and axes of these joints, or describe the bodies closer to a closed pose"
+            + ". Check the points and axes of these joints, or describe the bodies closer to a "
+            "closed pose"
         )
     if not bool(report.on_branch):
         drivers = " or ".join(repr(c.name) for c in system.connections if c.is_driver)
         raise AssemblyError(
-            f"driver {drivers}: at t = {float(t):g} s the angle lies more than a quarter turn from the described "
-            "pose, and assembly found the opposite root. Angles count from the described pose: describe the bodies "
-            "near angle(t0), or subtract the initial angle"
+            f"driver {drivers}: at t = {float(t):g} s the angle lies more than a quarter turn from "
+            "the described pose, and assembly found the opposite root. Angles count from the "
+            "described pose: describe the bodies near angle(t0), or subtract the initial angle"
         )
 
 
-def warn_of_changes(system: System, given: State, state: State, report, *, velocities: bool = True) -> None:
-    """Warn where assembly changed what was described by more than its rounding, with the body and the cure."""
+def warn_of_changes(
+    system: System, given: State, state: State, report, *, velocities: bool = True
+) -> None:
+    """Warn where assembly changed what was described by more than its rounding, with the body and
+    the cure.
+    """
     sentences = []
     length = float(np.asarray(system.length))
     moved, turned = np.asarray(report.displacement), np.asarray(report.rotation)
@@ -87,18 +102,25 @@ def warn_of_changes(system: System, given: State, state: State, report, *, veloc
         size = moved / length + turned
         k = int(np.argmax(size))
         sentences.append(
-            f"assembly moved body {system.bodies[k]!r} by {moved[k]:.3g} m and turned it by {turned[k]:.3g} rad to "
-            f"close the joints ({int(np.sum(far | wide))} of {system.nb} bodies moved); describe the bodies where the "
-            "joints meet, or take the assembled pose from mbd.assemble"
+            f"assembly moved body {system.bodies[k]!r} by {moved[k]:.3g} m and turned it by "
+            f"{turned[k]:.3g} rad to close the joints ({int(np.sum(far | wide))} of {system.nb} "
+            "bodies moved); describe the bodies where the joints meet, or take the assembled pose "
+            "from mbd.assemble"
         )
     if velocities:
         sentences += _changed_velocities(system, given, state, length)
     if sentences:
-        warnings.warn(f"mechanism {system.name!r}: " + "; ".join(sentences), AssemblyWarning, stacklevel=users_line())
+        warnings.warn(
+            f"mechanism {system.name!r}: " + "; ".join(sentences),
+            AssemblyWarning,
+            stacklevel=users_line(),
+        )
 
 
 def _changed_velocities(system: System, given: State, state: State, length: float) -> list[str]:
-    """A sentence where a velocity that was described is not kept; one that was left out may follow the others."""
+    """A sentence where a velocity that was described is not kept; one that was left out may follow
+    the others.
+    """
     flags = np.array(system.described or [(True, True)] * system.nb)
     before = [np.asarray(given.v), np.asarray(given.omega) * length]
     after = [np.asarray(state.v), np.asarray(state.omega) * length]
@@ -116,22 +138,26 @@ def _changed_velocities(system: System, given: State, state: State, length: floa
     names, units = ("velocity", "angular velocity"), ("m/s", "rad/s")
     values = [np.round(x[part][k] / (length if part else 1.0), 6).tolist() for x in (before, after)]
     return [
-        f"the described {names[part]} of body {system.bodies[k]!r}, {values[0]} {units[part]}, does not satisfy the "
-        f"joints and drivers and became {values[1]} {units[part]}; describe velocities that agree with the joints, or "
-        "leave out those that should follow from the others"
+        f"the described {names[part]} of body {system.bodies[k]!r}, {values[0]} {units[part]}, "
+        f"does not satisfy the joints and drivers and became {values[1]} {units[part]}; describe "
+        "velocities that agree with the joints, or leave out those that should follow from the "
+        "others"
     ]
 
 
 def warn_of_change_point(system: System, state: State, t: Any) -> None:
-    """Warn where the mechanism stands on a change point, where motions branch; `state` is assembled."""
+    """Warn where the mechanism stands on a change point, where motions branch; `state` is
+    assembled.
+    """
     if not system.has_loops or max(system.nc, 6 * system.nb) > _LARGEST:
         return
     lost = freedoms_lost_nearby(system, state, t)
     if lost > 0:
         warnings.warn(
-            f"mechanism {system.name!r}: at t = {float(t):g} s it stands in a singular pose with {lost} degree(s) of "
-            "freedom more than beside it, where several motions branch off; which one a run takes follows the initial "
-            "velocities, and rounding where these are zero. Start beside this pose to choose",
+            f"mechanism {system.name!r}: at t = {float(t):g} s it stands in a singular pose with "
+            f"{lost} degree(s) of freedom more than beside it, where several motions branch off; "
+            "which one a run takes follows the initial velocities, and rounding where these are "
+            "zero. Start beside this pose to choose",
             AssemblyWarning,
             stacklevel=users_line(),
         )
@@ -142,9 +168,10 @@ def warn_of_undetermined_forces(system: System, solution) -> None:
     steps = int(solution.stats["undetermined_steps"])
     if steps:
         warnings.warn(
-            f"mechanism {system.name!r}: {steps} step(s) end so close to a singular pose, where reactions grow without "
-            "bound, that their multipliers were not determined: those of minimum norm are returned, which leave out a "
-            "part of the forces. Positions satisfy the joints there as elsewhere",
+            f"mechanism {system.name!r}: {steps} step(s) end so close to a singular pose, where "
+            "reactions grow without bound, that their multipliers were not determined: those of "
+            "minimum norm are returned, which leave out a part of the forces. Positions satisfy "
+            "the joints there as elsewhere",
             SingularPoseWarning,
             stacklevel=users_line(),
         )
@@ -158,7 +185,9 @@ def raise_failure(system: System, solution, state: State | None = None, h: Any =
 
 
 def describe_failure(system: System, solution, state: State | None = None, h: Any = None) -> str:
-    """A sentence with the outcome, the time of the last good row, the worst joint and the fastest body there."""
+    """A sentence with the outcome, the time of the last good row, the worst joint and the fastest
+    body there.
+    """
     good = np.flatnonzero(np.all(np.isfinite(np.asarray(solution.r)), axis=(1, 2)))
     sentence = RESULTS[solution.result]
     name = result_name(solution.result)
@@ -172,7 +201,11 @@ def describe_failure(system: System, solution, state: State | None = None, h: An
     parts = [f"mechanism {system.name!r}: the run failed after t = {t:g} s (row {k}): {sentence}"]
     last = solution.rows(slice(k, k + 1))
     later = t + float(h) if h is not None else float(solution.t[min(k + 1, len(solution.t) - 1)])
-    found = _culprits(system, solution.at(k), [t, later]) if name in ("non_finite", "newton_max_steps") else []
+    found = (
+        _culprits(system, solution.at(k), [t, later])
+        if name in ("non_finite", "newton_max_steps")
+        else []
+    )
     if found:
         return ". ".join(parts + found)
     parts += _advice(system, name)
@@ -186,11 +219,15 @@ def describe_failure(system: System, solution, state: State | None = None, h: An
         }
         loaded = sorted(load, key=lambda n: -np.nan_to_num(load[n], nan=np.inf))[:2]
         parts.append(
-            f"There the joint with the largest velocity error is {joint!r} ({row}), the largest loads are at "
-            + " and ".join(repr(n) for n in loaded)
+            f"There the joint with the largest velocity error is {joint!r} ({row}), the largest "
+            "loads are at " + " and ".join(repr(n) for n in loaded)
         )
-    speed = np.linalg.norm(np.asarray(last.a[0]), axis=1) + np.linalg.norm(np.asarray(last.alpha[0]), axis=1)
-    parts.append(f"The body with the largest acceleration is {system.bodies[int(np.argmax(speed))]!r}")
+    speed = np.linalg.norm(np.asarray(last.a[0]), axis=1) + np.linalg.norm(
+        np.asarray(last.alpha[0]), axis=1
+    )
+    parts.append(
+        f"The body with the largest acceleration is {system.bodies[int(np.argmax(speed))]!r}"
+    )
     return ". ".join(parts)
 
 
@@ -198,28 +235,37 @@ def _advice(system: System, name: str) -> list[str]:
     """What helps against an outcome in this mechanism."""
     if name != "singular":
         return []
-    plain = [c.name for c in system.connections if c.is_driver and issubclass(c.element, Constraint)]
+    plain = [
+        c.name for c in system.connections if c.is_driver and issubclass(c.element, Constraint)
+    ]
     if plain:
-        return [f"A driver f = cos(angle) such as {plain[0]!r} is singular at 0 and 180 degrees; use a RotationDriver"]
+        return [
+            f"A driver f = cos(angle) such as {plain[0]!r} is singular at 0 and 180 degrees; use a "
+            "RotationDriver"
+        ]
     return ["Check where the joints' axes or points fall together at this pose"]
 
 
 def _singular_pose(system: System, state: State, t: float) -> list[str]:
-    """That a pose is close to a singular one, with the joints; the last good row is beside it, not on it."""
+    """That a pose is close to a singular one, with the joints; the last good row is beside it, not
+    on it.
+    """
     if max(system.nc, 6 * system.nb) > _LARGEST:
         return []
     value, joints = nearly_repeating(system, state, t)
     if not value < _NEAR_SINGULAR:
         return []
     return [
-        f"The pose at t = {t:g} s is close to a singular one: the rows of {', '.join(map(repr, joints[:6]))} nearly "
-        f"repeat each other (smallest singular value {value:.1e} of the largest), so that motions branch there or "
-        "forces grow without bound"
+        f"The pose at t = {t:g} s is close to a singular one: the rows of "
+        f"{', '.join(map(repr, joints[:6]))} nearly repeat each other (smallest singular value "
+        f"{value:.1e} of the largest), so that motions branch there or forces grow without bound"
     ]
 
 
 def _culprits(system: System, state: State, instants: list[float]) -> list[str]:
-    """Force elements and motions of drivers whose values are not finite at a state, at the first such instant."""
+    """Force elements and motions of drivers whose values are not finite at a state, at the first
+    such instant.
+    """
     system = system.wound(state.angles)
     pose = RA().with_ground(state.pose)
     zero = jnp.zeros((1, 3), system.dtype)
@@ -237,9 +283,13 @@ def _culprits(system: System, state: State, instants: list[float]) -> list[str]:
             finite = np.all([np.isfinite(np.asarray(x)).all(axis=(1, 2)) for x in loads], axis=0)
             for k in np.flatnonzero(~finite):
                 on = " and ".join(repr(bodies[b]) for b in stack.bodies[k])
-                sentences.append(f"Force {stack.names[k]!r} on {on} is NaN or infinite at t = {instant:g} s")
+                sentences.append(
+                    f"Force {stack.names[k]!r} on {on} is NaN or infinite at t = {instant:g} s"
+                )
         for joint, what in _bad_motions(system, t):
-            sentences.append(f"The motion of {joint!r} ({what}) is NaN or infinite at t = {instant:g} s")
+            sentences.append(
+                f"The motion of {joint!r} ({what}) is NaN or infinite at t = {instant:g} s"
+            )
         if sentences:
             return sentences[:3]
     return []
@@ -257,17 +307,25 @@ def _bad_motions(system: System, t) -> list[tuple[str, str]]:
         bad[start : start + len(stack)] = ~rows
         start += len(stack)
     natural = bad[np.array(system.order, int)]
-    return [(c.name, c.labels[n]) for c in system.connections for n, row in enumerate(c.rows) if natural[row]]
+    return [
+        (c.name, c.labels[n])
+        for c in system.connections
+        for n, row in enumerate(c.rows)
+        if natural[row]
+    ]
 
 
 def refuse_redundant_drivers(system: System, state: State, t) -> None:
-    """Raise where a driver prescribes what other constraints determine already; `state` is assembled."""
+    """Raise where a driver prescribes what other constraints determine already; `state` is
+    assembled.
+    """
     if not any(c.is_driver for c in system.connections) or system.nc > _LARGEST:
         return
     found = mobility(system, state, t=t)
     if found.redundant_drivers:
         others = ", ".join(repr(n) for n in [*found.redundant_joints, *found.redundant_drivers])
         raise ValueError(
-            f"driver {found.redundant_drivers[-1]!r} is redundant or in conflict at t = {float(t):g} s: its motion is "
-            f"determined already by constraints among {others}. Remove it, or free the motion it should drive"
+            f"driver {found.redundant_drivers[-1]!r} is redundant or in conflict at t = "
+            f"{float(t):g} s: its motion is determined already by constraints among {others}. "
+            "Remove it, or free the motion it should drive"
         )

@@ -1,4 +1,6 @@
-"""Long work from the host: compiled pieces one after another, progress, interruption, everything computed kept."""
+"""Long work from the host: compiled pieces one after another, progress, interruption, everything
+computed kept.
+"""
 
 import time
 from collections.abc import Callable
@@ -22,7 +24,8 @@ class HostLoop:
     """Fill rows piece by piece with one compiled program whose length is a number, not a shape.
 
     Args:
-        piece: `piece(run, first, count, size)` computes `count` rows from the `first` on, in a buffer of `size` rows.
+        piece: `piece(run, first, count, size)` computes `count` rows from the `first` on, in a
+            buffer of `size` rows.
         goes_on: Whether a run may go on.
         solution: From all rows, and the run, to what is returned.
         name: For the progress bar.
@@ -59,7 +62,9 @@ class HostLoop:
         interrupted = False
 
         def so_far() -> Solution:
-            return self.solution(jax.tree.map(lambda *x: jnp.asarray(np.concatenate(x)), *pieces), run)
+            return self.solution(
+                jax.tree.map(lambda *x: jnp.asarray(np.concatenate(x)), *pieces), run
+            )
 
         done, count = 0, min(size, most, total)
         bar = tqdm(
@@ -89,7 +94,10 @@ class HostLoop:
             if not progress:
                 raise
             interrupted = True
-            bar.write(f"{self.name}: interrupted at {self.unit} {done * self.weight} of {total * self.weight}")
+            bar.write(
+                f"{self.name}: interrupted at {self.unit} {done * self.weight} of "
+                f"{total * self.weight}"
+            )
         finally:
             bar.close()
         if done < total and not interrupted:
@@ -99,13 +107,17 @@ class HostLoop:
 
 
 def counted_loop(body, carry: Any, at, count, size: int, result) -> tuple[Any, Row]:
-    """`jax.lax.scan` over `at(0), at(1), ...` whose length `count` is a number, into `size` rows; forward only.
+    """`jax.lax.scan` over `at(0), at(1), ...` whose length `count` is a number, into `size` rows;
+    forward only.
 
     It ends early where `result(carry)` is not successful; rows that were not reached are NaN.
     """
     row = jax.eval_shape(lambda c: body(c, at(jnp.zeros((), int)))[1], carry)
     blank = jax.tree.map(
-        lambda x: jnp.full((size, *x.shape), jnp.nan if jnp.issubdtype(x.dtype, jnp.inexact) else 0, x.dtype), row
+        lambda x: jnp.full(
+            (size, *x.shape), jnp.nan if jnp.issubdtype(x.dtype, jnp.inexact) else 0, x.dtype
+        ),
+        row,
     )
 
     def goes_on(state):
@@ -137,4 +149,6 @@ def _blank(row: Any, count: int) -> Any:
 
 
 def _with_result(solution: Solution, result: RESULTS) -> Solution:
-    return eqx.tree_at(lambda s: s.result, solution, result, is_leaf=lambda x: isinstance(x, RESULTS))
+    return eqx.tree_at(
+        lambda s: s.result, solution, result, is_leaf=lambda x: isinstance(x, RESULTS)
+    )

@@ -24,7 +24,9 @@ class AbstractInput(eqx.Module):
 
     @abc.abstractmethod
     def unit(self, pose: Pose) -> Float[Array, "m 6"]:
-        """Force (global) and torque (body frame) of control one on all bodies; `pose` has the ground last."""
+        """Force (global) and torque (body frame) of control one on all bodies; `pose` has the
+        ground last.
+        """
 
 
 class ActuatorInput(AbstractInput):
@@ -37,7 +39,11 @@ class ActuatorInput(AbstractInput):
     def unit(self, pose: Pose) -> Float[Array, "m 6"]:
         index = np.array(self.bodies)
         force, torque = self.element.unit_wrench(Pose(pose.r[index], pose.A[index]))
-        return jnp.zeros((pose.r.shape[0], 6), pose.r.dtype).at[index].add(jnp.concatenate([force, torque], axis=1))
+        return (
+            jnp.zeros((pose.r.shape[0], 6), pose.r.dtype)
+            .at[index]
+            .add(jnp.concatenate([force, torque], axis=1))
+        )
 
 
 class LoadInput(AbstractInput):
@@ -60,15 +66,23 @@ def collect_inputs(system: System, names: Sequence[str] | None) -> tuple[Abstrac
                 element = jax.tree.map(lambda x, k=k: x[k] if eqx.is_array(x) else x, stack.force)
                 known[name] = ActuatorInput(element, stack.bodies[k], name)
     if names is None:
-        return tuple(x for x in known.values() if isinstance(x, ActuatorInput) and isinstance(x.element, AxisActuator))
+        return tuple(
+            x
+            for x in known.values()
+            if isinstance(x, ActuatorInput) and isinstance(x.element, AxisActuator)
+        )
     for b, body in enumerate(system.bodies):
-        known |= {f"{body}.{part}": LoadInput(b, k, f"{body}.{part}") for k, part in enumerate(_LOADS)}
+        known |= {
+            f"{body}.{part}": LoadInput(b, k, f"{body}.{part}") for k, part in enumerate(_LOADS)
+        }
     for name in names:
         if name not in known:
-            actuators = ", ".join(n for n, x in known.items() if isinstance(x, ActuatorInput)) or "none"
+            actuators = (
+                ", ".join(n for n, x in known.items() if isinstance(x, ActuatorInput)) or "none"
+            )
             raise ValueError(
-                f"unknown input {name!r}; the actuators are {actuators}; for a load on a body write BODY.force.x or "
-                "BODY.torque.x"
+                f"unknown input {name!r}; the actuators are {actuators}; for a load on a body "
+                "write BODY.force.x or BODY.torque.x"
             )
     return tuple(known[name] for name in names)
 
@@ -81,11 +95,14 @@ def unit_wrenches(inputs: Sequence[AbstractInput], pose: Pose) -> Float[Array, "
     return jnp.stack([x.unit(padded)[:-1] for x in inputs])
 
 
-def actuator_wrenches(system: System, state: State, names: Sequence[str] | None = None) -> Float[Array, "k nb 6"]:
-    """What each actuator does to each body at control one: force [N], global, and torque [N·m], body frame.
+def actuator_wrenches(
+    system: System, state: State, names: Sequence[str] | None = None
+) -> Float[Array, "k nb 6"]:
+    """What each actuator does to each body at control one: force [N], global, and torque [N·m],
+    body frame.
 
-    For a platform on legs without mass this is the transpose of its Jacobian: leg rates are its product with twists
-    (v, omega), and where it loses rank the platform is singular.
+    For a platform on legs without mass this is the transpose of its Jacobian: leg rates are its
+    product with twists (v, omega), and where it loses rank the platform is singular.
 
     Args:
         system: The mechanism.

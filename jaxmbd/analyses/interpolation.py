@@ -9,7 +9,8 @@ from ..rotations import so3
 from ..rotations.types import Scalar
 from .solution import Row
 
-# Coefficients of s^0 .. s^5 of the quintic that has given values, rates and second rates at 0 and at 1.
+# Coefficients of s^0 .. s^5 of the quintic that has given values, rates and second rates at 0 and
+# at 1.
 _QUINTIC = (
     (1.0, 0.0, 0.0, -10.0, 15.0, -6.0),
     (0.0, 1.0, 0.0, -6.0, 8.0, -3.0),
@@ -23,9 +24,9 @@ _QUINTIC = (
 def between(first: Row, last: Row, h: Scalar, s: Scalar) -> Row:
     """The row at the part s of a step of size h.
 
-    Positions and rotations are quintics with the right velocities and accelerations at both ends, rotations in the
-    algebra at the first end; velocities and accelerations are their derivatives, multipliers and what else was saved
-    linear. Constraints hold between steps to O(h⁶).
+    Positions and rotations are quintics with the right velocities and accelerations at both ends,
+    rotations in the algebra at the first end; velocities and accelerations are their derivatives,
+    multipliers and what else was saved linear. Constraints hold between steps to O(h⁶).
     """
     curve = jax.vmap(lambda *ends: _body(*ends, h, s))
     pose, twist, a, alpha = curve(
@@ -49,7 +50,9 @@ def _body(first, last, h, s):
     return Pose(r, pose0.A @ so3.exp(x)), Twist(v, omega), a, turn + so3.right_jacobian(x) @ x_ddot
 
 
-def _quintic(x0, v0, a0, x1, v1, a1, h, s) -> tuple[Float[Array, "3"], Float[Array, "3"], Float[Array, "3"]]:
+def _quintic(
+    x0, v0, a0, x1, v1, a1, h, s
+) -> tuple[Float[Array, "3"], Float[Array, "3"], Float[Array, "3"]]:
     ends = jnp.stack([x0, h * v0, h**2 * a0, x1, h * v1, h**2 * a1])
     c = jnp.asarray(_QUINTIC, x0.dtype).T @ ends
     one, zero = jnp.ones_like(s), jnp.zeros_like(s)

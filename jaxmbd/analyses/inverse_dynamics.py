@@ -34,11 +34,12 @@ class InverseDynamics(eqx.Module):
     """What a prescribed motion takes.
 
     Attributes:
-        solution: The motion; its multipliers and `reactions` are those of joints that the efforts below act beside.
+        solution: The motion; its multipliers and `reactions` are those of joints that the efforts
+            below act beside.
         efforts: By name, (T,) each: torque on body j [N·m], or push along the driven direction [N].
         rates: How fast each of them moves what it acts on, (T,) [rad/s] or [m/s].
-        unbalanced: The part of the loads that nothing balances, relative to all loads, (T,); rounding for a motion that
-            the actuators can make.
+        unbalanced: The part of the loads that nothing balances, relative to all loads, (T,);
+            rounding for a motion that the actuators can make.
     """
 
     solution: Solution
@@ -52,7 +53,9 @@ class InverseDynamics(eqx.Module):
         return {name: effort * self.rates[name] for name, effort in self.efforts.items()}
 
     def motion(self, name: str) -> Sampled:
-        """An effort as a function of time, for the control of an actuator; instants must be at equal intervals."""
+        """An effort as a function of time, for the control of an actuator; instants must be at
+        equal intervals.
+        """
         return Sampled(self.solution.t, self.efforts[name])
 
 
@@ -65,20 +68,22 @@ def inverse_dynamics(
     formulation: AbstractFormulation | None = None,
     throw: bool = True,
 ) -> InverseDynamics:
-    """The efforts that the motion of a driven mechanism takes, of its drivers or of actuators in their place.
+    """The efforts that the motion of a driven mechanism takes, of its drivers or of actuators in
+    their place.
 
-    Drivers prescribe the motion, as in `kinematics`. Without `actuators` they are what makes it, and `efforts` are
-    theirs. With `actuators` the drivers only say what the motion is: the named elements make it, and what they do not
-    balance is reported. A pure function that can be jitted, batched and differentiated.
+    Drivers prescribe the motion, as in `kinematics`. Without `actuators` they are what makes it,
+    and `efforts` are theirs. With `actuators` the drivers only say what the motion is: the named
+    elements make it, and what they do not balance is reported. A pure function that can be jitted,
+    batched and differentiated.
 
     Args:
         system: The mechanism, with drivers that leave it no freedom.
         state: As in `kinematics`.
         ts: As in `kinematics` [s].
-        actuators: Names of `Actuator`, `SpringDamper` and `TorsionalSpringDamper` elements, or single loads such as
-            "platform.force.x". An effort is the whole control of its element, whatever control it was described with;
-            springs and dampers act beside it. More of them than freedoms share the work, with least sum of squares of
-            efforts and multipliers.
+        actuators: Names of `Actuator`, `SpringDamper` and `TorsionalSpringDamper` elements, or
+            single loads such as "platform.force.x". An effort is the whole control of its element,
+            whatever control it was described with; springs and dampers act beside it. More of them
+            than freedoms share the work, with least sum of squares of efforts and multipliers.
         formulation: Of the kinematics, `RA()` by default.
         throw: As in `kinematics`; also refuses a motion that the actuators cannot make.
 
@@ -86,17 +91,20 @@ def inverse_dynamics(
         The motion, the efforts, their rates and power.
 
     Raises:
-        ValueError: As in `kinematics`; a body without mass, an unknown actuator, or actuators that cannot make the
-            motion.
+        ValueError: As in `kinematics`; a body without mass, an unknown actuator, or actuators that
+            cannot make the motion.
         RuntimeError: As in `kinematics`.
     """
     check_system(system, state, "inverse_dynamics")
     if system.massless:
         raise ValueError(
-            f"inverse dynamics needs mass and inertia of every body; missing for {', '.join(system.massless)}"
+            "inverse dynamics needs mass and inertia of every body; missing for "
+            f"{', '.join(system.massless)}"
         )
     if actuators is not None and not list(actuators):
-        raise ValueError("actuators is empty: name some, or leave it out for the efforts of the drivers")
+        raise ValueError(
+            "actuators is empty: name some, or leave it out for the efforts of the drivers"
+        )
     inputs = None if actuators is None else collect_inputs(system, list(actuators))
     solution = kinematics(system, state, ts, formulation=formulation, throw=throw)
     if inputs is None:
@@ -112,7 +120,9 @@ def inverse_dynamics(
     return result
 
 
-def _refuse_unbalanced(system: System, result: InverseDynamics, inputs: Sequence[AbstractInput]) -> None:
+def _refuse_unbalanced(
+    system: System, result: InverseDynamics, inputs: Sequence[AbstractInput]
+) -> None:
     rest = np.asarray(result.unbalanced)
     if np.all(rest <= _BALANCED):
         return
@@ -120,8 +130,9 @@ def _refuse_unbalanced(system: System, result: InverseDynamics, inputs: Sequence
     names = ", ".join(x.name for x in inputs) or "none"
     raise ValueError(
         f"mechanism {system.name!r}: the actuators ({names}) cannot make this motion: at t = "
-        f"{float(result.solution.t[k]):g} s they leave {rest[k]:.1%} of the loads unbalanced; name as many actuators "
-        "as there are freedoms, where they move what is driven, or let the drivers do it (no actuators)"
+        f"{float(result.solution.t[k]):g} s they leave {rest[k]:.1%} of the loads unbalanced; name "
+        "as many actuators as there are freedoms, where they move what is driven, or let the "
+        "drivers do it (no actuators)"
     )
 
 
@@ -132,7 +143,9 @@ def _of_drivers(system: System, solution: Solution):
     def instant(state: State, lam, t):
         now, f_dot, _ = system.jet(t)
         nu = system.to_natural(f_dot - explicit_rate(RA(), now, state.pose))
-        f = system.to_natural(jnp.concatenate([jnp.zeros(0, system.dtype)] + [s.prescribed for s in now.constraints]))
+        f = system.to_natural(
+            jnp.concatenate([jnp.zeros(0, system.dtype)] + [s.prescribed for s in now.constraints])
+        )
         efforts, rates = [], []
         for c in system.connections:
             if c.is_driver and len(c.rows) == 1:
@@ -147,7 +160,9 @@ def _of_drivers(system: System, solution: Solution):
 
 @Compiled
 def _of_actuators(system: System, solution: Solution, inputs: tuple[AbstractInput, ...]):
-    """Multipliers (T, nc), efforts and rates (T, k), and the part of the loads that nothing balances (T,)."""
+    """Multipliers (T, nc), efforts and rates (T, k), and the part of the loads that nothing
+    balances (T,).
+    """
     kept = np.array([row for c in system.connections if not c.is_driver for row in c.rows], int)
 
     def instant(state: State, a, alpha, t):
@@ -155,7 +170,9 @@ def _of_actuators(system: System, solution: Solution, inputs: tuple[AbstractInpu
         q, u = RA().from_state(state)
         acc = jnp.concatenate([a, alpha], axis=1)
         force, torque = applied(RA(), now, q, u, t)
-        balance = jax.vmap(RA().body_balance)(system.mass, system.inertia, q, u, acc, force, torque).reshape(-1)
+        balance = jax.vmap(RA().body_balance)(
+            system.mass, system.inertia, q, u, acc, force, torque
+        ).reshape(-1)
         joints = system.to_natural(dense_rows(RA(), now, q).T).T[kept]
         padded = RA().with_ground(state.pose)
         units = jnp.stack([x.unit(padded)[:-1].reshape(-1) for x in inputs])
@@ -166,13 +183,20 @@ def _of_actuators(system: System, solution: Solution, inputs: tuple[AbstractInpu
         rest = jnp.max(jnp.abs(rows.T @ found + balance))
         scale = jnp.max(jnp.abs(rows).T @ jnp.abs(found) + jnp.abs(balance))
         lam = jnp.zeros(system.nc, system.dtype).at[kept].set(found[: len(kept)])
-        return lam, found[len(kept) :], units @ u.reshape(-1), rest / jnp.where(scale > 0.0, scale, 1.0)
+        return (
+            lam,
+            found[len(kept) :],
+            units @ u.reshape(-1),
+            rest / jnp.where(scale > 0.0, scale, 1.0),
+        )
 
     return jax.vmap(instant)(solution.state, solution.a, solution.alpha, solution.t)
 
 
 def _balancing(rows: Float[Array, "m n"], load: Float[Array, " n"]) -> Float[Array, " m"]:
-    """The least x with rowsᵀ x = load, or the one that comes closest where there are too few rows for all loads."""
+    """The least x with rowsᵀ x = load, or the one that comes closest where there are too few rows
+    for all loads.
+    """
     m, n = rows.shape
     if m >= n:
         matrix = rows if m == n else rows.T @ rows
@@ -181,4 +205,8 @@ def _balancing(rows: Float[Array, "m n"], load: Float[Array, " n"]) -> Float[Arr
 
 
 def _described(x: AbstractInput, t: Scalar) -> Scalar:
-    return jnp.asarray(x.element.control(t), t.dtype) if isinstance(x, ActuatorInput) else jnp.zeros_like(t)
+    return (
+        jnp.asarray(x.element.control(t), t.dtype)
+        if isinstance(x, ActuatorInput)
+        else jnp.zeros_like(t)
+    )

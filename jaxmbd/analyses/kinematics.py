@@ -40,28 +40,31 @@ def kinematics(
     throw: bool = True,
     progress: bool = False,
 ) -> Solution:
-    """Positions, velocities, accelerations and multipliers of a mechanism that its drivers determine.
+    """Positions, velocities, accelerations and multipliers of a mechanism that its drivers
+    determine.
 
-    A pure function that can be jitted, batched and differentiated. The state is assembled at the first instant; from
-    there every instant starts from the last one.
+    A pure function that can be jitted, batched and differentiated. The state is assembled at the
+    first instant; from there every instant starts from the last one.
 
     Args:
         system: The mechanism.
         state: Approximate poses at the first instant (twists are not used).
         ts: Instants, (T,) [s], increasing in steps that Newton's method can follow.
         formulation: `RA()` by default.
-        newton: Settings of Newton's method; the tolerance is on the correction of coordinates, relative to the
-            system's length. With `exact=False` an instant starts from the last position and keeps its matrix, as the
-            paper's codes do; otherwise it is predicted from the last with velocities and accelerations.
+        newton: Settings of Newton's method; the tolerance is on the correction of coordinates,
+            relative to the system's length. With `exact=False` an instant starts from the last
+            position and keeps its matrix, as the paper's codes do; otherwise it is predicted from
+            the last with velocities and accelerations.
         throw: Raise when the run fails; without effect inside `jit` or `vmap`.
         progress: As in `simulate`.
 
     Returns:
-        The motion at every instant. Multipliers come from inverse dynamics (of minimum norm where rows are redundant);
-        they are NaN where bodies have no mass.
+        The motion at every instant. Multipliers come from inverse dynamics (of minimum norm where
+        rows are redundant); they are NaN where bodies have no mass.
 
     Raises:
-        ValueError: The mechanism has freedoms left (the message says how many), or cannot be assembled.
+        ValueError: The mechanism has freedoms left (the message says how many), or cannot be
+            assembled.
         RuntimeError: Some instant failed and `throw=True`.
 
     Reference:
@@ -94,7 +97,9 @@ def kinematics(
         # A row of the host's loop is NaN where it was not reached.
         completed = jnp.sum(jnp.isfinite(rows.pose.r[:, 0, 0]))
         reached = ts[: rows.iterations.shape[0]]
-        return make_solution(reached, rows, run.result, stats | {"completed_instants": completed}, system)
+        return make_solution(
+            reached, rows, run.result, stats | {"completed_instants": completed}, system
+        )
 
     if is_concrete((system, begin, ts, tolerance, formulation)):
         tolerance = jnp.asarray(tolerance, system.dtype)
@@ -105,21 +110,31 @@ def kinematics(
 
         # The first instant comes with the start of the loop.
         run, first = _advance(bare, begin, ts[:1], tolerance, **options)
-        loop = HostLoop(piece, lambda run: run.result == RESULTS.successful, solution_of, system.name, unit="instant")
-        solution = loop.run(run, jax.tree.map(lambda x: x[0], first), len(ts) - 1, progress=progress)
+        loop = HostLoop(
+            piece,
+            lambda run: run.result == RESULTS.successful,
+            solution_of,
+            system.name,
+            unit="instant",
+        )
+        solution = loop.run(
+            run, jax.tree.map(lambda x: x[0], first), len(ts) - 1, progress=progress
+        )
         if throw:
             raise_failure(system, solution, state)
         return solution
     if progress:
-        raise ValueError("kinematics: progress works on the host, outside jit, vmap and grad; leave it out")
+        raise ValueError(
+            "kinematics: progress works on the host, outside jit, vmap and grad; leave it out"
+        )
     run, rows = _advance(bare, begin, ts, tolerance, **options)
     return solution_of(rows, run)
 
 
 def _refuse_freedoms(system: System, count: int, at_least: str = "") -> None:
     raise ValueError(
-        f"kinematics needs a mechanism without freedoms, but {system.name!r} has {at_least}{count} left; add "
-        "drivers (RotationDriver, TranslationDriver) or use simulate"
+        f"kinematics needs a mechanism without freedoms, but {system.name!r} has {at_least}{count} "
+        "left; add drivers (RotationDriver, TranslationDriver) or use simulate"
     )
 
 
@@ -131,7 +146,9 @@ class _Position(AbstractRootProblem):
 
     def _moved(self, delta, args):
         system, q, _ = args
-        return jax.vmap(self.formulation.retract)(q, delta.reshape(system.nb, self.formulation.size))
+        return jax.vmap(self.formulation.retract)(
+            q, delta.reshape(system.nb, self.formulation.size)
+        )
 
     def residual(self, delta: Float[Array, " n"], args) -> Float[Array, " n"]:
         system, _, guess = args
@@ -140,16 +157,23 @@ class _Position(AbstractRootProblem):
     def factors(self, delta: Float[Array, " n"], args) -> Any:
         system, _, guess = args
         increment = delta.reshape(system.nb, self.formulation.size)
-        return determining_rows(self.formulation, system, self._moved(delta, args), increment).reduced_factors(guess)
+        return determining_rows(
+            self.formulation, system, self._moved(delta, args), increment
+        ).reduced_factors(guess)
 
     def solve(self, guess, args):
         system, _, rows = args
         tolerance, active = guess
         size = self.formulation.size
-        weights = jnp.ones((system.nb, size), system.dtype).at[:, :3].set(1.0 / system.length).reshape(-1)
+        weights = (
+            jnp.ones((system.nb, size), system.dtype).at[:, :3].set(1.0 / system.length).reshape(-1)
+        )
         factors = rows.quasi_factors()
         options = NewtonOptions(
-            tolerance, max_steps=20, max_exact_steps=0 if self.frozen else 20, estimate_error=not self.frozen
+            tolerance,
+            max_steps=20,
+            max_exact_steps=0 if self.frozen else 20,
+            estimate_error=not self.frozen,
         )
         norm = jnp.linalg.norm if self.frozen else (lambda delta: jnp.max(jnp.abs(delta) * weights))
         x0 = jnp.zeros(system.nb * size, system.dtype)
@@ -171,7 +195,9 @@ class _Position(AbstractRootProblem):
 
 
 class _Carry(eqx.Module):
-    """Where a run is: coordinates and their rates, angles at the last good instant, the outcome so far."""
+    """Where a run is: coordinates and their rates, angles at the last good instant, the outcome so
+    far.
+    """
 
     q: Any
     u: Float[Array, "nb d"]
@@ -186,7 +212,9 @@ def _begin(system: System, given: State, state: State, report, t0: Scalar, formu
     q, _ = formulation.from_state(state)
     zero = jnp.zeros((system.nb, formulation.size), system.dtype)
     result = outcome_of_assembly(report, RESULTS.successful)
-    held = eqx.tree_at(lambda s: (s.v, s.omega), given, (jnp.zeros_like(given.v), jnp.zeros_like(given.omega)))
+    held = eqx.tree_at(
+        lambda s: (s.v, s.omega), given, (jnp.zeros_like(given.v), jnp.zeros_like(given.omega))
+    )
     result = RESULTS.where(valid_numbers(system, held, t0), result, RESULTS.invalid_input)
     angles = system.wound(given.angles).angle_values(RA().with_ground(state.pose))
     return _Carry(q, zero, zero, angles, t0, result)
@@ -200,10 +228,17 @@ def _advance(system, carry: _Carry, ts, tolerance, *, formulation, mode: str) ->
 
 
 @Compiled
-def _march(system, carry: _Carry, ts, count, tolerance, *, formulation, mode: str) -> tuple[_Carry, Row]:
+def _march(
+    system, carry: _Carry, ts, count, tolerance, *, formulation, mode: str
+) -> tuple[_Carry, Row]:
     """The first `count` of some instants; a loop whose length does not recompile."""
     return counted_loop(
-        _instant(system, tolerance, formulation, mode), carry, lambda m: ts[m], count, len(ts), lambda c: c.result
+        _instant(system, tolerance, formulation, mode),
+        carry,
+        lambda m: ts[m],
+        count,
+        len(ts),
+        lambda c: c.result,
     )
 
 
@@ -225,13 +260,17 @@ def _instant(system: System, tolerance, formulation: AbstractFormulation, mode: 
         delta, info = implicit_root(problem, (tolerance, active), (now, q, guess_rows))
         q_new = jax.vmap(formulation.retract)(q, delta.reshape(u.shape))
         u_new, a_new, lam, singular = _rates(formulation, now, f_dot, f_ddot, q_new, t)
-        why = RESULTS.where(jnp.isfinite(info.correction), RESULTS.newton_max_steps, RESULTS.non_finite)
+        why = RESULTS.where(
+            jnp.isfinite(info.correction), RESULTS.newton_max_steps, RESULTS.non_finite
+        )
         why = RESULTS.where(singular, RESULTS.singular, why)
         why = RESULTS.where(info.converged & ~singular, RESULTS.successful, why)
         poses = jax.vmap(formulation.pose)(formulation.with_ground(q_new))
         why = checked_motion(system, poses, t, why)
         wound = system.wound(
-            angles_ahead(system, formulation, Motion(carry.q, carry.u, carry.a, lam), carry.angles, dt)
+            angles_ahead(
+                system, formulation, Motion(carry.q, carry.u, carry.a, lam), carry.angles, dt
+            )
         )
         result = RESULTS.where(active, why, result)
         ok = result == RESULTS.successful
@@ -244,14 +283,23 @@ def _instant(system: System, tolerance, formulation: AbstractFormulation, mode: 
 
 
 def _rates(formulation: AbstractFormulation, system: System, f_dot, f_ddot, q, t: Scalar):
-    """Velocities, accelerations and multipliers at a position, all from one factorization; whether it was singular."""
+    """Velocities, accelerations and multipliers at a position, all from one factorization; whether
+    it was singular.
+    """
     rows = determining_rows(formulation, system, q)
     shape = (system.nb, formulation.size)
     nu = velocity_right_side(formulation, system, f_dot, q)
     u = rows.velocities(nu)
     singular = rows.singular(u, nu)
     u = u.reshape(shape)
-    a = rows.velocities(acceleration_right_side(formulation, system, f_dot, f_ddot, q, u)).reshape(shape)
+    a = rows.velocities(acceleration_right_side(formulation, system, f_dot, f_ddot, q, u)).reshape(
+        shape
+    )
     if system.massless:
         return u, a, jnp.full(nu.size, jnp.nan, nu.dtype), singular
-    return u, a, rows.multipliers(-unbalanced(formulation, system, q, u, a, t).reshape(-1)), singular
+    return (
+        u,
+        a,
+        rows.multipliers(-unbalanced(formulation, system, q, u, a, t).reshape(-1)),
+        singular,
+    )

@@ -1,4 +1,6 @@
-"""Linearization: the small motions of a constrained mechanism in minimal coordinates, and their eigenmodes."""
+"""Linearization: the small motions of a constrained mechanism in minimal coordinates, and their
+eigenmodes.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -38,7 +40,8 @@ class Modes(eqx.Module):
         vectors: In the minimal coordinates and their rates, (2f, n).
         frequency: |imaginary part| / 2π, (n,) [Hz].
         damping_ratio: -real part / |eigenvalue|, (n,); negative where the mode grows.
-        shapes: Displacements of all bodies, (n, nb, 6): of the mass centers [m], global, and turns [rad], body frame.
+        shapes: Displacements of all bodies, (n, nb, 6): of the mass centers [m], global, and turns
+            [rad], body frame.
     """
 
     eigenvalues: Complex[np.ndarray, " n"]
@@ -49,11 +52,14 @@ class Modes(eqx.Module):
 
 
 class Linearization(eqx.Module):
-    """ẋ = A x + B u for the difference from the motion through a state, x = (y, ẏ), in f minimal coordinates.
+    """ẋ = A x + B u for the difference from the motion through a state, x = (y, ẏ), in f minimal
+    coordinates.
 
-    At an equilibrium that motion is rest, and A is constant. A steady rotation has a constant A too, since
-    displacements are components in the bodies. The minimal coordinates y are f of the displacements of the bodies:
-    "cart.r.x" of a mass center [m], global, or "rod.theta.y", a component of the small rotation [rad], body frame.
+    At an equilibrium that motion is rest, and A is constant. A steady rotation has a constant A
+    too, since displacements are components in the bodies. The minimal coordinates y are f of the
+    displacements
+    of the bodies: "cart.r.x" of a mass center [m], global, or "rod.theta.y", a component of the
+    small rotation [rad], body frame.
 
     Attributes:
         A: (2f, 2f).
@@ -84,7 +90,13 @@ class Linearization(eqx.Module):
         damping = np.divide(-values.real, size, out=np.ones_like(size), where=size > 0.0)
         f = len(self.coordinates)
         shapes = np.einsum("bcf,fn->nbc", np.asarray(self.basis), vectors[:f])
-        return Modes(values.astype(complex), vectors.astype(complex), values.imag / (2 * np.pi), damping, shapes + 0j)
+        return Modes(
+            values.astype(complex),
+            vectors.astype(complex),
+            values.imag / (2 * np.pi),
+            damping,
+            shapes + 0j,
+        )
 
     def lqr(self, Q: Any, R: Any) -> Float[np.ndarray, "k x"]:
         """The gain K of u = -K x that minimizes ∫ xᵀQx + uᵀRu dt (concrete values only)."""
@@ -121,10 +133,14 @@ class StateFeedback(eqx.Module):
 
     def control(self, pose: Pose, twist: Twist) -> Float[Array, " k"]:
         """U at a pose and twist of all bodies."""
-        return jnp.clip(-self.K @ self.linearization.coordinates_of(pose, twist), -self.limit, self.limit)
+        return jnp.clip(
+            -self.K @ self.linearization.coordinates_of(pose, twist), -self.limit, self.limit
+        )
 
     def __call__(self, pose: Pose, twist: Twist, t: Scalar):
-        load = jnp.tensordot(self.control(pose, twist), unit_wrenches(self.linearization.inputs, pose), axes=1)
+        load = jnp.tensordot(
+            self.control(pose, twist), unit_wrenches(self.linearization.inputs, pose), axes=1
+        )
         return load[:, :3], load[:, 3:]
 
 
@@ -138,27 +154,33 @@ def linearize(
 ) -> Linearization:
     """Linearize the equations of motion near a state, in minimal coordinates.
 
-    Drivers and loops are part of it: only motions that all constraints allow are left. Derivatives are exact, and A, B
-    and drift can be differentiated themselves, for instance to place an eigenfrequency.
+    Drivers and loops are part of it: only motions that all constraints allow are left. Derivatives
+    are exact, and A, B and drift can be differentiated themselves, for instance to place an
+    eigenfrequency.
 
     Args:
         system: The mechanism.
         state: Where; it is assembled first. An equilibrium, for the usual meaning of A.
         t: Time at which drivers and loads are held [s].
-        coordinates: Names of the minimal coordinates, as many as freedoms: "cart.r.x", "rod.theta.y". By default a
-            well-conditioned set is chosen, rotations first. Under `jit` or `grad` they must be given.
-        inputs: Names of actuators, or "rod.force.x" (global, at the mass center), "rod.torque.y" (body frame). By
-            default all actuators.
+        coordinates: Names of the minimal coordinates, as many as freedoms: "cart.r.x",
+            "rod.theta.y". By default a well-conditioned set is chosen, rotations first. Under `jit`
+            or `grad` they must be given.
+        inputs: Names of actuators, or "rod.force.x" (global, at the mass center), "rod.torque.y"
+            (body frame). By default all actuators.
 
     Returns:
         The linear system.
 
     Raises:
-        ValueError: No freedom is left, a name is unknown, or the coordinates do not determine the motion.
+        ValueError: No freedom is left, a name is unknown, or the coordinates do not determine the
+            motion.
     """
     check_system(system, state, "linearize")
     if system.massless:
-        raise ValueError(f"linearize needs mass and inertia of every body; missing for {', '.join(system.massless)}")
+        raise ValueError(
+            "linearize needs mass and inertia of every body; missing for "
+            f"{', '.join(system.massless)}"
+        )
     t = jnp.asarray(t, system.dtype)
     state, _ = assembled(system, state, t)
     if coordinates is None:
@@ -167,7 +189,9 @@ def linearize(
     rows, parts = _selection(coordinates, system.bodies)
     chosen = collect_inputs(system, inputs)
     unnamed = tuple(dataclasses.replace(x, name="") for x in chosen)
-    A, B, drift, basis = _linearize(system, state, t, unnamed, tuple(rows.tolist()), tuple(parts.tolist()))
+    A, B, drift, basis = _linearize(
+        system, state, t, unnamed, tuple(rows.tolist()), tuple(parts.tolist())
+    )
     found = Linearization(A, B, drift, basis, state, chosen, coordinates, system.bodies)
     if not isinstance(found.A, jax.core.Tracer):
         _check(system, found)
@@ -175,7 +199,14 @@ def linearize(
 
 
 @Compiled
-def _linearize(system: System, state: State, t: Scalar, inputs, bodies: tuple[int, ...], components: tuple[int, ...]):
+def _linearize(
+    system: System,
+    state: State,
+    t: Scalar,
+    inputs,
+    bodies: tuple[int, ...],
+    components: tuple[int, ...],
+):
     """A, B, drift and basis of `Linearization`, in components of the bodies' displacements."""
     ra, f = RA(), len(bodies)
     system = system.wound(state.angles)
@@ -210,12 +241,20 @@ def _linearize(system: System, state: State, t: Scalar, inputs, bodies: tuple[in
     return A, B, own + rate(start, no_load), basis
 
 
-def _velocity(ra, system: System, pose: Pose, w, held, *, free: bool = False) -> Float[Array, "nb 6"]:
-    """The velocities that the constraints allow with the chosen components w; `free` holds all drivers still."""
+def _velocity(
+    ra, system: System, pose: Pose, w, held, *, free: bool = False
+) -> Float[Array, "nb 6"]:
+    """The velocities that the constraints allow with the chosen components w; `free` holds all
+    drivers still.
+    """
     (jet_system, f_dot), rows, parts = held
     joint_rows = constraint_rows(ra, jet_system, pose)
     nu = velocity_right_side(ra, jet_system, f_dot, pose)
-    own = jnp.zeros((len(rows), joint_rows.shape[1], 6), w.dtype).at[np.arange(len(rows)), 0, parts].set(1.0)
+    own = (
+        jnp.zeros((len(rows), joint_rows.shape[1], 6), w.dtype)
+        .at[np.arange(len(rows)), 0, parts]
+        .set(1.0)
+    )
     every = jnp.concatenate([joint_rows, own])
     # Any weights serve: rows and chosen components determine the velocity.
     scale = jnp.concatenate([jnp.ones(3, w.dtype), jnp.full(3, system.length**2)])
@@ -228,29 +267,43 @@ def _velocity(ra, system: System, pose: Pose, w, held, *, free: bool = False) ->
     matrix = SaddleMatrix(weights, (), every, every, regularization, bodies)
     n = 6 * system.nb
     rhs = jnp.concatenate([jnp.zeros(n, w.dtype), jnp.zeros_like(nu) if free else nu, w])
-    return linear_solve(matrix.matvec, factorize(matrix, system.linear_solver), rhs)[:n].reshape(system.nb, 6)
+    return linear_solve(matrix.matvec, factorize(matrix, system.linear_solver), rhs)[:n].reshape(
+        system.nb, 6
+    )
 
 
-def _selection(coordinates: tuple[str, ...], bodies: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _selection(
+    coordinates: tuple[str, ...], bodies: tuple[str, ...]
+) -> tuple[np.ndarray, np.ndarray]:
     """Body and component of every coordinate."""
-    known = {f"{body}.{part}": (b, k) for b, body in enumerate(bodies) for k, part in enumerate(_COMPONENTS)}
+    known = {
+        f"{body}.{part}": (b, k)
+        for b, body in enumerate(bodies)
+        for k, part in enumerate(_COMPONENTS)
+    }
     for name in coordinates:
         if name not in known:
-            raise ValueError(f"linearize: unknown coordinate {name!r}; write BODY.r.x or BODY.theta.x")
+            raise ValueError(
+                f"linearize: unknown coordinate {name!r}; write BODY.r.x or BODY.theta.x"
+            )
     pairs = np.array([known[name] for name in coordinates], int).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1]
 
 
 def _choose(system: System, state: State, t) -> tuple[str, ...]:
     """As many components as freedoms that determine the motion well, rotations before positions."""
-    if isinstance(jax.tree.leaves(system)[0], jax.core.Tracer) or isinstance(state.r, jax.core.Tracer):
+    if isinstance(jax.tree.leaves(system)[0], jax.core.Tracer) or isinstance(
+        state.r, jax.core.Tracer
+    ):
         raise ValueError(
-            "linearize: under jit or grad give coordinates=, for instance those of linearize(...).coordinates on "
-            "concrete numbers"
+            "linearize: under jit or grad give coordinates=, for instance those of "
+            "linearize(...).coordinates on concrete numbers"
         )
     found = mobility(system, state, t=t)
     if not found.freedoms:
-        raise ValueError(f"linearize: {system.name!r} has no freedom left; its drivers determine it")
+        raise ValueError(
+            f"linearize: {system.name!r} has no freedom left; its drivers determine it"
+        )
     if system.nc:
         null = np.linalg.svd(scaled_rows(system, state, t))[2][found.rank :]
     else:

@@ -29,7 +29,8 @@ class RedundantSet:
 
     Attributes:
         joints: Their names, drivers included.
-        rows: Rows that could go without a change of the motion, one for each that is redundant; other choices exist.
+        rows: Rows that could go without a change of the motion, one for each that is redundant;
+            other choices exist.
     """
 
     joints: tuple[str, ...]
@@ -48,8 +49,8 @@ class Mobility:
         redundant_rows: rows - rank.
         redundant_joints: Names of the joints that take part in a redundancy.
         redundant_drivers: Names of the drivers that do.
-        condition: Largest over smallest non-zero singular value of the scaled Jacobian; NaN for a large tree of joints,
-            whose rank is counted joint by joint.
+        condition: Largest over smallest non-zero singular value of the scaled Jacobian; NaN for a
+            large tree of joints, whose rank is counted joint by joint.
         redundant_sets: The redundant rows, loop by loop.
     """
 
@@ -65,9 +66,11 @@ class Mobility:
 
 
 def mobility(system: System, state: State, *, t: Any = 0.0) -> Mobility:
-    """Count degrees of freedom and find redundant constraints, by singular values at a consistent state.
+    """Count degrees of freedom and find redundant constraints, by singular values at a consistent
+    state.
 
-    The count is that of the pose given: a mechanism in a singular position has more freedoms there than elsewhere.
+    The count is that of the pose given: a mechanism in a singular position has more freedoms there
+    than elsewhere.
 
     Args:
         system: The mechanism.
@@ -75,7 +78,8 @@ def mobility(system: System, state: State, *, t: Any = 0.0) -> Mobility:
         t: Time at which drivers are evaluated [s].
 
     Raises:
-        ValueError: The values are traced, or a mechanism with closed loops is too large for singular values.
+        ValueError: The values are traced, or a mechanism with closed loops is too large for
+            singular values.
     """
     check_system(system, state, "mobility")
     if not is_concrete((system, state, t)):
@@ -98,7 +102,9 @@ def mobility(system: System, state: State, *, t: Any = 0.0) -> Mobility:
         rank=rank,
         freedoms=n - rank,
         redundant_rows=system.nc - rank,
-        redundant_joints=tuple(c.name for c in system.connections if part[c.name] and not c.is_driver),
+        redundant_joints=tuple(
+            c.name for c in system.connections if part[c.name] and not c.is_driver
+        ),
         redundant_drivers=tuple(c.name for c in system.connections if part[c.name] and c.is_driver),
         condition=float(values[0] / values[rank - 1]) if rank else 1.0,
         redundant_sets=_redundant_sets(system, null),
@@ -106,10 +112,12 @@ def mobility(system: System, state: State, *, t: Any = 0.0) -> Mobility:
 
 
 def freedoms_lost_nearby(system: System, state: State, t: Any) -> int:
-    """How many degrees of freedom a pose has more than the poses beside it; positive at a change point.
+    """How many degrees of freedom a pose has more than the poses beside it; positive at a change
+    point.
 
-    Rows are looked at again a small way along a motion that the pose allows. What the pose alone leaves free is bound
-    there to first order in that way; loops that stay redundant open to second order only.
+    Rows are looked at again a small way along a motion that the pose allows. What the pose alone
+    leaves free is bound there to first order in that way; loops that stay redundant open to second
+    order only.
     """
     rows = scaled_rows(system, state, t)
     _, values, right = np.linalg.svd(rows)
@@ -122,16 +130,19 @@ def freedoms_lost_nearby(system: System, state: State, t: Any) -> int:
     way = (_ASIDE / np.max(np.abs(way)) * way).reshape(-1, 6)
     way[:, :3] *= float(np.asarray(system.length))
     pose = _jitted_retract(state.pose, jnp.asarray(way, system.dtype))
-    beside = np.linalg.svd(scaled_rows(system, State(pose.r, pose.A, state.v, state.omega), t), compute_uv=False)
+    beside = np.linalg.svd(
+        scaled_rows(system, State(pose.r, pose.A, state.v, state.omega), t), compute_uv=False
+    )
     return int(np.sum(beside > np.sqrt(_ASIDE**3) * beside[0])) - rank
 
 
 def nearly_repeating(system: System, state: State, t: Any) -> tuple[float, tuple[str, ...]]:
-    """How near a pose is to a singular one: the smallest singular value that is not zero, and the joints it is about.
+    """How near a pose is to a singular one: the smallest singular value that is not zero, and the
+    joints it is about.
 
     Returns:
-        The value relative to the largest one, and the names of the joints whose rows would repeat each other if it were
-        zero; 1 and no names where there are no rows.
+        The value relative to the largest one, and the names of the joints whose rows would repeat
+        each other if it were zero; 1 and no names where there are no rows.
     """
     if not system.nc:
         return 1.0, ()
@@ -142,7 +153,9 @@ def nearly_repeating(system: System, state: State, t: Any) -> tuple[float, tuple
     if not rank:
         return 1.0, ()
     vector = np.abs(left[:, rank - 1])
-    joints = tuple(c.name for c in system.connections if np.any(vector[list(c.rows)] > 0.1 * vector.max()))
+    joints = tuple(
+        c.name for c in system.connections if np.any(vector[list(c.rows)] > 0.1 * vector.max())
+    )
     return float(values[rank - 1] / values[0]), joints
 
 
@@ -152,11 +165,14 @@ def _jitted_retract(pose, delta):
 
 
 def _redundant_sets(system: System, null: np.ndarray) -> tuple[RedundantSet, ...]:
-    """The redundant combinations of rows, (nc, k), as one set for each group of joints that repeat each other."""
+    """The redundant combinations of rows, (nc, k), as one set for each group of joints that repeat
+    each other.
+    """
     k = null.shape[1]
     if not k:
         return ()
-    # Rows of the joints that close loops are preferred: each combination then stays within the loop that it closes.
+    # Rows of the joints that close loops are preferred: each combination then stays within the loop
+    # that it closes.
     preference = np.where(_closes_a_loop(system), 1e3, 1.0)
     order = linalg.qr((preference[:, None] * null).T, mode="r", pivoting=True)[-1]
     chosen = order[:k]
@@ -171,7 +187,9 @@ def _redundant_sets(system: System, null: np.ndarray) -> tuple[RedundantSet, ...
 
 
 def _closes_a_loop(system: System) -> np.ndarray:
-    """Which rows belong to joints between bodies that joints described before them connect already, (nc,)."""
+    """Which rows belong to joints between bodies that joints described before them connect already,
+    (nc,).
+    """
     forest, closes = Forest(system.nb + 1), np.zeros(system.nc, bool)
     for c in system.connections:
         closes[list(c.rows)] = not forest.join(*c.bodies)
@@ -179,12 +197,15 @@ def _closes_a_loop(system: System) -> np.ndarray:
 
 
 def _of_tree(system: System, state: State, t: Any) -> Mobility:
-    """Mobility of a large tree: joints that close no loop are independent, so that their ranks add up."""
+    """Mobility of a large tree: joints that close no loop are independent, so that their ranks add
+    up.
+    """
     n = 6 * system.nb
     if system.has_loops:
         raise ValueError(
-            f"mechanism {system.name!r} has {system.nc} constraint rows and {n} coordinates: counting the degrees of "
-            f"freedom of closed loops takes singular values, here for at most {_LARGEST} of each"
+            f"mechanism {system.name!r} has {system.nc} constraint rows and {n} coordinates: "
+            "counting the degrees of freedom of closed loops takes singular values, here for at "
+            f"most {_LARGEST} of each"
         )
     rows = np.moveaxis(np.asarray(_block_rows(system, state.pose, t))[list(system.order)], 0, -1)
     pairs: dict[frozenset[int], list[int]] = {}
@@ -208,14 +229,18 @@ def _block_rows(system: System, pose, t):
 @Compiled
 def _jitted_rows(system, pose, t):
     rows = dense_rows(RA(), system.at(t), pose)
-    scale = jnp.tile(jnp.concatenate([jnp.ones(3, rows.dtype), jnp.full(3, 1.0 / system.length)]), system.nb)
+    scale = jnp.tile(
+        jnp.concatenate([jnp.ones(3, rows.dtype), jnp.full(3, 1.0 / system.length)]), system.nb
+    )
     return system.to_natural((rows * scale[None, :]).T).T
 
 
 def scaled_rows(system: System, state: State, t) -> np.ndarray:
-    """The constraint Jacobian in the order of description, columns and rows scaled, (nc, 6 nb); concrete values."""
-    # Rotations count as displacements at the system's length, and rows as unit vectors, so that rank is a matter of
-    # geometry and not of units.
+    """The constraint Jacobian in the order of description, columns and rows scaled, (nc, 6 nb);
+    concrete values.
+    """
+    # Rotations count as displacements at the system's length, and rows as unit vectors, so that
+    # rank is a matter of geometry and not of units.
     rows = np.asarray(_jitted_rows(system, state.pose, jnp.asarray(t, system.dtype)))
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(norms > 1e-9, norms, 1.0)

@@ -1,4 +1,6 @@
-"""Place a mechanism by its joint coordinates: angles, displacements and their rates instead of poses."""
+"""Place a mechanism by its joint coordinates: angles, displacements and their rates instead of
+poses.
+"""
 
 import dataclasses
 from collections.abc import Mapping
@@ -43,15 +45,16 @@ def set_joints(system: System, state: State, values: Mapping[str, Any], *, t: An
 
         state = mbd.set_joints(system, state, {"pin": 0.3, "elbow": {"angle": 7.0, "rate": 1.0}})
 
-    Whatever hangs on a joint moves with it and keeps its own joint coordinates and rates; loops are then closed by
-    assembly with the given coordinates held. A pure function: differentiable, and `vmap` makes a batch of states.
+    Whatever hangs on a joint moves with it and keeps its own joint coordinates and rates; loops are
+    then closed by assembly with the given coordinates held. A pure function: differentiable, and
+    `vmap` makes a batch of states.
 
     Args:
         system: The mechanism.
         state: Where the other joints are; as `Mechanism.build` returns it, for instance.
-        values: By name of a joint, its angle [rad] or displacement [m] as a number, or a dictionary with `angle` and
-            `rate` [rad/s], `displacement` and `speed` [m/s]. What is left out stays as it is; angles may be of any
-            number of turns. Zero is the pose as described.
+        values: By name of a joint, its angle [rad] or displacement [m] as a number, or a dictionary
+            with `angle` and `rate` [rad/s], `displacement` and `speed` [m/s]. What is left out
+            stays as it is; angles may be of any number of turns. Zero is the pose as described.
         t: Time at which drivers are evaluated [s].
 
     Returns:
@@ -62,7 +65,9 @@ def set_joints(system: System, state: State, values: Mapping[str, Any], *, t: An
         AssemblyError: The mechanism cannot be closed there; outside `jit` only.
     """
     check_system(system, state, "set_joints")
-    requests = [(_connection(system, name), _request(system, name, given)) for name, given in values.items()]
+    requests = [
+        (_connection(system, name), _request(system, name, given)) for name, given in values.items()
+    ]
     t = jnp.asarray(t, system.dtype)
     near = system.wound(state.angles).angle_values(RA().with_ground(state.pose))
     tree = spanning_tree(system)
@@ -94,12 +99,16 @@ def _request(system: System, name: str, given: Any) -> dict[str, Array]:
     has = {"angle": c.angle is not None, "displacement": c.element.has_displacement}
     own = [key for key, yes in has.items() if yes]
     if not own:
-        raise ValueError(f"set_joints: joint {name!r} is {c.kind}, which has no coordinate of its own")
+        raise ValueError(
+            f"set_joints: joint {name!r} is {c.kind}, which has no coordinate of its own"
+        )
     given = dict(given) if isinstance(given, Mapping) else {own[0]: given}
     known = [key for coordinate in own for key in (coordinate, _FIELDS[coordinate])]
     for key in given:
         if key not in known:
-            raise ValueError(f"set_joints: joint {name!r} ({c.kind}) has no {key!r}; it has {', '.join(known)}")
+            raise ValueError(
+                f"set_joints: joint {name!r} ({c.kind}) has no {key!r}; it has {', '.join(known)}"
+            )
     return {key: number(x, f"set_joints: joint {name!r}: {key}") for key, x in given.items()}
 
 
@@ -112,10 +121,20 @@ def _depth(tree: Tree, system: System, c: Connection) -> int:
     return max(depth(b) for b in c.bodies[:2])
 
 
-def _place(system: System, tree: Tree, state: State, near, c: Connection, request: dict[str, Array], t: Scalar):
+def _place(
+    system: System,
+    tree: Tree,
+    state: State,
+    near,
+    c: Connection,
+    request: dict[str, Array],
+    t: Scalar,
+):
     """The state with one joint at its coordinates, the angles there, and the rows that hold it."""
     pose, twist = RA().with_ground(state.pose), _padded_twist(state)
-    ends = tuple((Pose(pose.r[b], pose.A[b]), Twist(twist.v[b], twist.omega[b])) for b in c.bodies[:2])
+    ends = tuple(
+        (Pose(pose.r[b], pose.A[b]), Twist(twist.v[b], twist.omega[b])) for b in c.bodies[:2]
+    )
     (pose_i, twist_i), (pose_j, twist_j) = ends
     zero = jnp.zeros((), system.dtype)
     turn = slide = turn_rate = slide_rate = zero
@@ -127,7 +146,9 @@ def _place(system: System, tree: Tree, state: State, near, c: Connection, reques
             target, speed = request.get("angle", now), request.get("rate", rate)
             turn, turn_rate = target - now, speed - rate
             near = near.at[c.angle].set(target)
-            turning = Turning(angle.e_i_bar, so3.cross(angle.axis_i_bar, angle.e_i_bar), _Ramp(target, speed, t))
+            turning = Turning(
+                angle.e_i_bar, so3.cross(angle.axis_i_bar, angle.e_i_bar), _Ramp(target, speed, t)
+            )
             across = so3.cross(c.axis_j_bar, angle.e_j_bar)
             rows.append((c, RotationDriver, "angle", DP1(turning, across, a_j_along=angle.e_j_bar)))
     if {"displacement", "speed"} & request.keys():
@@ -160,7 +181,9 @@ def _padded_twist(state: State) -> Twist:
 
 
 def _moved(system: System, tree: Tree, state: State, c: Connection, changes) -> State:
-    """The state with all that hangs on a joint of the tree turned and shifted; as it is for one that closes a loop."""
+    """The state with all that hangs on a joint of the tree turned and shifted; as it is for one
+    that closes a loop.
+    """
     index = system.connections.index(c)
     roots = [b for b in range(system.nb) if tree.connection[b] == index]
     if not roots:
@@ -173,7 +196,8 @@ def _moved(system: System, tree: Tree, state: State, c: Connection, changes) -> 
     pose, twist = RA().with_ground(state.pose), _padded_twist(state)
     i, j = c.bodies[:2]
     axis = pose.A[i] @ c.axis_i_bar
-    # The point about which the moving side turns is that of the joint on body j, whichever side moves.
+    # The point about which the moving side turns is that of the joint on body j, whichever side
+    # moves.
     center = pose.r[j] + pose.A[j] @ c.s_j_bar
     r_p, v_p, w_p = pose.r[parent], twist.v[parent], pose.A[parent] @ twist.omega[parent]
     R, shift = so3.exp(turn * axis), slide * axis

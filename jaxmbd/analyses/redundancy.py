@@ -17,25 +17,29 @@ _TOLERANCE = 1e-6  # of what a number changes in the constraints
 
 
 def breaks_redundancy(mechanism: Mechanism, paths: Sequence[str] | None = None) -> dict[str, float]:
-    """Numbers that, changed alone, open or lock a redundant loop at the described pose, with how much they do.
+    """Numbers that, changed alone, open or lock a redundant loop at the described pose, with how
+    much they do.
 
-    Redundant constraints hold in a special geometry, for instance parallel axes. A number that leaves it (one axis of a
-    planar loop) has no neighboring motion, and what automatic differentiation returns for it means nothing. With N the
-    redundant combinations of rows and V the free motions, a number p stays in the geometry to first order where
-    Nᵀ dΦ/dp = 0 and Nᵀ (dR/dp) V = 0.
+    Redundant constraints hold in a special geometry, for instance parallel axes. A number that
+    leaves it (one axis of a planar loop) has no neighboring motion, and what automatic
+    differentiation returns for it means nothing. With N the redundant combinations of rows and V
+    the free motions, a number p stays in the geometry to first order where Nᵀ dΦ/dp = 0 and Nᵀ
+    (dR/dp) V = 0.
 
     Args:
         mechanism: The mechanism.
         paths: Numbers of `Mechanism.values`; by default those of all joints and poses.
 
     Returns:
-        The paths that break a redundancy, with the share of their effect that does (0 to 1); empty where none does, as
-        in a mechanism without redundant rows.
+        The paths that break a redundancy, with the share of their effect that does (0 to 1); empty
+        where none does, as in a mechanism without redundant rows.
     """
     values = mechanism.values()
     if paths is None:
         paths = [p for p in values if p.startswith("joints.") or p.endswith(".r")]
-    paths = [p for p in paths if not _is_mechanical(p)]  # an orientation only names the axes of a body
+    paths = [
+        p for p in paths if not _is_mechanical(p)
+    ]  # an orientation only names the axes of a body
     system, state = mechanism.build()
     state, _ = assemble(system, state)
     found = mobility(system, state)
@@ -51,15 +55,24 @@ def breaks_redundancy(mechanism: Mechanism, paths: Sequence[str] | None = None) 
         system, state = mechanism.with_values(eqx.combine(numbers, rest)).build()
         state, _ = assemble(system, state)
         now = system.at(jnp.zeros((), system.dtype))
-        scale = jnp.tile(jnp.concatenate([jnp.ones(3), jnp.full(3, 1.0 / system.length)]), system.nb)
-        R = system.to_natural((dense_rows(RA(), now, state.pose) * scale[None, :]).T).T / norms[:, None]
+        scale = jnp.tile(
+            jnp.concatenate([jnp.ones(3), jnp.full(3, 1.0 / system.length)]), system.nb
+        )
+        R = (
+            system.to_natural((dense_rows(RA(), now, state.pose) * scale[None, :]).T).T
+            / norms[:, None]
+        )
         values = system.to_natural(phi(RA(), now, state.pose)) / norms
         return {"open": N.T @ values, "lock": N.T @ R @ V.T}, {"open": values, "lock": R}
 
     broken, all_of_it = jax.jit(jax.jacfwd(redundant))(numbers)
     result = {}
     for path in paths:
-        effect = [jax.tree.leaves(part[kind][path]) for part in (broken, all_of_it) for kind in ("open", "lock")]
+        effect = [
+            jax.tree.leaves(part[kind][path])
+            for part in (broken, all_of_it)
+            for kind in ("open", "lock")
+        ]
         size = [np.sqrt(sum(float(jnp.sum(x**2)) for x in leaves)) for leaves in effect]
         share = np.hypot(*size[:2]) / max(np.hypot(*size[2:]), 1e-12)
         if share > _TOLERANCE:
@@ -69,7 +82,11 @@ def breaks_redundancy(mechanism: Mechanism, paths: Sequence[str] | None = None) 
 
 def _is_mechanical(path: str) -> bool:
     """Whether a number enters no constraint."""
-    return path == "gravity" or path.startswith("forces.") or path.endswith((".A", ".mass", ".inertia", ".v", ".omega"))
+    return (
+        path == "gravity"
+        or path.startswith("forces.")
+        or path.endswith((".A", ".mass", ".inertia", ".v", ".omega"))
+    )
 
 
 def _as_array(value):

@@ -20,7 +20,9 @@ from ..model.validation import concrete, is_concrete
 from ..rotations.types import Scalar
 
 _LONGEST = 10**12  # steps of a run
-_ROTATION_DEFECT = 1e-6  # in double precision; a matrix farther from SO(3) gives errors of that size
+_ROTATION_DEFECT = (
+    1e-6  # in double precision; a matrix farther from SO(3) gives errors of that size
+)
 
 
 def check_system(system: Any, state: Any, entry: str) -> None:
@@ -31,32 +33,52 @@ def check_system(system: Any, state: Any, entry: str) -> None:
         ValueError: The state belongs to another mechanism or holds impossible numbers.
     """
     if isinstance(system, tuple):
-        raise TypeError(f"{entry}: the first argument is a pair; write system, state = mechanism.build()")
+        raise TypeError(
+            f"{entry}: the first argument is a pair; write system, state = mechanism.build()"
+        )
     if isinstance(system, Mechanism):
-        raise TypeError(f"{entry}: {system.name!r} is a mechanism; build it first: system, state = mechanism.build()")
+        raise TypeError(
+            f"{entry}: {system.name!r} is a mechanism; build it first: system, state = "
+            "mechanism.build()"
+        )
     if isinstance(system, State) and isinstance(state, System):
         raise TypeError(f"{entry}: system and state are swapped; write {entry}(system, state, ...)")
     if not isinstance(system, System):
-        raise TypeError(f"{entry}: the first argument must be the system of mechanism.build(), not {_kind(system)}")
+        raise TypeError(
+            f"{entry}: the first argument must be the system of mechanism.build(), not "
+            f"{_kind(system)}"
+        )
     if not isinstance(state, State):
         hint = "; take one row of a solution with sol.at(-1)" if hasattr(state, "lam") else ""
         raise TypeError(f"{entry}: the second argument must be a State, not {_kind(state)}{hint}")
     if jnp.ndim(state.r) == 3 and state.r.shape[1:] == (system.nb, 3):
         raise ValueError(
-            f"{entry}: the state holds {state.r.shape[0]} rows; give one of them, sol.at(-1), or use jax.vmap"
+            f"{entry}: the state holds {state.r.shape[0]} rows; give one of them, sol.at(-1), or "
+            "use jax.vmap"
         )
-    shapes = {"r": (system.nb, 3), "A": (system.nb, 3, 3), "v": (system.nb, 3), "omega": (system.nb, 3)}
+    shapes = {
+        "r": (system.nb, 3),
+        "A": (system.nb, 3, 3),
+        "v": (system.nb, 3),
+        "omega": (system.nb, 3),
+    }
     for name, shape in shapes.items():
         found = jnp.shape(getattr(state, name))
         if found[:1] != shape[:1]:
-            raise ValueError(f"{entry}: the state has {found[0] if found else 0} bodies, the system {system.nb}")
+            raise ValueError(
+                f"{entry}: the state has {found[0] if found else 0} bodies, the system {system.nb}"
+            )
         if found != shape:
             raise ValueError(f"{entry}: state.{name} must have the shape {shape}, not {found}")
     _check_numbers(system, state, entry)
 
 
 def _kind(value: Any) -> str:
-    return f"the class {value.__name__}" if isinstance(value, type) else f"a value of type {type(value).__name__}"
+    return (
+        f"the class {value.__name__}"
+        if isinstance(value, type)
+        else f"a value of type {type(value).__name__}"
+    )
 
 
 def _check_numbers(system: System, state: State, entry: str) -> None:
@@ -66,7 +88,9 @@ def _check_numbers(system: System, state: State, entry: str) -> None:
             continue
         bad = np.flatnonzero(~np.isfinite(known).reshape(system.nb, -1).all(axis=1))
         if bad.size:
-            raise ValueError(f"{entry}: state.{name} of body {system.bodies[bad[0]]!r} contains NaN or infinity")
+            raise ValueError(
+                f"{entry}: state.{name} of body {system.bodies[bad[0]]!r} contains NaN or infinity"
+            )
     A = concrete(state.A)
     if A is not None:
         defect = _rotation_defect(A)
@@ -92,20 +116,30 @@ def _rotation_defect(A: Any) -> Any:
     return xp.where(xp.sum(xp.cross(first, second) * third, axis=-1) > 0.0, defect, 2.0)
 
 
-def valid_numbers(system: System, state: State, t0: Scalar, h: Scalar | None = None) -> Bool[Array, ""]:
-    """Whether masses, inertias, the state and the times can be those of a motion; the check that works inside `jit`."""
+def valid_numbers(
+    system: System, state: State, t0: Scalar, h: Scalar | None = None
+) -> Bool[Array, ""]:
+    """Whether masses, inertias, the state and the times can be those of a motion; the check that
+    works inside `jit`.
+    """
     finite = [jnp.all(jnp.isfinite(x)) for x in (state.r, state.v, state.omega, system.gravity)]
     good = jnp.all(jnp.stack(finite)) & jnp.isfinite(t0)
     good = good & jnp.all(_rotation_defect(state.A) <= _tolerance(state.A.dtype))
     if h is not None:
         good = good & (h > 0.0) & jnp.isfinite(h)
     if not system.massless:
-        good = good & jnp.all((system.mass > 0.0) & jnp.isfinite(system.mass)) & jnp.all(_semidefinite(system.inertia))
+        good = (
+            good
+            & jnp.all((system.mass > 0.0) & jnp.isfinite(system.mass))
+            & jnp.all(_semidefinite(system.inertia))
+        )
     return jax.lax.stop_gradient(good)
 
 
 def _semidefinite(J: Any) -> Any:
-    """Whether inertias have no negative principal moment, from their principal minors (traces of zero included)."""
+    """Whether inertias have no negative principal moment, from their principal minors (traces of
+    zero included).
+    """
     scale = jnp.max(jnp.abs(J), axis=(-2, -1)) + jnp.finfo(J.dtype).tiny
     J = J / scale[..., None, None]
     tolerance = 1e3 * jnp.finfo(J.dtype).eps
@@ -120,12 +154,16 @@ def _semidefinite(J: Any) -> Any:
 
 
 def chosen_formulation(formulation: Any) -> AbstractFormulation:
-    """The formulation, `RA()` by default; names and classes are refused with what to write instead."""
+    """The formulation, `RA()` by default; names and classes are refused with what to write
+    instead.
+    """
     return _chosen(formulation, RA, AbstractFormulation, "formulation", "mbd.RP()")
 
 
 def chosen_integrator(integrator: Any, default: type[AbstractIntegrator]) -> AbstractIntegrator:
-    """The integrator, or the default one; names and classes are refused with what to write instead."""
+    """The integrator, or the default one; names and classes are refused with what to write
+    instead.
+    """
     return _chosen(integrator, default, AbstractIntegrator, "integrator", "mbd.GeneralizedAlpha()")
 
 
@@ -168,14 +206,17 @@ def count_steps(h: Any, t_end: Any, steps: Any, t0: Any = 0.0) -> int:
         return _whole(steps, "steps")
     if not is_concrete((h, t_end, t0)):
         raise ValueError(
-            "the number of steps must be known when the program is traced: with a traced h, t_end or t0 give steps="
+            "the number of steps must be known when the program is traced: with a traced h, t_end "
+            "or t0 give steps="
         )
     ratio = (_number(t_end, "t_end") - _number(t0, "t0")) / _number(h, "h")
     if ratio > np.iinfo(np.int64).max / 2:
         raise ValueError(f"t_end={t_end} takes {ratio:.1e} steps of h={h}; check both")
     steps = int(np.ceil(ratio - 1e-6))
     if steps < 1:
-        raise ValueError(f"nothing to do: the number of steps is {steps}; t_end must lie after the initial time")
+        raise ValueError(
+            f"nothing to do: the number of steps is {steps}; t_end must lie after the initial time"
+        )
     return steps
 
 
@@ -191,7 +232,9 @@ def instants(ts: Any, dtype, entry: str) -> Array:
         raise ValueError(f"{entry}: ts must be an array of times [s], not {ts!r}") from None
     known = concrete(ts)
     if ts.ndim != 1 or not ts.size:
-        raise ValueError(f"{entry}: ts must be an array of times [s], (T,), not one of shape {ts.shape}")
+        raise ValueError(
+            f"{entry}: ts must be an array of times [s], (T,), not one of shape {ts.shape}"
+        )
     if known is not None and not (np.isfinite(known).all() and (np.diff(known) > 0.0).all()):
         raise ValueError(f"{entry}: the times must be finite and increasing")
     return ts
@@ -210,8 +253,9 @@ def _number(value: Any, what: str) -> float:
 def _whole(value: Any, what: str) -> int:
     if not is_concrete(value):
         raise ValueError(
-            f"{what} is traced, but the size of the result depends on it: give a Python number, for instance by "
-            f"jax.jit(simulate, static_argnames={what!r}) or a lambda around the call"
+            f"{what} is traced, but the size of the result depends on it: give a Python number, "
+            f"for instance by jax.jit(simulate, static_argnames={what!r}) or a lambda around the "
+            "call"
         )
     known = _number(value, what)
     if not known.is_integer() or known < 1.0 or known > np.iinfo(np.int64).max / 2:
@@ -219,8 +263,12 @@ def _whole(value: Any, what: str) -> int:
     return int(known)
 
 
-def check_run(system: System, steps: int, save_every: Any, formulation: AbstractFormulation, integrator) -> int:
-    """Refuse what cannot be simulated: bodies without mass, rows that do not fit; returns `save_every`."""
+def check_run(
+    system: System, steps: int, save_every: Any, formulation: AbstractFormulation, integrator
+) -> int:
+    """Refuse what cannot be simulated: bodies without mass, rows that do not fit; returns
+    `save_every`.
+    """
     if system.massless:
         names = ", ".join(system.massless)
         raise ValueError(f"dynamics needs mass and inertia of every body; missing for {names}")
@@ -228,9 +276,13 @@ def check_run(system: System, steps: int, save_every: Any, formulation: Abstract
     if steps % save_every:
         raise ValueError(f"save_every={save_every} must divide the number of steps, {steps}")
     if steps > _LONGEST:
-        raise ValueError(f"{float(steps):.3g} steps take weeks even at a microsecond each; check h and t_end")
+        raise ValueError(
+            f"{float(steps):.3g} steps take weeks even at a microsecond each; check h and t_end"
+        )
     if steps > np.iinfo(jnp.zeros((), int).dtype).max:
-        raise ValueError(f"{steps} steps are more than single precision can count; call enable_x64() first")
+        raise ValueError(
+            f"{steps} steps are more than single precision can count; call enable_x64() first"
+        )
     check_memory(system, steps // save_every + 1, "save fewer rows with save_every=")
     formulation.check(system)
     integrator.check(formulation, system)
@@ -244,6 +296,6 @@ def check_memory(system: System, rows: int, cure: str) -> None:
     available = psutil.virtual_memory().available
     if 2 * needed > available:
         raise ValueError(
-            f"{rows} rows of {system.nb} bodies take {needed / 1e9:.3g} GB, twice while they are collected, but "
-            f"{available / 1e9:.3g} GB are free; {cure}"
+            f"{rows} rows of {system.nb} bodies take {needed / 1e9:.3g} GB, twice while they are "
+            f"collected, but {available / 1e9:.3g} GB are free; {cure}"
         )

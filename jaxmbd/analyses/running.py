@@ -32,8 +32,8 @@ def run(
 ) -> Solution:
     """`simulate(progress=True)` under its earlier name; new programs call that.
 
-    An interruption (Ctrl-C) ends the run and returns what was computed, with `RESULTS.interrupted`. A failed run raises
-    after its last good step, with the solution in the exception.
+    An interruption (Ctrl-C) ends the run and returns what was computed, with `RESULTS.interrupted`.
+    A failed run raises after its last good step, with the solution in the exception.
 
     Args:
         system: As in `simulate`.
@@ -58,7 +58,8 @@ def run(
     traced = [name for name, value in known.items() if not is_concrete(value)]
     if traced:
         raise ValueError(
-            f"run works on the host, but {traced[0]} is traced by JAX: call simulate inside jit, vmap and grad"
+            f"run works on the host, but {traced[0]} is traced by JAX: call simulate inside jit, "
+            "vmap and grad"
         )
     return simulate_in_pieces(
         system,
@@ -90,7 +91,14 @@ def simulate_adaptive(
     metric: str | None = None,
     throw: bool = True,
 ) -> Solution:
-    """`simulate(step=mbd.Adaptive(tolerance), save_at=ts)` under its earlier name; new programs call that."""
+    """`simulate(step=mbd.Adaptive(tolerance), save_at=ts)` under its earlier name; new programs
+    call that.
+    """
     step = Adaptive(tolerance, h0, max_steps)
-    choices = {"formulation": formulation, "integrator": integrator, "metric": metric, "throw": throw}
+    choices = {
+        "formulation": formulation,
+        "integrator": integrator,
+        "metric": metric,
+        "throw": throw,
+    }
     return simulate(system, state, step=step, save_at=ts, **choices)

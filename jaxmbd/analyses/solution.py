@@ -31,14 +31,17 @@ class Energy(eqx.Module):
 
 
 class Momentum(eqx.Module):
-    """Linear momentum [kg·m/s] and angular momentum about the global origin [kg·m²/s], (T, 3) each, global."""
+    """Linear momentum [kg·m/s] and angular momentum about the global origin [kg·m²/s], (T, 3) each,
+    global.
+    """
 
     linear: Float[Array, "T 3"]
     angular: Float[Array, "T 3"]
 
 
 class Reaction(eqx.Module):
-    """What a joint does to its body j, at the joint's point, global components; body i gets the opposite.
+    """What a joint does to its body j, at the joint's point, global components; body i gets the
+    opposite.
 
     Attributes:
         force: (T, 3) [N].
@@ -73,13 +76,15 @@ class Solution(eqx.Module):
         a: Accelerations of the mass centers, (T, nb, 3) [m/s²], global.
         alpha: Rates of omega, (T, nb, 3) [rad/s²], body frame.
         lam: Multipliers, (T, nc), in the order of `System.row_names`.
-        angles: Angles of joints, and of force elements that have one, with their turns, (T, w) [rad]; `joint` names
-            them.
+        angles: Angles of joints, and of force elements that have one, with their turns, (T, w)
+            [rad]; `joint` names them.
         iterations: Newton iterations since the row before, (T,).
         result: Outcome, a member of `RESULTS`.
-        stats: Numbers about the run: what assembly moved, steps completed, and `undetermined_steps`, those so close to
-            a singular pose that `lam` leaves out a part of the forces.
-        system: The mechanism that moved, with its names; the questions below need no other, and take another.
+        stats: Numbers about the run: what assembly moved, steps completed, and
+            `undetermined_steps`, those so close to a singular pose that `lam` leaves out a part of
+            the forces.
+        system: The mechanism that moved, with its names; the questions below need no other, and
+            take another.
         observed: Names of the entries of `stats` that have one number, or array, for every row.
     """
 
@@ -111,25 +116,31 @@ class Solution(eqx.Module):
         """
         rows = self.t.shape[-1]
         if isinstance(k, (int, np.integer)) and not -rows <= k < rows:
-            raise IndexError(f"the solution has {rows} rows, numbered 0 to {rows - 1}; there is no row {k}")
+            raise IndexError(
+                f"the solution has {rows} rows, numbered 0 to {rows - 1}; there is no row {k}"
+            )
         return jax.tree.map(lambda x: x[k], self.state)
 
     def rows(self, index: slice | np.ndarray) -> "Solution":
         """Some of the rows, as a solution."""
         names = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "angles", "iterations")
         parts = {name: x[index] for name in names if (x := getattr(self, name)) is not None}
-        # What a formulation or a method observed has one entry a row; other numbers are about the whole run.
+        # What a formulation or a method observed has one entry a row; other numbers are about the
+        # whole run.
         stats = {k: x[index] if k in self.observed else x for k, x in self.stats.items()}
         return dataclasses.replace(self, **parts, stats=stats)
 
     def _own(self, system: System | None) -> System:
         system = self.system if system is None else system
         if system is None:
-            raise ValueError("this solution carries no system: give the one it was made with, energy(system)")
+            raise ValueError(
+                "this solution carries no system: give the one it was made with, energy(system)"
+            )
         return system
 
     def joint(self, name: str, system: System | None = None) -> JointMotion:
-        """The coordinates of a joint or driver: its angle over any number of turns, its displacement, their rates.
+        """The coordinates of a joint or driver: its angle over any number of turns, its
+        displacement, their rates.
 
         Raises:
             ValueError: There is no such joint, or it has no coordinate of its own.
@@ -141,12 +152,18 @@ class Solution(eqx.Module):
             raise ValueError(f"there is no joint {name!r}; the joints are {known}")
         c = found[0]
         if c.angle is None and not c.element.has_displacement:
-            raise ValueError(f"joint {name!r} is {c.kind}, which has neither an angle nor a displacement of its own")
+            raise ValueError(
+                f"joint {name!r} is {c.kind}, which has neither an angle nor a displacement of its "
+                "own"
+            )
         angles = self.angles
         if c.angle is not None and angles is None:
             raise ValueError("this solution carries no angles")
         index = np.array(c.bodies[:2])
-        padded = [_with_ground(x, g) for x, g in ((self.r, 0.0), (self.A, np.eye(3)), (self.v, 0.0), (self.omega, 0.0))]
+        padded = [
+            _with_ground(x, g)
+            for x, g in ((self.r, 0.0), (self.A, np.eye(3)), (self.v, 0.0), (self.omega, 0.0))
+        ]
         r, A, v, omega, a, alpha = (
             x[:, index] for x in (*padded, _with_ground(self.a, 0.0), _with_ground(self.alpha, 0.0))
         )
@@ -154,14 +171,19 @@ class Solution(eqx.Module):
         coordinates = (None,) * 3, (None,) * 3
         if c.angle is not None and angles is not None:
             angle = jax.tree.map(lambda x: x[c.angle], system.angles.angle)
-            coordinates = _angle_motion(angle, angles[:, c.angle], pose, twist, a, alpha), coordinates[1]
+            coordinates = (
+                _angle_motion(angle, angles[:, c.angle], pose, twist, a, alpha),
+                coordinates[1],
+            )
         if c.element.has_displacement:
             along = c.axis_i_bar, c.s_i_bar, c.s_j_bar
             coordinates = coordinates[0], _displacement_motion(along, pose, twist, a, alpha)
         return JointMotion(*coordinates[0], *coordinates[1])
 
     def energy(self, system: System | None = None) -> Energy:
-        """Kinetic and potential energy; of the method's own velocities where `EnergyMomentum` kept them."""
+        """Kinetic and potential energy; of the method's own velocities where `EnergyMomentum` kept
+        them.
+        """
         system = self._own(system)
 
         def one(state: State):
@@ -192,15 +214,18 @@ class Solution(eqx.Module):
             u = jnp.concatenate([state.v, state.omega], axis=1)
             rate = apply_rows(rows(RA(), jet_system, state.pose), u, row_bodies(RA(), system))
             nu = velocity_right_side(RA(), jet_system, f_dot, state.pose)
-            return system.to_natural(phi(RA(), jet_system, state.pose)), system.to_natural(rate - nu)
+            return system.to_natural(phi(RA(), jet_system, state.pose)), system.to_natural(
+                rate - nu
+            )
 
         return Violation(*jax.vmap(one)(self.state, self.t))
 
     def reactions(self, system: System | None = None) -> dict[str, Reaction]:
         """Force and moment of every joint and driver on its body j, by name.
 
-        They are the physical result where constraints are redundant too, as far as it is unique: single multipliers
-        of a redundant set are not, and neither is the share of each of several joints that do the same work.
+        They are the physical result where constraints are redundant too, as far as it is unique:
+        single multipliers of a redundant set are not, and neither is the share of each of several
+        joints that do the same work.
         """
         system = self._own(system)
         nb = system.nb
@@ -209,7 +234,9 @@ class Solution(eqx.Module):
             blocks = rows(RA(), system.at(t), state.pose)  # (nc, k, 6), stacked order
             return system.to_natural((-blocks[:, 1] * system.to_stacked(lam)[:, None]).T).T
 
-        on_j = jax.vmap(wrenches)(self.state, self.lam, self.t)  # (T, nc, 6): force, body-frame torque about the center
+        on_j = jax.vmap(wrenches)(
+            self.state, self.lam, self.t
+        )  # (T, nc, 6): force, body-frame torque about the center
         table = {}
         for c in system.connections:
             total = jnp.sum(on_j[:, jnp.array(c.rows)], axis=1)
@@ -248,8 +275,11 @@ class Row(eqx.Module):
     extra: dict[str, Any] = eqx.field(default_factory=dict)
 
 
-def make_row(formulation, system: System, q, u, a, lam, iterations, ok, extra: dict[str, Any] | None = None) -> Row:
-    """Coordinates to physical quantities; NaN where the run has failed. `extra` goes to the solution's `stats`.
+def make_row(
+    formulation, system: System, q, u, a, lam, iterations, ok, extra: dict[str, Any] | None = None
+) -> Row:
+    """Coordinates to physical quantities; NaN where the run has failed. `extra` goes to the
+    solution's `stats`.
 
     Angles are looked for near those of the system, see `System.wound`.
     """
@@ -262,7 +292,9 @@ def make_row(formulation, system: System, q, u, a, lam, iterations, ok, extra: d
     return jax.tree.map(lambda x: jnp.where(ok, x, jnp.nan) if eqx.is_inexact_array(x) else x, row)
 
 
-def make_solution(t, rows: Row, result: RESULTS, stats: dict[str, Any], system: System | None = None) -> Solution:
+def make_solution(
+    t, rows: Row, result: RESULTS, stats: dict[str, Any], system: System | None = None
+) -> Solution:
     """Stacked rows to a solution."""
     return Solution(
         t=t,
@@ -289,11 +321,15 @@ def _with_ground(x: Float[Array, "T nb *s"], ground: Any) -> Float[Array, "T b *
 
 @Compiled
 def _angle_motion(angle: Angle, values, pose: Pose, twist: Twist, a, alpha):
-    """An angle with its rate and acceleration at all instants; `values` are the angles that were saved."""
+    """An angle with its rate and acceleration at all instants; `values` are the angles that were
+    saved.
+    """
 
     def one(near, *motion):
         here = eqx.tree_at(lambda x: x.near, angle, near)
-        return along_motion(lambda p: here.value(Pose(p.r[0], p.A[0]), Pose(p.r[1], p.A[1])), *motion)
+        return along_motion(
+            lambda p: here.value(Pose(p.r[0], p.A[0]), Pose(p.r[1], p.A[1])), *motion
+        )
 
     return jax.vmap(one)(jax.lax.stop_gradient(values), pose, twist, a, alpha)
 

@@ -1,4 +1,6 @@
-"""What runs with fixed and with chosen steps share: the start from a state, and what is checked at every step."""
+"""What runs with fixed and with chosen steps share: the start from a state, and what is checked at
+every step.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -21,16 +23,21 @@ from .solution import Row, make_row
 def assembled(
     system: System, state: State, t: Scalar, *, metric: str | None = None, velocities: bool = True
 ) -> tuple[State, AssemblyReport]:
-    """The assembled state; refuses an open mechanism where that can be seen, otherwise the result code tells.
+    """The assembled state; refuses an open mechanism where that can be seen, otherwise the result
+    code tells.
 
-    Warns where assembly changes what was described, of velocities only where the analysis uses them.
+    Warns where assembly changes what was described, of velocities only where the analysis uses
+    them.
     """
     given = state
     state, report = assemble(system, state, t=t, metric=metric)
     if is_concrete(report):
         refuse_open(system, report, t)
-        # Masses weigh velocities: in a gradient by them the pose is known and the velocities are not.
-        warn_of_changes(system, given, state, report, velocities=velocities and is_concrete((given, state)))
+        # Masses weigh velocities: in a gradient by them the pose is known and the velocities are
+        # not.
+        warn_of_changes(
+            system, given, state, report, velocities=velocities and is_concrete((given, state))
+        )
         if is_concrete((system, state)):
             refuse_redundant_drivers(system, state, t)
             warn_of_change_point(system, state, t)
@@ -38,7 +45,9 @@ def assembled(
 
 
 def first_row(system, given, state, report, t0, formulation, h=None) -> tuple[Motion, Row, RESULTS]:
-    """The motion at the first instant, before any method, and whether it could be found; `given` was assembled."""
+    """The motion at the first instant, before any method, and whether it could be found; `given`
+    was assembled.
+    """
     q, u = formulation.from_state(state)
     a, lam = dynamic_accelerations(formulation, system, q, u, t0)
     finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(lam))
@@ -48,7 +57,11 @@ def first_row(system, given, state, report, t0, formulation, h=None) -> tuple[Mo
     result = outcome_of_assembly(report, result)
     result = RESULTS.where(valid_numbers(system, given, t0, h), result, RESULTS.invalid_input)
     ok = result == RESULTS.successful
-    return Motion(q, u, a, lam), make_row(formulation, system, q, u, a, lam, jnp.zeros((), int), ok), result
+    return (
+        Motion(q, u, a, lam),
+        make_row(formulation, system, q, u, a, lam, jnp.zeros((), int), ok),
+        result,
+    )
 
 
 def outcome_of_assembly(report: AssemblyReport, result: RESULTS) -> RESULTS:
@@ -57,13 +70,19 @@ def outcome_of_assembly(report: AssemblyReport, result: RESULTS) -> RESULTS:
     return RESULTS.where(report.closed, result, RESULTS.assembly_failed)
 
 
-def angles_ahead(system: System, formulation, motion: Motion, angles, dt: Scalar) -> Float[Array, " w"]:
-    """Where all angles are expected a step later: within half a turn of it they are found, whatever the rate."""
+def angles_ahead(
+    system: System, formulation, motion: Motion, angles, dt: Scalar
+) -> Float[Array, " w"]:
+    """Where all angles are expected a step later: within half a turn of it they are found, whatever
+    the rate.
+    """
     if not angles.size:
         return angles
     padded = formulation.with_ground(motion.q)
     u = jnp.concatenate([motion.u, jnp.zeros((1, motion.u.shape[1]), motion.u.dtype)])
-    rates = system.angle_rates(jax.vmap(formulation.pose)(padded), jax.vmap(formulation.twist)(padded, u))
+    rates = system.angle_rates(
+        jax.vmap(formulation.pose)(padded), jax.vmap(formulation.twist)(padded, u)
+    )
     return angles + dt * rates
 
 

@@ -16,7 +16,8 @@ _rows_by_jets = joint_rows.dispatch(object)
 _variations_by_jets = joint_variations.dispatch(object)
 _gamma_by_jets = joint_gamma.dispatch(object)
 
-# --- rA: hand-coded rows (Kissel et al. Tables 2 to 6, corrected) ------------------------------------
+# --- rA: hand-coded rows (Kissel et al. Tables 2 to 6, corrected)
+# ------------------------------------
 
 
 def _normal_forms(stacks) -> int:
@@ -25,8 +26,12 @@ def _normal_forms(stacks) -> int:
 
 
 def _row_factors(stacks, padded: Pose) -> tuple[RowFactors, np.ndarray]:
-    """The vectors of all rows together, so that one assembly serves all types of primitives; and their bodies."""
-    factors = [stack.each(lambda p, x, y: p.factors(x, y), *stack.local(padded)) for stack in stacks]
+    """The vectors of all rows together, so that one assembly serves all types of primitives; and
+    their bodies.
+    """
+    factors = [
+        stack.each(lambda p, x, y: p.factors(x, y), *stack.local(padded)) for stack in stacks
+    ]
     together = jax.tree.map(lambda *x: jnp.concatenate(x), *factors)
     return together, np.concatenate([stack.index for stack in stacks])
 
@@ -50,7 +55,9 @@ def _(formulation: RA, stacks, padded: Pose, lam):
     factors, index = _row_factors(stacks[:n], padded)
     pose_i, pose_j = (jax.tree.map(lambda x, k=k: x[index[:, k]], padded) for k in (0, 1))
     weights = jnp.concatenate(lam[:n])
-    sums = weights[:, None] * jax.vmap(lambda f, x, y: f.variation_sums(x, y))(factors, pose_i.A, pose_j.A)
+    sums = weights[:, None] * jax.vmap(lambda f, x, y: f.variation_sums(x, y))(
+        factors, pose_i.A, pose_j.A
+    )
     # Rows between the same two bodies are added up while they are few numbers.
     bodies = tuple(map(tuple, index.tolist()))
     distinct = tuple(dict.fromkeys(bodies))
@@ -67,18 +74,23 @@ def _(formulation: RA, stacks, padded: Pose, u):
     values = []
     for stack in stacks[:n]:
         (pose_i, twist_i), (pose_j, twist_j) = stack.local((padded, twists))
-        values.append(stack.each(lambda p, x, v, y, w: p.gamma(x, v, y, w), pose_i, twist_i, pose_j, twist_j))
+        values.append(
+            stack.each(lambda p, x, v, y, w: p.gamma(x, v, y, w), pose_i, twist_i, pose_j, twist_j)
+        )
     return [*values, *_gamma_by_jets(formulation, stacks[n:], padded, u)]
 
 
-# --- SE(3): those of rA in the frame of the body -----------------------------------------------------
+# --- SE(3): those of rA in the frame of the body
+# -----------------------------------------------------
 
 
 @joint_rows.register(Screw)
 def _(formulation: Screw, stacks, padded: Pose):
     blocks = joint_rows(RA(), stacks, padded)
     index = _split_like(blocks, stacks)
-    return [_in_body_frame(rows, padded.A[bodies]) for rows, bodies in zip(blocks, index, strict=True)]
+    return [
+        _in_body_frame(rows, padded.A[bodies]) for rows, bodies in zip(blocks, index, strict=True)
+    ]
 
 
 @joint_variations.register(Screw)
@@ -91,7 +103,10 @@ def _(formulation: Screw, stacks, padded: Pose, lam):
         at = frames[np.array(c.bodies, int)]  # (n, k, 6, 6)
         couplings.append(Coupling(jnp.einsum("nkea,nkelf,nlfb->nkalb", at, c.blocks, at), c.bodies))
     blocks = joint_rows(formulation, stacks, padded)
-    total, weights = jnp.zeros((padded.r.shape[0], 6), padded.r.dtype), jnp.concatenate([*lam, jnp.zeros(0)])
+    total, weights = (
+        jnp.zeros((padded.r.shape[0], 6), padded.r.dtype),
+        jnp.concatenate([*lam, jnp.zeros(0)]),
+    )
     start = 0
     for rows, bodies in zip(blocks, _split_like(blocks, stacks), strict=True):
         total = total.at[bodies].add(rows * weights[start : start + len(rows), None, None])
@@ -101,7 +116,10 @@ def _(formulation: Screw, stacks, padded: Pose, lam):
         return jnp.zeros((6, 6), y.dtype).at[:3, 3:].set(skew(y[:3]))
 
     nb = padded.r.shape[0] - 1
-    return [*couplings, Coupling(jax.vmap(turned)(total[:nb])[:, None, :, None, :], tuple((b,) for b in range(nb)))]
+    return [
+        *couplings,
+        Coupling(jax.vmap(turned)(total[:nb])[:, None, :, None, :], tuple((b,) for b in range(nb))),
+    ]
 
 
 def _split_like(blocks, stacks) -> list[np.ndarray]:
@@ -122,7 +140,8 @@ def _in_body_frame(rows, A):
     return jnp.concatenate([forces, rows[..., 3:]], axis=-1)
 
 
-# --- directors: for primitives, these coordinates are nothing but a pose -----------------------------
+# --- directors: for primitives, these coordinates are nothing but a pose
+# -----------------------------
 
 
 def _geometry(formulation: Directors):
@@ -140,7 +159,9 @@ def _(formulation: Directors, stacks, padded):
 @joint_variations.register(Directors)
 def _(formulation: Directors, stacks, padded, lam):
     def variation(primitive, weight, *q):
-        return jax.jacfwd(jax.grad(lambda x: weight * _geometry(formulation)(primitive, *x)))(jnp.stack(q))
+        return jax.jacfwd(jax.grad(lambda x: weight * _geometry(formulation)(primitive, *x)))(
+            jnp.stack(q)
+        )
 
     return [
         Coupling(stack.each(variation, weights, *stack.local(padded)), stack.bodies)

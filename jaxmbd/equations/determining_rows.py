@@ -1,7 +1,8 @@
-"""Solves with rows that determine every velocity, R x = b and Rᵀ λ = c, by either strategy for linear systems.
+"""Solves with rows that determine every velocity, R x = b and Rᵀ λ = c, by either strategy for
+linear systems.
 
-Dense: R itself where it is square, else its normal equations. Block-sparse: the saddle matrix [[W, Rᵀ], [R, -E]] with
-any weights W, whose solution is the same where R determines x.
+Dense: R itself where it is square, else its normal equations. Block-sparse: the saddle matrix [[W,
+Rᵀ], [R, -E]] with any weights W, whose solution is the same where R determines x.
 """
 
 from typing import Any
@@ -18,11 +19,14 @@ from ..model.system import System
 from .index1 import minimum_norm, saddle_matrix
 from .rows import dense_rows, row_bodies, rows
 
-# Pivots this much smaller than the largest mean a Jacobian that has lost rank, not a badly scaled one.
+# Pivots this much smaller than the largest mean a Jacobian that has lost rank, not a badly scaled
+# one.
 _SINGULAR = 1e-11
 
 
-def determining_rows(formulation: AbstractFormulation, system: System, q: Any, increment: Any = None):
+def determining_rows(
+    formulation: AbstractFormulation, system: System, q: Any, increment: Any = None
+):
     """The rows at q, with their factors.
 
     With `increment`, the argument of the `retract` that led to q, rows are those by the increment.
@@ -78,7 +82,9 @@ class DenseRows(eqx.Module):
 
     def singular(self, x: Float[Array, " n"], b: Float[Array, " m"]) -> Bool[Array, ""]:
         """Whether R has lost rank; x is the solution of R x = b."""
-        return ~(self.factors.reciprocal_growth() > (_SINGULAR if self.square else _SINGULAR**2 * 1e6))
+        return ~(
+            self.factors.reciprocal_growth() > (_SINGULAR if self.square else _SINGULAR**2 * 1e6)
+        )
 
 
 class SparseRows(eqx.Module):
@@ -89,7 +95,9 @@ class SparseRows(eqx.Module):
     checked: Any
 
     @staticmethod
-    def of(formulation: AbstractFormulation, system: System, q: Any, increment: Any) -> "SparseRows":
+    def of(
+        formulation: AbstractFormulation, system: System, q: Any, increment: Any
+    ) -> "SparseRows":
         blocks = rows(formulation, system, q)
         if increment is not None and formulation.moves_on_manifold:
             tangent = jax.vmap(formulation.tangent)(increment)
@@ -122,7 +130,9 @@ class SparseRows(eqx.Module):
 
     def multipliers(self, c: Float[Array, " n"]) -> Float[Array, " m"]:
         m = len(self.matrix.bodies)
-        x = linear_solve(self.matrix.matvec, self.checked, jnp.concatenate([c, jnp.zeros(m, c.dtype)]))
+        x = linear_solve(
+            self.matrix.matvec, self.checked, jnp.concatenate([c, jnp.zeros(m, c.dtype)])
+        )
         if self.matrix.regularization is not None:
             x = minimum_norm(x, self.checked)
         return x[self.n :]
@@ -131,7 +141,9 @@ class SparseRows(eqx.Module):
         size = self.matrix.diagonal.shape[1]
         rows = self.matrix
         gap = jnp.abs(apply_rows(rows.left, x.reshape(-1, size), rows.bodies) - b)
-        scale = apply_rows(jnp.abs(rows.left), jnp.abs(x).reshape(-1, size), rows.bodies) + jnp.abs(b)
+        scale = apply_rows(jnp.abs(rows.left), jnp.abs(x).reshape(-1, size), rows.bodies) + jnp.abs(
+            b
+        )
         return ~(jnp.max(gap) <= 1e-8 * jnp.max(scale))
 
     def _with_zeros(self, b):

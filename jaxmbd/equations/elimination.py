@@ -2,8 +2,8 @@
 
     M a + Nᵀ Λ + Jᵀ λ = -b,   N a = γ_R,   J a = γ_J
 
-N are the rows of Rᵀ R = I, J those of the joints; M is inverted in closed form. This file knows bodies as
-arrays and rows as blocks, but for its entry in `index1.eliminate`.
+N are the rows of Rᵀ R = I, J those of the joints; M is inverted in closed form. This file knows
+bodies as arrays and rows as blocks, but for its entry in `index1.eliminate`.
 """
 
 from typing import NamedTuple
@@ -51,7 +51,9 @@ def _(formulation: RotationElements, system: System, q, blocks, bias, gamma):
     method = two_step if formulation.elimination == "two_step" else one_shot
     K = jax.vmap(poinsot)(system.inertia, q.reference.A)
     bodies = Bodies(1.0 / system.mass, jnp.linalg.inv(K), q.reference.r, q.R)
-    return method(bodies, blocks, row_bodies(formulation, system), bias, gamma, redundant=system.has_loops)
+    return method(
+        bodies, blocks, row_bodies(formulation, system), bias, gamma, redundant=system.has_loops
+    )
 
 
 def two_step(bodies: Bodies, rows, row_bodies: Index, bias, gamma, *, redundant: bool):
@@ -61,8 +63,9 @@ def two_step(bodies: Bodies, rows, row_bodies: Index, bias, gamma, *, redundant:
 
         G Λ K⁻¹ + K⁻¹ Λ G = B,   G = Rᵀ R
 
-    whose operator is definite. The paper writes I for G. That is the same while R is a rotation, but what an integrator
-    adds to G then obeys G̈ = (G - I) Λ K⁻¹ + K⁻¹ Λ (G - I) and grows exponentially in a body under compression.
+    whose operator is definite. The paper writes I for G. That is the same while R is a rotation,
+    but what an integrator adds to G then obeys G̈ = (G - I) Λ K⁻¹ + K⁻¹ Λ (G - I) and grows
+    exponentially in a body under compression.
     """
     nb = bodies.compliance.size
     joints = len(row_bodies) - 6 * nb
@@ -79,7 +82,9 @@ def two_step(bodies: Bodies, rows, row_bodies: Index, bias, gamma, *, redundant:
     index = np.array(row_bodies, int)
     at = bodies.at(index)
     yielding = _yield(at, rows)
-    answer = times(padded[index], _over(_rigidity)(at.R, yielding))  # Λ that each joint row calls for, on either body
+    answer = times(
+        padded[index], _over(_rigidity)(at.R, yielding)
+    )  # Λ that each joint row calls for, on either body
     yielding = yielding - _yield(at, _over(_reaction)(at.R, answer))
     S = _schur(rows, yielding, index, nb)
     lam = _multipliers(S, apply_rows(rows, free, row_bodies) - gamma[:joints], redundant)
@@ -95,7 +100,9 @@ def one_shot(bodies: Bodies, rows, row_bodies: Index, bias, gamma, *, redundant:
     yielding = _yield(bodies.at(index), rows)
     S = _schur(rows, yielding, index, nb)
     uniform = np.arange(len(index)) < len(index) - 6 * nb
-    lam = _multipliers(S, apply_rows(rows, free, row_bodies) - gamma, redundant and bool(uniform.any()), uniform)
+    lam = _multipliers(
+        S, apply_rows(rows, free, row_bodies) - gamma, redundant and bool(uniform.any()), uniform
+    )
     return free - scatter_rows(yielding, lam, row_bodies, nb), lam
 
 
@@ -133,7 +140,9 @@ def _yield(bodies: Bodies, load: Float[Array, "*n 12"]) -> Float[Array, "*n 12"]
 
 
 def _schur(rows, yielding, index: np.ndarray, nb: int) -> Float[Array, "m m"]:
-    """The matrix of the multipliers: products of rows with the yield of those that share a body with them."""
+    """The matrix of the multipliers: products of rows with the yield of those that share a body
+    with them.
+    """
     m = len(index)
     first, second = [], []
     for body in range(nb):
@@ -149,7 +158,8 @@ def _multipliers(S, b, redundant: bool, uniform: np.ndarray | None = None) -> Fl
     """S λ = b; of minimum norm where rows repeat, among the `uniform` rows (all by default)."""
     E = None
     if redundant:
-        # With pivoting by size, errors of S are rounding alone, and E may be smaller than that of other strategies.
+        # With pivoting by size, errors of S are rounding alone, and E may be smaller than that of
+        # other strategies.
         diagonal = jnp.diagonal(S)
         uniform = np.ones(b.size, bool) if uniform is None else uniform
         floor = jnp.finfo(S.dtype).eps * jnp.max(diagonal)

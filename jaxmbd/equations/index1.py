@@ -1,4 +1,6 @@
-"""Accelerations from positions and velocities by the index-1 form, and the nearest states that meet the constraints."""
+"""Accelerations from positions and velocities by the index-1 form, and the nearest states that meet
+the constraints.
+"""
 
 import functools
 
@@ -16,13 +18,21 @@ from .rows import acceleration_right_side, inner_rows, phi, row_bodies, rows, ve
 
 
 @functools.singledispatch
-def eliminate(formulation: AbstractFormulation, system: System, q: Coordinates, blocks, bias, gamma):
-    """(a, λ) of M a + bias + Rᵀ λ = 0 and R a = γ by a method of its own; None leaves it to the linear solvers."""
+def eliminate(
+    formulation: AbstractFormulation, system: System, q: Coordinates, blocks, bias, gamma
+):
+    """(a, λ) of M a + bias + Rᵀ λ = 0 and R a = γ by a method of its own; None leaves it to the
+    linear solvers.
+    """
     return None
 
 
-def saddle_matrix(formulation: AbstractFormulation, system: System, weights, blocks) -> SaddleMatrix:
-    """[[W, Rᵀ], [R, -E]] of all rows at one instant, W being the mass matrix or other weights, (nb, d, d)."""
+def saddle_matrix(
+    formulation: AbstractFormulation, system: System, weights, blocks
+) -> SaddleMatrix:
+    """[[W, Rᵀ], [R, -E]] of all rows at one instant, W being the mass matrix or other weights, (nb,
+    d, d).
+    """
     softness = regularization(formulation, system, weights, blocks)
     bodies, inner = row_bodies(formulation, system), inner_rows(formulation, system)
     return SaddleMatrix(weights, (), blocks, blocks, softness, bodies, inner)
@@ -39,9 +49,9 @@ def dynamic_accelerations(
 ) -> tuple[Float[Array, "nb d"], Float[Array, " m"]]:
     """Accelerations and multipliers from the index-1 form, [[M, Rᵀ], [R, 0]] (a, λ) = (Q - h, γ).
 
-    `load` adds generalized forces to those of the system. `feedback` (α, β) [1/s] asks for Φ̈ = -2α Φ̇ - β² Φ instead of
-    zero, Baumgarte's stabilization. Redundant rows get multipliers of minimum norm. Singular
-    inertias are allowed as long as the whole matrix is regular.
+    `load` adds generalized forces to those of the system. `feedback` (α, β) [1/s] asks for Φ̈ = -2α
+    Φ̇ - β² Φ instead of zero, Baumgarte's stabilization. Redundant rows get multipliers of minimum
+    norm. Singular inertias are allowed as long as the whole matrix is regular.
     """
     jet_system, f_dot, f_ddot = system.jet(t)
     blocks = rows(formulation, jet_system, q)
@@ -52,7 +62,9 @@ def dynamic_accelerations(
     if feedback is not None:
         nu = velocity_right_side(formulation, jet_system, f_dot, q)
         phi_dot = apply_rows(blocks, u, row_bodies(formulation, system)) - nu
-        gamma = gamma - 2.0 * feedback[0] * phi_dot - feedback[1] ** 2 * phi(formulation, jet_system, q)
+        gamma = (
+            gamma - 2.0 * feedback[0] * phi_dot - feedback[1] ** 2 * phi(formulation, jet_system, q)
+        )
     found = eliminate(formulation, system, q, blocks, bias, gamma)
     if found is not None:
         return found
@@ -79,13 +91,15 @@ def acceleration_rate(
 
 
 def minimum_norm(x: Float[Array, " n"], factors, *, rough: bool = False) -> Float[Array, " n"]:
-    """Remove from the multipliers, the last m unknowns, the part that redundant rows leave undetermined.
+    """Remove from the multipliers, the last m unknowns, the part that redundant rows leave
+    undetermined.
 
-    With K = [[H, Rᵀ], [R, -E]] the solution of K (·, y) = (0, -E λ) is y = P λ with P = (S + E)⁻¹ E and S = R H⁻¹ Rᵀ:
-    as E goes to zero, the projection of λ on the null space of Rᵀ. With E finite it also holds a fraction
-    p = E/(σ + E) of λ along every other eigenvector of S, which λ - P² λ reduces to p². `rough` factors may be wrong by
-    some parts of E, so that the null space's p is not one: λ - 4 P³ λ + 3 P⁴ λ forgives that to first order. Powers
-    alone would amplify it, and multipliers would grow from step to step.
+    With K = [[H, Rᵀ], [R, -E]] the solution of K (·, y) = (0, -E λ) is y = P λ with P = (S + E)⁻¹ E
+    and S = R H⁻¹ Rᵀ: as E goes to zero, the projection of λ on the null space of Rᵀ. With E finite
+    it also holds a fraction p = E/(σ + E) of λ along every other eigenvector of S, which λ - P² λ
+    reduces to p². `rough` factors may be wrong by some parts of E, so that the null space's p is
+    not one: λ - 4 P³ λ + 3 P⁴ λ forgives that to first order. Powers alone would amplify it, and
+    multipliers would grow from step to step.
     """
     n = x.size - factors.regularization.size
     project = _projection(factors, n)
@@ -96,7 +110,9 @@ def minimum_norm(x: Float[Array, " n"], factors, *, rough: bool = False) -> Floa
         part = 4.0 * part - 3.0 * project(part)
         # A projection shortens the multipliers of joints; what does not is rounding.
         joints = factors.regularization > 0.0
-        shorter = jnp.sum(jnp.where(joints, (lam - part) ** 2, 0.0)) <= jnp.sum(jnp.where(joints, lam**2, 0.0))
+        shorter = jnp.sum(jnp.where(joints, (lam - part) ** 2, 0.0)) <= jnp.sum(
+            jnp.where(joints, lam**2, 0.0)
+        )
         part = jnp.where(shorter, part, 0.0)
     return x.at[n:].add(-part)
 
@@ -112,7 +128,8 @@ def _projection(factors, n: int):
     factors = jax.lax.stop_gradient(factors)
 
     def solve(b: Float[Array, " n"]) -> Float[Array, " n"]:
-        # Checked factors may loop; told what the transpose is, reverse mode need not go through them.
+        # Checked factors may loop; told what the transpose is, reverse mode need not go through
+        # them.
         return jax.lax.custom_linear_solve(
             lambda v: v,  # stands in for K, which has no derivative here
             b,
@@ -121,22 +138,30 @@ def _projection(factors, n: int):
         )
 
     def project(part: Float[Array, " m"]) -> Float[Array, " m"]:
-        return solve(jnp.concatenate([jnp.zeros(n, part.dtype), -factors.regularization * part]))[n:]
+        return solve(jnp.concatenate([jnp.zeros(n, part.dtype), -factors.regularization * part]))[
+            n:
+        ]
 
     return project
 
 
-def closest_velocity(formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"], t):
+def closest_velocity(
+    formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"], t
+):
     """The velocities nearest to u, by mass, that satisfy the constraints at q."""
     jet_system, f_dot, _ = system.jet(t)
     matrix, solve = _by_mass(formulation, system, jet_system, q)
     return u + solve(
-        velocity_right_side(formulation, jet_system, f_dot, q) - apply_rows(matrix.right, u, matrix.bodies)
+        velocity_right_side(formulation, jet_system, f_dot, q)
+        - apply_rows(matrix.right, u, matrix.bodies)
     )
 
 
-def closest_position(formulation: AbstractFormulation, system: System, q: Coordinates, t, iterations: int = 2):
-    """Coordinates nearest to q, by mass, that satisfy the constraints, to second order in their violation.
+def closest_position(
+    formulation: AbstractFormulation, system: System, q: Coordinates, t, iterations: int = 2
+):
+    """Coordinates nearest to q, by mass, that satisfy the constraints, to second order in their
+    violation.
 
     Newton's iteration squares the violation: two of them take 1e-4 to rounding.
     """
@@ -152,7 +177,9 @@ def closest_position(formulation: AbstractFormulation, system: System, q: Coordi
 
 def _by_mass(formulation: AbstractFormulation, system: System, now: System, q: Coordinates):
     """The saddle matrix of masses and rows, and the function b ↦ δ of least M-norm with R δ = b."""
-    matrix = saddle_matrix(formulation, system, mass_matrix(formulation, system, q), rows(formulation, now, q))
+    matrix = saddle_matrix(
+        formulation, system, mass_matrix(formulation, system, q), rows(formulation, now, q)
+    )
     factors = factorize(matrix, system.linear_solver)
 
     def solve(b: Float[Array, " m"]) -> Float[Array, "nb d"]:

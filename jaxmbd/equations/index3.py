@@ -27,11 +27,12 @@ from .motion import StepScales, balance, step_matrix
 from .rows import step_values
 
 GROUPS = ("SO3xR3", "SE3")
-# Share of the multipliers that leaves the range of determined ones in a step, from which the careful solver is asked. A
-# direction turns out of it by less than rotations within a step, unless it fades.
+# Share of the multipliers that leaves the range of determined ones in a step, from which the
+# careful solver is asked. A direction turns out of it by less than rotations within a step, unless
+# it fades.
 _TURNED = 0.05
-# Share of the forces that multipliers hold which a pose leaves undetermined: from which a step is told, and which the
-# multipliers of drivers may hold before they end a run.
+# Share of the forces that multipliers hold which a pose leaves undetermined: from which a step is
+# told, and which the multipliers of drivers may hold before they end a run.
 _NOTICED, _UNBEARABLE = 0.01, 0.2
 
 
@@ -142,10 +143,16 @@ class Index3Step(AbstractRootProblem):
 
         def doubtful(x):
             lam = x[args.u.size :]
-            return undetermined | (jnp.max(jnp.abs(undetermined_part(x, factors))) > _TURNED * jnp.max(jnp.abs(lam)))
+            return undetermined | (
+                jnp.max(jnp.abs(undetermined_part(x, factors))) > _TURNED * jnp.max(jnp.abs(lam))
+            )
 
         # Trees have no E that could stall the iteration; the paper's criterion has other units.
-        stalls = matrix.regularization is not None and matrix.size <= DENSE_LIMIT and self.criterion == "position"
+        stalls = (
+            matrix.regularization is not None
+            and matrix.size <= DENSE_LIMIT
+            and self.criterion == "position"
+        )
         x, info = newton(
             lambda x: self.residual(x, args),
             lambda x: factors,
@@ -159,21 +166,27 @@ class Index3Step(AbstractRootProblem):
         )
         x, *lost = self._least(x, matrix, factors, args)
         info = eqx.tree_at(lambda i: (i.undetermined, i.singular), info, tuple(lost))
-        # A failed solve returns its starting point: finite, so that a masked member of a batch has finite derivatives.
+        # A failed solve returns its starting point: finite, so that a masked member of a batch has
+        # finite derivatives.
         return jnp.where(info.converged, x, x0), info
 
     def _careful(self, matrix: SaddleMatrix, value, args: StepData, tolerance):
-        """Newton's correction where constraints nearly lose rank, its norm, and whether the iterate is a root.
+        """Newton's correction where constraints nearly lose rank, its norm, and whether the iterate
+        is a root.
 
-        Beside a singular pose the rows see some direction of the motion by a singular value s only, and the force F
-        that they must bear along it takes multipliers F/s. On the pose itself no multipliers do: the accelerations that
-        keep the constraints exist, those multipliers do not. A root is therefore an iterate that satisfies the
-        constraints to the tolerance and balances the forces that the rows do not bear, which is a matter of motion
-        alone. Until the constraints hold, directions are damped below the s of a quadratic violation of the tolerance;
-        from then on below that of the usual E, so that rounding of the constraints does not become acceleration.
+        Beside a singular pose the rows see some direction of the motion by a singular value s only,
+        and the force F that they must bear along it takes multipliers F/s. On the pose itself no
+        multipliers do: the accelerations that keep the constraints exist, those multipliers do not.
+        A root is therefore an iterate that satisfies the constraints to the tolerance and balances
+        the forces that the rows do not bear, which is a matter of motion alone. Until the
+        constraints hold, directions are damped below the s of a quadratic violation of the
+        tolerance; from then on below that of the usual E, so that rounding of the constraints does
+        not become acceleration.
         """
         n, eps, norm = args.u.size, jnp.finfo(value.dtype).eps, self._norm(args, None)
-        violation = args.scales.position * jnp.max(jnp.abs(value[n:]), initial=0.0) / args.system.length
+        violation = (
+            args.scales.position * jnp.max(jnp.abs(value[n:]), initial=0.0) / args.system.length
+        )
         closed = violation <= tolerance
         damping = jnp.where(closed, eps**0.25, tolerance**0.5)
         weights = self._weights(args)
@@ -182,13 +195,19 @@ class Index3Step(AbstractRootProblem):
         return delta, norm(delta), closed & (unbalanced <= tolerance)
 
     def _least(self, x, matrix: SaddleMatrix, factors, args: StepData):
-        """Multipliers of minimum norm; whether those taken away bear a noticed part of the forces, and as drivers'."""
+        """Multipliers of minimum norm; whether those taken away bear a noticed part of the forces,
+        and as drivers'.
+        """
         if matrix.regularization is None:
             return x, jnp.zeros((), bool), jnp.zeros((), bool)
-        least = minimum_norm(x, factors, rough=True)  # E of frozen factors is large, and of few digits in S
+        least = minimum_norm(
+            x, factors, rough=True
+        )  # E of frozen factors is large, and of few digits in S
         n, force = args.u.size, self._force(matrix, args)
         lost, borne = x[n:] - least[n:], force(least[n:])
-        share = jnp.max(jnp.abs(jnp.where(_of_drivers(args.system, lost.size), lost, 0.0)), initial=0.0)
+        share = jnp.max(
+            jnp.abs(jnp.where(_of_drivers(args.system, lost.size), lost, 0.0)), initial=0.0
+        )
         driven = share > _NOTICED * jnp.max(jnp.abs(lost), initial=0.0)
         return least, force(lost) > _NOTICED * borne, driven & (force(lost) > _UNBEARABLE * borne)
 
@@ -196,7 +215,9 @@ class Index3Step(AbstractRootProblem):
         """The function of multipliers that is the largest component of Rᵀ λ."""
 
         def force(lam):
-            return jnp.max(jnp.abs(scatter_rows(matrix.right, lam, matrix.bodies, args.system.nb)), initial=0.0)
+            return jnp.max(
+                jnp.abs(scatter_rows(matrix.right, lam, matrix.bodies, args.system.nb)), initial=0.0
+            )
 
         return force
 
@@ -205,7 +226,9 @@ class Index3Step(AbstractRootProblem):
         return jnp.ones(args.u.shape[1], args.u.dtype).at[:3].set(1.0 / args.system.length)
 
     def _norm(self, args: StepData, softness: Float[Array, " m"] | None):
-        """The length of a correction in position units, and what E leaves of the constraints' values: E δλ."""
+        """The length of a correction in position units, and what E leaves of the constraints'
+        values: E δλ.
+        """
         if self.criterion == "correction":
             return jnp.linalg.norm
         weights = self._weights(args)
@@ -214,14 +237,18 @@ class Index3Step(AbstractRootProblem):
             n = args.u.size
             length = jnp.max(jnp.abs(delta[:n].reshape(args.u.shape)) * weights[None, :])
             if softness is not None:
-                length = jnp.maximum(length, jnp.max(softness * jnp.abs(delta[n:]), initial=0.0) / args.system.length)
+                length = jnp.maximum(
+                    length, jnp.max(softness * jnp.abs(delta[n:]), initial=0.0) / args.system.length
+                )
             return args.scales.position * length
 
         return norm
 
     def _options(self, tolerance, dtype) -> NewtonOptions:
         if tolerance is None:
-            tolerance = float(jnp.finfo(dtype).eps) ** 0.75 if self.criterion == "position" else 1e-3
+            tolerance = (
+                float(jnp.finfo(dtype).eps) ** 0.75 if self.criterion == "position" else 1e-3
+            )
         return NewtonOptions(
             tolerance,
             max_steps=0 if self.mode == "exact" else self.max_steps,
@@ -230,16 +257,22 @@ class Index3Step(AbstractRootProblem):
         )
 
 
-def inner_formulation(name: str, group: str, formulation: AbstractFormulation) -> AbstractFormulation:
+def inner_formulation(
+    name: str, group: str, formulation: AbstractFormulation
+) -> AbstractFormulation:
     """The formulation whose `retract` moves on the group."""
     if group == "SO3xR3":
         return formulation
     if not isinstance(formulation, RA):
-        raise ValueError(f"{name}: SE(3) moves rotation matrices: use the formulation rA, not {formulation.name}")
+        raise ValueError(
+            f"{name}: SE(3) moves rotation matrices: use the formulation rA, not {formulation.name}"
+        )
     return Screw()
 
 
-def converted(old: AbstractFormulation, new: AbstractFormulation, q: Any, u: Float[Array, "nb d"], a):
+def converted(
+    old: AbstractFormulation, new: AbstractFormulation, q: Any, u: Float[Array, "nb d"], a
+):
     """Velocities and accelerations of one formulation of poses in another's coordinates."""
     if old is new:
         return u, a
@@ -249,13 +282,19 @@ def converted(old: AbstractFormulation, new: AbstractFormulation, q: Any, u: Flo
     return u, jax.vmap(new.accelerations)(q, u, *rates)
 
 
-def take_step(method: Any, formulation: AbstractFormulation, args: StepData, a, before: Any, active):
+def take_step(
+    method: Any, formulation: AbstractFormulation, args: StepData, a, before: Any, active
+):
     """Solve one step from the guess a; (q, u, a, λ) at its end, and what Newton's method says.
 
     `method` has the settings `newton` and `velocity_projection`.
     """
-    problem = Index3Step(formulation, method.newton.mode, method.newton.criterion, method.newton.max_steps)
-    x, info = implicit_root(problem, (a, before.lam, active, method.newton.tolerance, before.undetermined), args)
+    problem = Index3Step(
+        formulation, method.newton.mode, method.newton.criterion, method.newton.max_steps
+    )
+    x, info = implicit_root(
+        problem, (a, before.lam, active, method.newton.tolerance, before.undetermined), args
+    )
     a, lam = problem.split(x, args.u)
     q, u = jax.vmap(formulation.retract)(args.q, args.displacement(a)), args.velocity(a)
     if method.velocity_projection:
@@ -268,4 +307,6 @@ def check_settings(name: str, newton: Newton, group: str = "SO3xR3") -> None:
     if group not in GROUPS:
         raise ValueError(f"{name}: group must be one of {GROUPS}, not {group!r}")
     if not isinstance(newton, Newton):
-        raise TypeError(f"{name}: newton must be settings such as mbd.Newton(exact=True), not {newton!r}")
+        raise TypeError(
+            f"{name}: newton must be settings such as mbd.Newton(exact=True), not {newton!r}"
+        )

@@ -1,10 +1,12 @@
-"""The energy-momentum equations of one step in directors, shared by the constrained and the reduced scheme.
+"""The energy-momentum equations of one step in directors, shared by the constrained and the reduced
+scheme.
 
     2 M (Δq - h v_n) - h² Q(q_n, q) + G(q_mid)ᵀ μ = 0,   Φ(q) = 0,   μ = h² λ,   v = 2 Δq / h - v_n
 
-These are the paper's equations times h: written so, nothing in Newton's matrix grows as the step shrinks. All
-constraints are quadratic, so their Jacobian at the midpoint is the discrete derivative; potentials enter through
-discrete gradients of functions of quadratic invariants, everything else at the midpoint.
+These are the paper's equations times h: written so, nothing in Newton's matrix grows as the step
+shrinks. All constraints are quadratic, so their Jacobian at the midpoint is the discrete
+derivative; potentials enter through discrete gradients of functions of quadratic invariants,
+everything else at the midpoint.
 """
 
 import equinox as eqx
@@ -25,7 +27,8 @@ from ..rotations.types import Scalar
 from .motion import normalization_variations
 from .rows import inner_rows, phi, row_bodies, row_variations, rows
 
-# Below this change of the invariants, relative to them, the midpoint's gradient stands in for the discrete one.
+# Below this change of the invariants, relative to them, the midpoint's gradient stands in for the
+# discrete one.
 _STILL = 1e-5
 
 Coordinates = Float[Array, "nb 12"]
@@ -41,7 +44,8 @@ class StepData(eqx.Module):
         u: v_n, (nb, 12).
         t: Time at its midpoint [s].
         h: Step [s].
-        chosen: One for rows that are enforced, zero for rows that others imply, (m,); None enforces all.
+        chosen: One for rows that are enforced, zero for rows that others imply, (m,); None enforces
+            all.
     """
 
     end: System
@@ -62,7 +66,9 @@ def unbalanced(args: StepData, q: Coordinates) -> Coordinates:
     before, after = Directors().with_ground(args.q), Directors().with_ground(q)
     for stack in system.forces:
         index = stack.index
-        each = stack.each(lambda e, x, y: discrete_load(e, x, y, args.h, args.t), before[index], after[index])
+        each = stack.each(
+            lambda e, x, y: discrete_load(e, x, y, args.h, args.t), before[index], after[index]
+        )
         load = load.at[index].add(each)
     return free - args.h**2 * load[: system.nb]
 
@@ -72,13 +78,17 @@ def residual(args: StepData, q: Coordinates, mu: Float[Array, " m"]) -> Float[Ar
     formulation, system = Directors(), args.end
     chosen = jnp.ones_like(mu) if args.chosen is None else args.chosen
     right = rows(formulation, args.middle, 0.5 * (args.q + q))
-    balance = unbalanced(args, q) + scatter_rows(right, chosen * mu, row_bodies(formulation, system), system.nb)
+    balance = unbalanced(args, q) + scatter_rows(
+        right, chosen * mu, row_bodies(formulation, system), system.nb
+    )
     gaps = chosen * phi(formulation, system, q) - (1.0 - chosen) * mu
     return jnp.concatenate([balance.reshape(-1), gaps])
 
 
 def matrix(args: StepData, q: Coordinates, mu: Float[Array, " m"], *, exact: bool) -> SaddleMatrix:
-    """The derivative of `residual`; without terms of reactions and loads, of second order in the step, if not exact."""
+    """The derivative of `residual`; without terms of reactions and loads, of second order in the
+    step, if not exact.
+    """
     formulation, system = Directors(), args.end
     middle = 0.5 * (args.q + q)
     right, left = rows(formulation, args.middle, middle), rows(formulation, system, q)
@@ -102,15 +112,19 @@ def _load_blocks(args: StepData, q: Coordinates) -> list[Coupling]:
         return -(args.h**2) * jax.jacfwd(lambda y: discrete_load(element, x, y, args.h, args.t))(y)
 
     return [
-        Coupling(stack.each(block, before[stack.index], after[stack.index]), stack.bodies) for stack in args.end.forces
+        Coupling(stack.each(block, before[stack.index], after[stack.index]), stack.bodies)
+        for stack in args.end.forces
     ]
 
 
-def discrete_load(element: AbstractForce, before: Float[Array, "k 12"], after: Float[Array, "k 12"], h: Scalar, t):
+def discrete_load(
+    element: AbstractForce, before: Float[Array, "k 12"], after: Float[Array, "k 12"], h: Scalar, t
+):
     """The generalized force of one element over a step, (k, 12).
 
-    Its potential does exactly the work -ΔV, by Gonzalez's discrete derivative in the invariants; the rest of its wrench
-    is taken at the orthonormal midpoint with the step's own twist, so that a damper never does positive work.
+    Its potential does exactly the work -ΔV, by Gonzalez's discrete derivative in the invariants;
+    the rest of its wrench is taken at the orthonormal midpoint with the step's own twist, so that a
+    damper never does positive work.
     """
     potential, middle = _potential_load(element, before, after), 0.5 * (before + after)
     pose, twist = midpoint_motion(before, after, h)
@@ -141,14 +155,17 @@ def _potential_load(element: AbstractForce, before, after):
     return -back(slope)[0]
 
 
-def midpoint_motion(before: Float[Array, "k 12"], after: Float[Array, "k 12"], h: Scalar) -> tuple[Pose, Twist]:
+def midpoint_motion(
+    before: Float[Array, "k 12"], after: Float[Array, "k 12"], h: Scalar
+) -> tuple[Pose, Twist]:
     """Orthonormal poses halfway, and the twists that P_int(q_mid) takes to Δq / h."""
 
     def one(x, y):
         middle, delta = 0.5 * (x + y), y - x
         d = middle[3:].reshape(3, 3)
         w = _solved(d, jnp.cross(d, delta[3:].reshape(3, 3)).sum(axis=0))
-        # The mean of two rotations by the angle θ apart is short by cos(θ/2) across the axis; w is 2 tan(θ/2) long.
+        # The mean of two rotations by the angle θ apart is short by cos(θ/2) across the axis; w is
+        # 2 tan(θ/2) long.
         stretch = jnp.sqrt(1.0 + 0.25 * (w @ w))
         A = stretch * d.T - 0.25 / (1.0 + stretch) * jnp.outer(w, d @ w)
         return Pose(middle[:3], A), Twist(delta[:3] / h, A.T @ w / h)
@@ -168,12 +185,17 @@ def kinetic_energy(system: System, u: Coordinates) -> Scalar:
 
 
 def rigid_twist(system: System, q: Coordinates, u: Coordinates) -> Twist:
-    """The twists of rigid bodies nearest to director velocities by mass: of the same linear and angular momentum."""
+    """The twists of rigid bodies nearest to director velocities by mass: of the same linear and
+    angular momentum.
+    """
 
     def one(inertia, q, u, momentum):
         A = Directors().pose(q).A
         omega = Directors().twist(q, u).omega
-        gap = A.T @ jnp.cross(q[3:].reshape(3, 3), momentum[3:].reshape(3, 3)).sum(axis=0) - inertia @ omega
+        gap = (
+            A.T @ jnp.cross(q[3:].reshape(3, 3), momentum[3:].reshape(3, 3)).sum(axis=0)
+            - inertia @ omega
+        )
         # A rod has no inertia about itself, and no gap either.
         J = inertia + 1e-12 * jnp.trace(inertia) * jnp.eye(3, dtype=q.dtype)
         return Twist(u[:3], omega + jnp.linalg.solve(J, gap))
@@ -193,5 +215,7 @@ def predicted(args: StepData) -> Coordinates:
 
 
 def weights(system: System, width: int) -> np.ndarray | Array:
-    """Positions count in units of the system's length, directors and angles as they are, (width,)."""
+    """Positions count in units of the system's length, directors and angles as they are,
+    (width,).
+    """
     return jnp.ones(width, system.dtype).at[:3].set(1.0 / system.length)

@@ -1,4 +1,6 @@
-"""Equations of motion of all bodies in the coordinates of a formulation, and the matrix of Newton's method for them."""
+"""Equations of motion of all bodies in the coordinates of a formulation, and the matrix of Newton's
+method for them.
+"""
 
 import equinox as eqx
 import jax
@@ -16,7 +18,8 @@ from .rows import inner_rows, rate_variations, row_bodies, row_variations, rows
 
 
 class StepScales(eqx.Module):
-    """How velocities and coordinates at the end of a step follow a change of the unknown accelerations.
+    """How velocities and coordinates at the end of a step follow a change of the unknown
+    accelerations.
 
     Attributes:
         velocity: ∂u/∂a, h for implicit Euler [s].
@@ -27,7 +30,13 @@ class StepScales(eqx.Module):
     position: Scalar
 
 
-def applied(formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"], t: Scalar):
+def applied(
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    t: Scalar,
+):
     """Applied forces and torques on all bodies (see `System.wrenches`)."""
     pose = jax.vmap(formulation.pose)(formulation.with_ground(q))
     twist = jax.vmap(formulation.twist)(q, u)
@@ -45,21 +54,41 @@ def unbalanced(formulation: AbstractFormulation, system: System, q: Coordinates,
 def balance(formulation: AbstractFormulation, system: System, q: Coordinates, u, a, lam, t: Scalar):
     """Equations of motion of all bodies, Mq̈ + h - Q + Rᵀλ, (nb, d); `system` is at time t."""
     free = unbalanced(formulation, system, q, u, a, t)
-    return free + scatter_rows(rows(formulation, system, q), lam, row_bodies(formulation, system), system.nb)
+    return free + scatter_rows(
+        rows(formulation, system, q), lam, row_bodies(formulation, system), system.nb
+    )
 
 
-def mass_matrix(formulation: AbstractFormulation, system: System, q: Coordinates) -> Float[Array, "nb d d"]:
+def mass_matrix(
+    formulation: AbstractFormulation, system: System, q: Coordinates
+) -> Float[Array, "nb d d"]:
     """Mass matrix of every body in its coordinates."""
     zero, none = jnp.zeros((system.nb, formulation.size), system.dtype), jnp.zeros((), system.dtype)
     no_load = jnp.zeros((system.nb, 3), system.dtype)
-    return body_blocks(formulation, system, q, zero, zero, no_load, no_load, StepScales(none, none), None)
+    return body_blocks(
+        formulation, system, q, zero, zero, no_load, no_load, StepScales(none, none), None
+    )
 
 
-def body_blocks(formulation: AbstractFormulation, system: System, q, u, a, force, torque, scales: StepScales, tangent):
-    """Derivatives of every body's balance by its accelerations through a step, the applied wrench held, (nb, d, d)."""
+def body_blocks(
+    formulation: AbstractFormulation,
+    system: System,
+    q,
+    u,
+    a,
+    force,
+    torque,
+    scales: StepScales,
+    tangent,
+):
+    """Derivatives of every body's balance by its accelerations through a step, the applied wrench
+    held, (nb, d, d).
+    """
     bodies = (system.mass, system.inertia, q, u, a, force, torque)
     if tangent is None:
-        return jax.vmap(lambda *args: formulation.body_block(*args, scales.velocity, scales.position))(*bodies)
+        return jax.vmap(
+            lambda *args: formulation.body_block(*args, scales.velocity, scales.position)
+        )(*bodies)
 
     def turned(T, *args):
         return formulation.body_block(*args, scales.velocity, scales.position * T)
@@ -70,7 +99,9 @@ def body_blocks(formulation: AbstractFormulation, system: System, q, u, a, force
 def force_blocks(
     formulation: AbstractFormulation, system: System, q, u, t: Scalar, scales: StepScales, tangent
 ) -> list[Coupling]:
-    """Derivatives of the applied forces (with the sign of the balance) on the coordinates of their bodies."""
+    """Derivatives of the applied forces (with the sign of the balance) on the coordinates of their
+    bodies.
+    """
     eye = jnp.eye(formulation.size, dtype=u.dtype)
     if tangent is None:
         tangent = jnp.broadcast_to(eye, (system.nb, formulation.size, formulation.size))
@@ -87,7 +118,10 @@ def force_blocks(
                 turned = jnp.einsum("kij,kj->ki", tangent_k, delta)
                 q_new = jax.vmap(formulation.retract)(q_k, scales.position * turned)
                 u_new = u_k + scales.velocity * delta
-                pose, twist = jax.vmap(formulation.pose)(q_new), jax.vmap(formulation.twist)(q_new, u_new)
+                pose, twist = (
+                    jax.vmap(formulation.pose)(q_new),
+                    jax.vmap(formulation.twist)(q_new, u_new),
+                )
                 force, torque = element.wrench(pose, twist, t)
                 return -jax.vmap(formulation.generalized)(q_k, force, torque)
 
@@ -108,20 +142,29 @@ def step_matrix(
     scales: StepScales,
     increment: Float[Array, "nb d"] | None,
 ) -> SaddleMatrix:
-    """Newton's matrix of [balance; Φ / scales.position] with respect to (a, λ); `system` is at time t.
+    """Newton's matrix of [balance; Φ / scales.position] with respect to (a, λ); `system` is at time
+    t.
 
-    `increment` is the argument of the last `retract`: with it the matrix is exact; with None it is the quasi-Newton
-    matrix, which leaves out the terms of second order in the step (reaction variations, the tangent of `retract`)
-    but keeps those of applied forces and gyroscopic terms.
+    `increment` is the argument of the last `retract`: with it the matrix is exact; with None it is
+    the quasi-Newton matrix, which leaves out the terms of second order in the step (reaction
+    variations, the tangent of `retract`) but keeps those of applied forces and gyroscopic terms.
     """
     exact = increment is not None
-    tangent = jax.vmap(formulation.tangent)(increment) if exact and formulation.moves_on_manifold else None
+    tangent = (
+        jax.vmap(formulation.tangent)(increment)
+        if exact and formulation.moves_on_manifold
+        else None
+    )
     right = rows(formulation, system, q)
-    held = StepScales(scales.velocity, scales.position if exact else jnp.zeros_like(scales.position))
+    held = StepScales(
+        scales.velocity, scales.position if exact else jnp.zeros_like(scales.position)
+    )
     if exact:
         force, torque = applied(formulation, system, q, u, t)
     else:
-        force = torque = jnp.zeros((system.nb, 3), u.dtype)  # held: they do not matter at fixed position
+        force = torque = jnp.zeros(
+            (system.nb, 3), u.dtype
+        )  # held: they do not matter at fixed position
     diagonal = body_blocks(formulation, system, q, u, a, force, torque, held, tangent)
     couplings = force_blocks(formulation, system, q, u, t, scales, tangent)
     left = right
@@ -133,15 +176,21 @@ def step_matrix(
                 blocks = apply_tangent(blocks, tangent, c.bodies)
             couplings.append(Coupling(blocks, c.bodies))
         if formulation.normalizations:
-            diagonal = diagonal + scales.position * normalization_variations(formulation, system, q, lam)
+            diagonal = diagonal + scales.position * normalization_variations(
+                formulation, system, q, lam
+            )
         left = _left_rows(formulation, system, q, u, right, scales, tangent)
     softness = regularization(formulation, system, diagonal, right)
     inner = inner_rows(formulation, system)
     return SaddleMatrix(diagonal, tuple(couplings), right, left, softness, bodies, inner)
 
 
-def _left_rows(formulation: AbstractFormulation, system: System, q, u, right, scales: StepScales, tangent):
-    """Derivatives of the rows' values through a step: those at velocity level follow velocities and coordinates."""
+def _left_rows(
+    formulation: AbstractFormulation, system: System, q, u, right, scales: StepScales, tangent
+):
+    """Derivatives of the rows' values through a step: those at velocity level follow velocities and
+    coordinates.
+    """
     bodies = row_bodies(formulation, system)
     by_position, by_velocity = right, None
     if system.nonholonomic:
@@ -149,7 +198,9 @@ def _left_rows(formulation: AbstractFormulation, system: System, q, u, right, sc
         at_velocity = (row >= system.holonomic_rows) & (row < system.nc)
         by_velocity = jnp.where(at_velocity, right, 0.0)
         by_position = jnp.where(at_velocity, 0.0, right)
-        by_position = by_position + scales.position / scales.velocity * rate_variations(formulation, system, q, u)
+        by_position = by_position + scales.position / scales.velocity * rate_variations(
+            formulation, system, q, u
+        )
     if tangent is not None:
         by_position = apply_tangent(by_position, tangent, bodies)
     return by_position if by_velocity is None else by_position + by_velocity
@@ -163,7 +214,9 @@ def normalization_variations(
 
     def one(q, w):
         zero = jnp.zeros(formulation.size, w.dtype)
-        return jax.jacfwd(lambda d: w @ formulation.normalization_rows(formulation.retract(q, d)))(zero)
+        return jax.jacfwd(lambda d: w @ formulation.normalization_rows(formulation.retract(q, d)))(
+            zero
+        )
 
     return jax.vmap(one)(q, weights)
 
@@ -171,11 +224,13 @@ def normalization_variations(
 def regularization(
     formulation: AbstractFormulation, system: System, mass, right: Float[Array, "m k d"]
 ) -> Float[Array, " m"] | None:
-    """A small multiple of the geometric mean of the diagonal of R M⁻¹ Rᵀ, the same for all rows of joints.
+    """A small multiple of the geometric mean of the diagonal of R M⁻¹ Rᵀ, the same for all rows of
+    joints.
 
-    It picks multipliers of minimum norm where rows repeat. Light bodies beside heavy ones spread that diagonal over
-    orders of magnitude, and an arithmetic mean would be large beside the smallest eigenvalues.
-    Only where topology allows redundancy. It enters the matrix, never the residual, so constraints stay exact.
+    It picks multipliers of minimum norm where rows repeat. Light bodies beside heavy ones spread
+    that diagonal over orders of magnitude, and an arithmetic mean would be large beside the
+    smallest eigenvalues. Only where topology allows redundancy. It enters the matrix, never the
+    residual, so constraints stay exact.
     """
     if not system.has_loops:
         return None
@@ -185,9 +240,13 @@ def regularization(
 def compliance(
     formulation: AbstractFormulation, system: System, mass, right: Float[Array, "m k d"]
 ) -> Float[Array, " m"]:
-    """The geometric mean of the diagonal of R M⁻¹ Rᵀ for all rows of joints, zero for normalizations, (m,)."""
+    """The geometric mean of the diagonal of R M⁻¹ Rᵀ for all rows of joints, zero for
+    normalizations, (m,).
+    """
     # Mean inertias of translation and rotation stand in for M, which may be singular.
-    trans = 3.0 / jnp.maximum(jnp.trace(mass[:, :3, :3], axis1=1, axis2=2), jnp.finfo(mass.dtype).tiny)
+    trans = 3.0 / jnp.maximum(
+        jnp.trace(mass[:, :3, :3], axis1=1, axis2=2), jnp.finfo(mass.dtype).tiny
+    )
     spin = jnp.trace(mass[:, 3:, 3:], axis1=1, axis2=2)
     rot = jnp.where(spin > 0.0, 3.0 / jnp.where(spin > 0.0, spin, 1.0), 0.0)
     weight = jnp.concatenate([jnp.stack([trans, rot], axis=1), jnp.zeros((1, 2), mass.dtype)])
@@ -197,6 +256,7 @@ def compliance(
     diagonal = jnp.sum(w * squares, axis=(1, 2))
     floor = jnp.finfo(mass.dtype).eps * jnp.max(diagonal)  # a row may vanish at a singular point
     scale = jnp.exp(jnp.mean(jnp.log(jnp.maximum(diagonal, floor))))
-    # Normalizations never repeat; without E they stay out of the norm, which then is the same in all formulations.
+    # Normalizations never repeat; without E they stay out of the norm, which then is the same in
+    # all formulations.
     uniform = np.arange(len(bodies)) < len(bodies) - inner_rows(formulation, system)
     return scale * jnp.asarray(uniform, mass.dtype)

@@ -1,9 +1,10 @@
 """Discrete null space matrices of joints and trees, and poses from joint coordinates.
 
-A twist here is (r increment or rate, rotation), both global, (6,). Between two instants the directors of a body change
-by Δd_I = w × d_I at the midpoint, so twists of a step obey the midpoint's rows, P_int(q_mid) t = Δq; at one instant
-the same formulas give velocities. Along a tree t_child = A t_parent + B τ with the freedoms τ of its joint, and G P = 0
-for the matrix P of all bodies' coordinates by all freedoms.
+A twist here is (r increment or rate, rotation), both global, (6,). Between two instants the
+directors of a body change by Δd_I = w × d_I at the midpoint, so twists of a step obey the
+midpoint's rows, P_int(q_mid) t = Δq; at one instant the same formulas give velocities. Along a tree
+t_child = A t_parent + B τ with the freedoms τ of its joint, and G P = 0 for the matrix P of all
+bodies' coordinates by all freedoms.
 """
 
 from typing import Any, NamedTuple
@@ -45,7 +46,9 @@ class JointData(NamedTuple):
 
 
 def joint_data(system: System, tree: Tree) -> JointData:
-    """Points in parent and child, and the axis in bodies i and j, of every body's joint; zeros for free bodies."""
+    """Points in parent and child, and the axis in bodies i and j, of every body's joint; zeros for
+    free bodies.
+    """
     zero = jnp.zeros(3, system.dtype)
     rows = []
     for b, k in enumerate(tree.connection):
@@ -58,7 +61,8 @@ def joint_data(system: System, tree: Tree) -> JointData:
     return JointData(*(jnp.stack(x) for x in zip(*rows, strict=True)))
 
 
-# --- one body: rigidity ------------------------------------------------------------------------------
+# --- one body: rigidity
+# ------------------------------------------------------------------------------
 
 
 def rigid_product(q: Coordinates, t: Float[Array, "nb 6"]) -> Coordinates:
@@ -79,15 +83,18 @@ def rigid_rows(q: Float[Array, "m k 12"], rows: Float[Array, "m k 12"]) -> Float
     return flat.reshape(*rows.shape[:2], 6)
 
 
-# --- joints ------------------------------------------------------------------------------------------
+# --- joints
+# ------------------------------------------------------------------------------------------
 
 
 def hand_written(system: System, tree: Tree, q: Coordinates) -> TreeMaps:
-    """The matrices of the paper for S, C, R, P and E pairs, and for a weld, at the midpoint q (or at an instant).
+    """The matrices of the paper for S, C, R, P and E pairs, and for a weld, at the midpoint q (or
+    at an instant).
 
-    The axis that turns is the one fixed in body j, whose rows hold it against two directions of body i; translations
-    are along cross products of midpoint directions of body i, which makes G P = 0 exact where the midpoint evaluation
-    of the continuous matrix is not (Eqs. 90, 113, 125, 133, 149).
+    The axis that turns is the one fixed in body j, whose rows hold it against two directions of
+    body i; translations are along cross products of midpoint directions of body i, which makes G P
+    = 0 exact where the midpoint evaluation of the continuous matrix is not (Eqs. 90, 113, 125, 133,
+    149).
     """
     data = joint_data(system, tree)
     padded = Directors().with_ground(q)
@@ -111,7 +118,8 @@ def hand_written(system: System, tree: Tree, q: Coordinates) -> TreeMaps:
     e1, e2, n = (_turn(D_i, basis[:, k]) for k in range(3))
     slides = jnp.stack([jnp.cross(e2, n), jnp.cross(n, e1), jnp.cross(e1, e2)], axis=2)
     axis = _turn(D_j, data.axis_j)
-    # From the joint's point on body j to the center that moves: body j turns about it, or body i does.
+    # From the joint's point on body j to the center that moves: body j turns about it, or body i
+    # does.
     arm = pick(tree.is_j, rho_c, r_p + rho_p - r_c)
     about = jnp.stack([jnp.zeros_like(axis)] * 2 + [jnp.cross(arm, axis)], axis=2)
     turns = jnp.stack([jnp.zeros_like(axis)] * 2 + [axis], axis=2)
@@ -121,18 +129,22 @@ def hand_written(system: System, tree: Tree, q: Coordinates) -> TreeMaps:
     return TreeMaps(pick(tree.absolute, ball_A, carried), B)
 
 
-def automatic(system: System, tree: Tree, q: Coordinates, reference: Coordinates | None = None) -> TreeMaps:
+def automatic(
+    system: System, tree: Tree, q: Coordinates, reference: Coordinates | None = None
+) -> TreeMaps:
     """The matrices of any joint from its rows alone: t_child = -pinv(Gc) Gp t_parent + null(Gc) τ.
 
-    [Gp | Gc] are the joint's midpoint rows times P_int. Spans the same space as `hand_written`, in another basis: the
-    projection on null(Gc) of a basis at `reference`, so that it depends smoothly on q.
+    [Gp | Gc] are the joint's midpoint rows times P_int. Spans the same space as `hand_written`, in
+    another basis: the projection on null(Gc) of a basis at `reference`, so that it depends smoothly
+    on q.
     """
     G, count = _joint_rows(system, tree, q)
     G_ref, _ = (G, count) if reference is None else _joint_rows(system, tree, reference)
     unused = jax.vmap(jnp.diag)(jnp.asarray(np.arange(6)[None, :] >= count[:, None], q.dtype))
     Gp, Gc = G[:, :, 0], G[:, :, 1]
     pinv = jnp.swapaxes(jnp.linalg.solve(jnp.einsum("bij,bkj->bik", Gc, Gc) + unused, Gc), 1, 2)
-    # The last right singular vectors span the null space; they go to the slots of the joint's freedoms.
+    # The last right singular vectors span the null space; they go to the slots of the joint's
+    # freedoms.
     _, _, Vt = jnp.linalg.svd(jax.lax.stop_gradient(G_ref[:, :, 1]), full_matrices=True)
     where = np.zeros((system.nb, 6, 6))
     for b in range(system.nb):
@@ -142,15 +154,25 @@ def automatic(system: System, tree: Tree, q: Coordinates, reference: Coordinates
     return TreeMaps(-pinv @ Gp, basis - pinv @ (Gc @ basis))
 
 
-def _joint_rows(system: System, tree: Tree, q: Coordinates) -> tuple[Float[Array, "nb 6 2 6"], np.ndarray]:
-    """Rows of every body's joint on the twists of parent and body, filled up with zeros; and their number."""
+def _joint_rows(
+    system: System, tree: Tree, q: Coordinates
+) -> tuple[Float[Array, "nb 6 2 6"], np.ndarray]:
+    """Rows of every body's joint on the twists of parent and body, filled up with zeros; and their
+    number.
+    """
     padded = Directors().with_ground(q)
     rows = joined(joint_rows(Directors(), system.holonomic, padded), system, 12)
     local = rigid_rows(padded[system.row_bodies], rows)[:, :2]  # joints of a tree bind two bodies
     stacked, closures = np.array(system.order, int), set(tree.closures.tolist())
     parts, count = [], np.zeros(system.nb, int)
     for b, k in enumerate(tree.connection):
-        mine = [] if k < 0 else [r for r in stacked[list(system.connections[k].rows)].tolist() if r not in closures]
+        mine = (
+            []
+            if k < 0
+            else [
+                r for r in stacked[list(system.connections[k].rows)].tolist() if r not in closures
+            ]
+        )
         count[b] = len(mine)
         own = local[np.array(mine, int)]
         own = own if tree.is_j[b] else own[:, ::-1]
@@ -168,7 +190,9 @@ def _turn(D: Float[Array, "nb 3 3"], s: Float[Array, "nb 3"]) -> Float[Array, "n
 
 
 def _blocks(a, b, c, d) -> Float[Array, "nb 6 6"]:
-    return jnp.concatenate([jnp.concatenate([a, b], axis=2), jnp.concatenate([c, d], axis=2)], axis=1)
+    return jnp.concatenate(
+        [jnp.concatenate([a, b], axis=2), jnp.concatenate([c, d], axis=2)], axis=1
+    )
 
 
 def _basis(axis: Float[Array, "3"]) -> Float[Array, "3 3"]:
@@ -177,11 +201,14 @@ def _basis(axis: Float[Array, "3"]) -> Float[Array, "3 3"]:
     return so3.basis_from_axis(jnp.where(missing, jnp.array([0.0, 0.0, 1.0], axis.dtype), axis))
 
 
-# --- the tree ----------------------------------------------------------------------------------------
+# --- the tree
+# ----------------------------------------------------------------------------------------
 
 
 def twists(tree: Tree, maps: TreeMaps, tau: Float[Array, " n"]) -> Float[Array, "nb 6"]:
-    """P_ext τ: twists of all bodies from the freedoms of all joints, by one pass outwards (Eq. 179)."""
+    """P_ext τ: twists of all bodies from the freedoms of all joints, by one pass outwards (Eq.
+    179).
+    """
     own = jnp.einsum("bij,bj->bi", maps.B, slots(tree, tau))
 
     def visit(t, body):
@@ -221,7 +248,9 @@ def closure_stacks(system: System, tree: Tree) -> list[PrimitiveStack]:
     """The closures' primitives, in the order of `tree.closures`; `system` is at the instant."""
     stacks, start = [], 0
     for stack in system.constraints:
-        rows = tree.closures[(tree.closures >= start) & (tree.closures < start + len(stack))] - start
+        rows = (
+            tree.closures[(tree.closures >= start) & (tree.closures < start + len(stack))] - start
+        )
         if len(rows):
             stacks.append(stack.pick(rows.tolist()))
         start += len(stack)
@@ -243,15 +272,20 @@ def closure_values(system: System, tree: Tree, q: Coordinates) -> Float[Array, "
     """Values of the closures."""
     poses = jax.vmap(Directors().pose)(Directors().with_ground(q))
     stacks = closure_stacks(system, tree)
-    values = [stack.each(lambda p, *x: p.geometry(*x) - p.prescribed, *stack.local(poses)) for stack in stacks]
+    values = [
+        stack.each(lambda p, *x: p.geometry(*x) - p.prescribed, *stack.local(poses))
+        for stack in stacks
+    ]
     return jnp.concatenate([jnp.zeros(0, q.dtype), *values])
 
 
 def moved(system: System, tree: Tree, q: Coordinates, u: Float[Array, " n"]) -> Coordinates:
-    """The coordinates after the joints moved by u from those at q, F of the paper (Eqs. 95, 118, 126, 136, 154, 189).
+    """The coordinates after the joints moved by u from those at q, F of the paper (Eqs. 95, 118,
+    126, 136, 154, 189).
 
-    Rotations are Cayley's, about axes at q: u is then the twist about the midpoint, and a joint turns by less than half
-    a turn whatever u is, as a step of the midpoint rule does. The tree's joints stay closed to rounding.
+    Rotations are Cayley's, about axes at q: u is then the twist about the midpoint, and a joint
+    turns by less than half a turn whatever u is, as a step of the midpoint rule does. The tree's
+    joints stay closed to rounding.
     """
     data = joint_data(system, tree)
     padded = Directors().with_ground(q)
@@ -285,7 +319,9 @@ def moved(system: System, tree: Tree, q: Coordinates, u: Float[Array, " n"]) -> 
         r, D = poses
         b, parent, carrier = body
         new = D[carrier] @ carried[b]
-        new = new @ (1.5 * jnp.eye(3, dtype=new.dtype) - 0.5 * new.T @ new)  # rounding would add up over steps
+        new = new @ (
+            1.5 * jnp.eye(3, dtype=new.dtype) - 0.5 * new.T @ new
+        )  # rounding would add up over steps
         center = r[parent] + D[parent] @ x_parent[b] - new @ x_child[b]
         return (r.at[b].set(center), D.at[b].set(new)), None
 
@@ -296,10 +332,11 @@ def moved(system: System, tree: Tree, q: Coordinates, u: Float[Array, " n"]) -> 
 
 
 def independent_rows(W: Float[Array, "k n"], rank: Any = None) -> tuple[Float[Array, " k"], Any]:
-    """Ones at a set of independent rows that spans as well as any, zeros elsewhere; and the number of ones.
+    """Ones at a set of independent rows that spans as well as any, zeros elsewhere; and the number
+    of ones.
 
-    Gram-Schmidt with the longest remaining row first. `rank` fixes the number; None counts what is not a
-    combination of the others to 1e-6.
+    Gram-Schmidt with the longest remaining row first. `rank` fixes the number; None counts what is
+    not a combination of the others to 1e-6.
     """
     lengths = jnp.linalg.norm(W, axis=1, keepdims=True)
     W = W / jnp.where(lengths > 0.0, lengths, 1.0)

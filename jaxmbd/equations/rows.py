@@ -1,8 +1,10 @@
-"""Constraint rows of all joints in the coordinates of a formulation, and what the equations of motion need of them.
+"""Constraint rows of all joints in the coordinates of a formulation, and what the equations of
+motion need of them.
 
-Rows are stacked: the primitives' at position level, those at velocity level, then the normalizations of coordinates.
-What a primitive's geometry says becomes rows by automatic differentiation of one primitive on the local coordinates of
-its bodies, never of the whole residual. A formulation that has closed forms registers them with the functions marked
+Rows are stacked: the primitives' at position level, those at velocity level, then the
+normalizations of coordinates. What a primitive's geometry says becomes rows by automatic
+differentiation of one primitive on the local coordinates of its bodies, never of the whole
+residual. A formulation that has closed forms registers them with the functions marked
 `singledispatch`, in a file of its own.
 """
 
@@ -22,14 +24,17 @@ from ..model.primitives import AbstractPrimitive, PrimitiveStack
 from ..model.system import System
 from ..rotations.types import Scalar
 
-# --- which rows --------------------------------------------------------------------------------------
+# --- which rows
+# --------------------------------------------------------------------------------------
 
 
 def row_bodies(formulation: AbstractFormulation, system: System) -> Index:
     """Bodies of every row, the normalizations' (one body and the ground) included."""
     joints = system.row_bodies
     own = [
-        (b, *[system.nb] * (joints.shape[1] - 1)) for b in range(system.nb) for _ in range(formulation.normalizations)
+        (b, *[system.nb] * (joints.shape[1] - 1))
+        for b in range(system.nb)
+        for _ in range(formulation.normalizations)
     ]
     return (*map(tuple, joints.tolist()), *own)
 
@@ -39,22 +44,31 @@ def inner_rows(formulation: AbstractFormulation, system: System) -> int:
     return system.nb * formulation.normalizations
 
 
-# --- values ------------------------------------------------------------------------------------------
+# --- values
+# ------------------------------------------------------------------------------------------
 
 
 def phi(formulation: AbstractFormulation, system: System, q: Coordinates) -> Float[Array, " m"]:
-    """All constraint values at position level, zero for rows at velocity level; `system` is at the instant."""
+    """All constraint values at position level, zero for rows at velocity level; `system` is at the
+    instant.
+    """
     poses = jax.vmap(formulation.pose)(formulation.with_ground(q))
     values = [jnp.zeros(0, system.dtype)]
     values += [
-        stack.each(lambda p, *x: p.geometry(*x) - p.prescribed, *stack.local(poses)) for stack in system.holonomic
+        stack.each(lambda p, *x: p.geometry(*x) - p.prescribed, *stack.local(poses))
+        for stack in system.holonomic
     ]
     values += [jnp.zeros(len(stack), system.dtype) for stack in system.nonholonomic]
     return jnp.concatenate([*values, jax.vmap(formulation.normalization)(q).reshape(-1)])
 
 
 def step_values(
-    formulation: AbstractFormulation, system: System, q: Coordinates, u, velocity: Scalar, position: Scalar
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u,
+    velocity: Scalar,
+    position: Scalar,
 ) -> Float[Array, " m"]:
     """What the rows are short of at the end of a step, in units of acceleration.
 
@@ -68,16 +82,24 @@ def step_values(
     return values.at[start : start + gaps.size].set(gaps / velocity)
 
 
-def velocity_values(formulation: AbstractFormulation, system: System, q: Coordinates, u) -> list[Float[Array, " n"]]:
+def velocity_values(
+    formulation: AbstractFormulation, system: System, q: Coordinates, u
+) -> list[Float[Array, " n"]]:
     """B u - b of every stack at velocity level."""
     padded, padded_u = formulation.with_ground(q), _padded(u)
-    return [stack.each(_rate_of(formulation), *stack.local((padded, padded_u))) for stack in system.nonholonomic]
+    return [
+        stack.each(_rate_of(formulation), *stack.local((padded, padded_u)))
+        for stack in system.nonholonomic
+    ]
 
 
 def _rate_of(formulation: AbstractFormulation):
     def rate(primitive, *states):
         poses = tuple(formulation.pose(q) for q, _ in states)
-        return primitive.rate(poses, tuple(formulation.twist(q, u) for q, u in states)) - primitive.prescribed
+        return (
+            primitive.rate(poses, tuple(formulation.twist(q, u) for q, u in states))
+            - primitive.prescribed
+        )
 
     return rate
 
@@ -86,14 +108,18 @@ def _padded(u: Float[Array, "nb d"]) -> Float[Array, "nb+1 d"]:
     return jnp.concatenate([u, jnp.zeros((1, u.shape[1]), u.dtype)])
 
 
-# --- rows --------------------------------------------------------------------------------------------
+# --- rows
+# --------------------------------------------------------------------------------------------
 
 
 def rows(formulation: AbstractFormulation, system: System, q: Coordinates) -> Float[Array, "m k d"]:
     """All rows, each on the velocity coordinates of its bodies: those that forces act through."""
     padded = formulation.with_ground(q)
     blocks = joint_rows(formulation, system.holonomic, padded)
-    blocks = [*blocks, *(velocity_rows(formulation, stack, padded) for stack in system.nonholonomic)]
+    blocks = [
+        *blocks,
+        *(velocity_rows(formulation, stack, padded) for stack in system.nonholonomic),
+    ]
     if formulation.normalizations:
         own = jax.vmap(formulation.normalization_rows)(q).reshape(-1, formulation.size)
         blocks.append(own[:, None])
@@ -101,7 +127,9 @@ def rows(formulation: AbstractFormulation, system: System, q: Coordinates) -> Fl
 
 
 def joined(blocks: Sequence[Array], system: System, size: int) -> Float[Array, "m k d"]:
-    """Rows of different numbers of bodies as one array, with zeros for bodies that a row does not have."""
+    """Rows of different numbers of bodies as one array, with zeros for bodies that a row does not
+    have.
+    """
     width = system.row_bodies.shape[1]
     wide = [jnp.zeros((0, width, size), system.dtype)]
     for block in blocks:
@@ -114,30 +142,44 @@ def joined(blocks: Sequence[Array], system: System, size: int) -> Float[Array, "
 def joint_rows(
     formulation: AbstractFormulation, stacks: Sequence[PrimitiveStack], padded: Coordinates
 ) -> list[Float[Array, "n k d"]]:
-    """Rows of some stacks at position level; `padded` are the coordinates of all bodies and the ground."""
+    """Rows of some stacks at position level; `padded` are the coordinates of all bodies and the
+    ground.
+    """
     jets = _jets(formulation, stacks, padded)
     return [stack.each(jet_row, *stack.local(jets)) for stack in stacks]
 
 
 @functools.singledispatch
 def joint_variations(
-    formulation: AbstractFormulation, stacks: Sequence[PrimitiveStack], padded: Coordinates, lam: Sequence[Array]
+    formulation: AbstractFormulation,
+    stacks: Sequence[PrimitiveStack],
+    padded: Coordinates,
+    lam: Sequence[Array],
 ) -> list[Coupling]:
-    """Derivatives of Rᵀ λ of some stacks at position level by the coordinates; `lam` are their multipliers."""
+    """Derivatives of Rᵀ λ of some stacks at position level by the coordinates; `lam` are their
+    multipliers.
+    """
     jets = _jets(formulation, stacks, padded)
     symmetric = not formulation.moves_on_manifold
     couplings = []
     for stack, weights in zip(stacks, lam, strict=True):
-        blocks = stack.each(lambda p, *x: jet_row_variation(p, *x, symmetric=symmetric), *stack.local(jets))
+        blocks = stack.each(
+            lambda p, *x: jet_row_variation(p, *x, symmetric=symmetric), *stack.local(jets)
+        )
         couplings.append(Coupling(blocks * weights[:, None, None, None, None], stack.bodies))
     return couplings
 
 
 @functools.singledispatch
 def joint_gamma(
-    formulation: AbstractFormulation, stacks: Sequence[PrimitiveStack], padded: Coordinates, u: Float[Array, "b d"]
+    formulation: AbstractFormulation,
+    stacks: Sequence[PrimitiveStack],
+    padded: Coordinates,
+    u: Float[Array, "b d"],
 ) -> list[Float[Array, " n"]]:
-    """γ of some stacks at position level, minus the second derivative of their geometry along the free motion."""
+    """γ of some stacks at position level, minus the second derivative of their geometry along the
+    free motion.
+    """
     if not stacks:
         return []
     motions = jax.vmap(formulation.free_motion)(padded, u)
@@ -171,7 +213,9 @@ def padded_dtype(padded: Coordinates):
 def row_variations(
     formulation: AbstractFormulation, system: System, q: Coordinates, lam: Float[Array, " m"]
 ) -> list[Coupling]:
-    """Derivatives of Rᵀ λ by the coordinates, normalizations excluded, on the coordinates of each row's bodies."""
+    """Derivatives of Rᵀ λ by the coordinates, normalizations excluded, on the coordinates of each
+    row's bodies.
+    """
     padded = formulation.with_ground(q)
     parts, start = [], 0
     for stack in system.constraints:
@@ -184,29 +228,42 @@ def row_variations(
     return couplings
 
 
-def _velocity_variation(formulation: AbstractFormulation, stack: PrimitiveStack, padded, weights) -> Coupling:
+def _velocity_variation(
+    formulation: AbstractFormulation, stack: PrimitiveStack, padded, weights
+) -> Coupling:
     """Derivative of Bᵀ λ by the coordinates."""
     zero = jnp.zeros((stack.width, formulation.size), padded_dtype(padded))
 
     def block(primitive, weight, *q):
         def force(delta):
             moved = [formulation.retract(x, d) for x, d in zip(q, delta, strict=True)]
-            return jax.grad(lambda u: weight * _rate_of(formulation)(primitive, *zip(moved, u, strict=True)))(zero)
+            return jax.grad(
+                lambda u: weight * _rate_of(formulation)(primitive, *zip(moved, u, strict=True))
+            )(zero)
 
         return jax.jacfwd(force)(zero)
 
     return Coupling(stack.each(block, weights, *stack.local(padded)), stack.bodies)
 
 
-def rate_variations(formulation: AbstractFormulation, system: System, q: Coordinates, u) -> Float[Array, "m k d"]:
-    """Derivatives of B u - b by the coordinates, zero for rows at position level: the left rows differ by them."""
+def rate_variations(
+    formulation: AbstractFormulation, system: System, q: Coordinates, u
+) -> Float[Array, "m k d"]:
+    """Derivatives of B u - b by the coordinates, zero for rows at position level: the left rows
+    differ by them.
+    """
     padded, padded_u = formulation.with_ground(q), _padded(u)
-    blocks = [jnp.zeros((len(stack), stack.width, formulation.size), u.dtype) for stack in system.holonomic]
+    blocks = [
+        jnp.zeros((len(stack), stack.width, formulation.size), u.dtype)
+        for stack in system.holonomic
+    ]
     for stack in system.nonholonomic:
 
         def row(primitive, *states):
             def rate(delta):
-                moved = [(formulation.retract(q, d), u) for (q, u), d in zip(states, delta, strict=True)]
+                moved = [
+                    (formulation.retract(q, d), u) for (q, u), d in zip(states, delta, strict=True)
+                ]
                 return _rate_of(formulation)(primitive, *moved)
 
             return jax.grad(rate)(jnp.zeros((len(states), formulation.size), u.dtype))
@@ -216,15 +273,24 @@ def rate_variations(formulation: AbstractFormulation, system: System, q: Coordin
     return joined(blocks, system, formulation.size)
 
 
-# --- right-hand sides of velocities and accelerations ------------------------------------------------
+# --- right-hand sides of velocities and accelerations
+# ------------------------------------------------
 
 
-def gamma(formulation: AbstractFormulation, system: System, q: Coordinates, u) -> Float[Array, " m"]:
-    """Minus what the rows' second derivatives are without accelerations; `system` from `System.jet`."""
+def gamma(
+    formulation: AbstractFormulation, system: System, q: Coordinates, u
+) -> Float[Array, " m"]:
+    """Minus what the rows' second derivatives are without accelerations; `system` from
+    `System.jet`.
+    """
     padded, padded_u = formulation.with_ground(q), _padded(u)
-    values = [jnp.zeros(0, system.dtype), *joint_gamma(formulation, system.holonomic, padded, padded_u)]
+    values = [
+        jnp.zeros(0, system.dtype),
+        *joint_gamma(formulation, system.holonomic, padded, padded_u),
+    ]
     values += [
-        stack.each(_velocity_gamma_of(formulation), *stack.local((padded, padded_u))) for stack in system.nonholonomic
+        stack.each(_velocity_gamma_of(formulation), *stack.local((padded, padded_u)))
+        for stack in system.nonholonomic
     ]
     if formulation.normalizations:
         values.append(jax.vmap(formulation.normalization_gamma)(q, u).reshape(-1))
@@ -243,17 +309,25 @@ def _velocity_gamma_of(formulation: AbstractFormulation):
     return value
 
 
-def explicit_rate(formulation: AbstractFormulation, system: System, q: Coordinates) -> Float[Array, " m"]:
+def explicit_rate(
+    formulation: AbstractFormulation, system: System, q: Coordinates
+) -> Float[Array, " m"]:
     """The partial time derivative of the geometry of all rows; `system` from `System.jet`."""
     poses = jax.vmap(formulation.pose)(formulation.with_ground(q))
     values = [jnp.zeros(0, system.dtype)]
-    values += [stack.each(lambda p, *x: p.geometry_rate(*x), *stack.local(poses)) for stack in system.holonomic]
+    values += [
+        stack.each(lambda p, *x: p.geometry_rate(*x), *stack.local(poses))
+        for stack in system.holonomic
+    ]
     rest = sum(len(stack) for stack in system.nonholonomic) + inner_rows(formulation, system)
     return jnp.concatenate([*values, jnp.zeros(rest, system.dtype)])
 
 
-def velocity_right_side(formulation: AbstractFormulation, system: System, f_dot, q: Coordinates) -> Float[Array, " m"]:
-    """ν of all rows, R u = ν: ḟ less the explicit rate of turning vectors, b at velocity level, (m,).
+def velocity_right_side(
+    formulation: AbstractFormulation, system: System, f_dot, q: Coordinates
+) -> Float[Array, " m"]:
+    """ν of all rows, R u = ν: ḟ less the explicit rate of turning vectors, b at velocity level,
+    (m,).
 
     `system` and `f_dot` are from `System.jet`.
     """
@@ -272,7 +346,8 @@ def acceleration_right_side(
     return jnp.concatenate([f_ddot[:start], f_dot[start:], own]) + gamma(formulation, system, q, u)
 
 
-# --- one primitive -----------------------------------------------------------------------------------
+# --- one primitive
+# -----------------------------------------------------------------------------------
 
 
 def jet_row(primitive: AbstractPrimitive, *jets: PoseJet) -> Float[Array, "k d"]:
@@ -285,7 +360,9 @@ def jet_row(primitive: AbstractPrimitive, *jets: PoseJet) -> Float[Array, "k d"]
     return jnp.stack([slope @ jet.first for slope, jet in zip(slopes, jets, strict=True)])
 
 
-def jet_row_variation(primitive: AbstractPrimitive, *jets: PoseJet, symmetric: bool) -> Float[Array, "k d k d"]:
+def jet_row_variation(
+    primitive: AbstractPrimitive, *jets: PoseJet, symmetric: bool
+) -> Float[Array, "k d k d"]:
     """Derivative of a primitive's row (first two axes) by the coordinates (last two)."""
     k, d = len(jets), jets[0].first.shape[-1]
 
@@ -295,8 +372,11 @@ def jet_row_variation(primitive: AbstractPrimitive, *jets: PoseJet, symmetric: b
     second = jax.jacfwd(jax.grad(value))(jnp.zeros((k, d), jets[0].value.dtype))
     if symmetric:
         return second
-    # On a group the row turns with its body: the part of its variation that a quadratic function has not.
-    slopes = jax.grad(lambda x: primitive.geometry(*map(as_pose, x)))(tuple(jet.value for jet in jets))
+    # On a group the row turns with its body: the part of its variation that a quadratic function
+    # has not.
+    slopes = jax.grad(lambda x: primitive.geometry(*map(as_pose, x)))(
+        tuple(jet.value for jet in jets)
+    )
     for b, (slope, jet) in enumerate(zip(slopes, jets, strict=True)):
         skew = 0.5 * (jet.second - jnp.swapaxes(jet.second, 1, 2))
         second = second.at[b, :, b, :].add(jnp.tensordot(slope, skew, 1))
@@ -316,7 +396,9 @@ def jet_row_gamma(primitive: AbstractPrimitive, *motions: PoseJet) -> Scalar:
     return -jax.jvp(rate, (zero,), (one,))[1]
 
 
-def dense_rows(formulation: AbstractFormulation, system: System, q: Coordinates) -> Float[Array, "m n"]:
+def dense_rows(
+    formulation: AbstractFormulation, system: System, q: Coordinates
+) -> Float[Array, "m n"]:
     """The constraint Jacobian as one array, (m, nb·d)."""
     blocks = rows(formulation, system, q)
     index = np.array(row_bodies(formulation, system), int).reshape(blocks.shape[:2])

@@ -1,4 +1,6 @@
-"""The joints of a mechanism as a spanning tree and the rows that close its loops: static, from topology alone."""
+"""The joints of a mechanism as a spanning tree and the rows that close its loops: static, from
+topology alone.
+"""
 
 from typing import NamedTuple
 
@@ -7,18 +9,21 @@ import numpy as np
 from ..model.system import System
 from ..model.topology import Forest
 
-# Slots of a body: translations along e1, e2 and the axis, rotations, of which an axis takes the last.
+# Slots of a body: translations along e1, e2 and the axis, rotations, of which an axis takes the
+# last.
 _FREE = (0, 1, 2, 3, 4, 5)
 _BALL = (3, 4, 5)
 
 
 class Tree(NamedTuple):
-    """A spanning tree of bodies rooted at the ground; arrays over bodies, in the order of the system.
+    """A spanning tree of bodies rooted at the ground; arrays over bodies, in the order of the
+    system.
 
     Attributes:
         order: Bodies, parents before children, (nb,).
         parent: (nb,), the ground being nb.
-        connection: Index of the joint to the parent, -1 for a body that is free against its parent, (nb,).
+        connection: Index of the joint to the parent, -1 for a body that is free against its parent,
+            (nb,).
         is_j: Whether the body is body j of that joint, (nb,).
         absolute: Whether its rotations are against the ground: free bodies and balls, (nb,).
         body: Body of every freedom, (n,).
@@ -50,11 +55,18 @@ class Tree(NamedTuple):
 def spanning_tree(system: System) -> Tree:
     """The tree that keeps the joints with most rows.
 
-    Joints without a reparametrization of their own (distances, points on lines, free primitives, drivers) close loops.
+    Joints without a reparametrization of their own (distances, points on lines, free primitives,
+    drivers) close loops.
     """
     nb = system.nb
-    slots = {k: c.element.freedoms for k, c in enumerate(system.connections) if c.element.freedoms is not None}
-    chosen = _forest(nb, [(k, system.connections[k]) for k in sorted(slots, key=lambda k: len(slots[k]))])
+    slots = {
+        k: c.element.freedoms
+        for k, c in enumerate(system.connections)
+        if c.element.freedoms is not None
+    }
+    chosen = _forest(
+        nb, [(k, system.connections[k]) for k in sorted(slots, key=lambda k: len(slots[k]))]
+    )
     order, parent, connection = _rooted(nb, chosen)
     stacked = np.array(system.order, int)
     satisfied: set[int] = set()
@@ -66,7 +78,9 @@ def spanning_tree(system: System) -> Tree:
         order=order,
         parent=parent,
         connection=connection,
-        is_j=np.array([k < 0 or system.connections[k].j == b for b, k in enumerate(connection)], bool),
+        is_j=np.array(
+            [k < 0 or system.connections[k].j == b for b, k in enumerate(connection)], bool
+        ),
         absolute=np.array([freedoms in (_FREE, _BALL) for freedoms in own], bool),
         body=np.array([b for b in range(nb) for _ in own[b]], int),
         slot=np.array([s for freedoms in own for s in freedoms], int),
@@ -81,7 +95,9 @@ def _forest(nb: int, edges) -> list[tuple[int, int, int]]:
 
 
 def _rooted(nb: int, edges) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Order, parents and connections, from the ground outwards; the first body of a loose part floats."""
+    """Order, parents and connections, from the ground outwards; the first body of a loose part
+    floats.
+    """
     parent, connection = np.full(nb, nb), np.full(nb, -1)
     order: list[int] = []
     seen, waiting = {nb}, [nb]

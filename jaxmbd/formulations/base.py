@@ -1,7 +1,7 @@
 """What a formulation is: how the coordinates of one body become its pose, and how they move.
 
-The physics is written once on poses and wrenches; `equations` makes rows and equations of motion of these maps, by
-automatic differentiation where no closed form is known.
+The physics is written once on poses and wrenches; `equations` makes rows and equations of motion of
+these maps, by automatic differentiation where no closed form is known.
 """
 
 import abc
@@ -22,13 +22,15 @@ Coordinates = Any  # of all bodies: a pytree with leading axis nb
 
 
 class AbstractFormulation(eqx.Module):
-    """Coordinates q, velocities u and accelerations a of a body; u and a are plain vectors of `size` numbers.
+    """Coordinates q, velocities u and accelerations a of a body; u and a are plain vectors of
+    `size` numbers.
 
     Class attributes:
         name: Its name in files and on the command line.
         size: Velocity coordinates per body.
         normalizations: Constraints among the coordinates of one body (1 for Euler parameters).
-        regular_mass: Whether the mass matrix of a body with inertia in all directions can be inverted.
+        regular_mass: Whether the mass matrix of a body with inertia in all directions can be
+            inverted.
     """
 
     name: ClassVar[str]
@@ -55,11 +57,15 @@ class AbstractFormulation(eqx.Module):
         """The twist (v global, omega body frame) that velocity coordinates describe."""
 
     @abc.abstractmethod
-    def accelerations(self, q: Coordinates, u: Float[Array, " d"], a: Vec3, alpha: Vec3) -> Float[Array, " d"]:
+    def accelerations(
+        self, q: Coordinates, u: Float[Array, " d"], a: Vec3, alpha: Vec3
+    ) -> Float[Array, " d"]:
         """Second derivatives of the coordinates from those of position and the rate of omega."""
 
     @abc.abstractmethod
-    def physical_accelerations(self, q: Coordinates, u: Float[Array, " d"], a: Float[Array, " d"]) -> tuple[Vec3, Vec3]:
+    def physical_accelerations(
+        self, q: Coordinates, u: Float[Array, " d"], a: Float[Array, " d"]
+    ) -> tuple[Vec3, Vec3]:
         """The inverse of `accelerations`: (r_ddot global, omega_dot body frame)."""
 
     @abc.abstractmethod
@@ -71,7 +77,9 @@ class AbstractFormulation(eqx.Module):
         """Move coordinates by a finite increment: addition, or multiplication by exp for rA."""
 
     def tangent(self, delta: Float[Array, " d"]) -> Float[Array, "d d"] | None:
-        """T with retract(q, delta + e) = retract(retract(q, delta), T e) to first order; None for the identity."""
+        """T with retract(q, delta + e) = retract(retract(q, delta), T e) to first order; None for
+        the identity.
+        """
         return None
 
     def normalization(self, q: Coordinates) -> Float[Array, " k"]:
@@ -81,7 +89,8 @@ class AbstractFormulation(eqx.Module):
     # --- what a formulation may add --------------------------------------------------------------
 
     def check(self, system: System) -> None:
-        """Refuse a mechanism that these coordinates cannot describe; called with concrete values where there are any.
+        """Refuse a mechanism that these coordinates cannot describe; called with concrete values
+        where there are any.
 
         Raises:
             ValueError: The message names the body and the cure.
@@ -91,7 +100,8 @@ class AbstractFormulation(eqx.Module):
         """Numbers of its own that `stats` of a solution should hold, from all multipliers."""
         return {}
 
-    # --- all bodies ----------------------------------------------------------------------------------
+    # --- all bodies
+    # ----------------------------------------------------------------------------------
 
     def with_ground(self, x: Any) -> Any:
         """Append the ground's row to the coordinates of all bodies."""
@@ -109,7 +119,9 @@ class AbstractFormulation(eqx.Module):
         return State(pose.r, pose.A, twist.v, twist.omega)
 
     def rechart(self, q: Coordinates, u: Float[Array, "nb d"], a: Float[Array, "nb d"]):
-        """(q, u, a) of all bodies in the charts best for their poses; as they are where one chart covers all."""
+        """(q, u, a) of all bodies in the charts best for their poses; as they are where one chart
+        covers all.
+        """
         return q, u, a
 
     # --- one body, by automatic differentiation of its pose --------------------------------------
@@ -117,8 +129,9 @@ class AbstractFormulation(eqx.Module):
     def pose_jet(self, q: Coordinates) -> PoseJet:
         """The pose with its first two derivatives by the velocity coordinates.
 
-        Sines and products of parameters are differentiated once per body; primitives then see polynomials. The second
-        derivative is that of the first along a move, which need not be symmetric where `retract` is no addition.
+        Sines and products of parameters are differentiated once per body; primitives then see
+        polynomials. The second derivative is that of the first along a move, which need not be
+        symmetric where `retract` is no addition.
         """
         zero = jnp.zeros(self.size, jax.tree.leaves(q)[0].dtype)
 
@@ -157,24 +170,41 @@ class AbstractFormulation(eqx.Module):
 
     # --- the equations of motion of one body -----------------------------------------------------
 
-    def body_balance(self, mass: Scalar, inertia: Mat3, q, u, a, force: Vec3, torque: Vec3) -> Float[Array, " d"]:
-        """Newton and Euler for one body, inertia minus applied wrench, in its coordinates (Kissel et al. Eq. 31)."""
+    def body_balance(
+        self, mass: Scalar, inertia: Mat3, q, u, a, force: Vec3, torque: Vec3
+    ) -> Float[Array, " d"]:
+        """Newton and Euler for one body, inertia minus applied wrench, in its coordinates (Kissel
+        et al. Eq. 31).
+        """
         r_ddot, omega_dot = self.physical_accelerations(q, u, a)
         omega = self.twist(q, u).omega
         gyroscopic = cross(omega, inertia @ omega)
         return self.generalized(q, mass * r_ddot - force, inertia @ omega_dot + gyroscopic - torque)
 
     def body_block(
-        self, mass: Scalar, inertia: Mat3, q, u, a, force: Vec3, torque: Vec3, velocity: Scalar, position: Array
+        self,
+        mass: Scalar,
+        inertia: Mat3,
+        q,
+        u,
+        a,
+        force: Vec3,
+        torque: Vec3,
+        velocity: Scalar,
+        position: Array,
     ) -> Float[Array, "d d"]:
-        """Derivative of `body_balance` by accelerations that velocities and coordinates follow, the wrench held.
+        """Derivative of `body_balance` by accelerations that velocities and coordinates follow, the
+        wrench held.
 
-        `velocity` is ∂u/∂a; `position` is ∂q/∂a at q, a number, or a matrix where `retract` is no addition.
+        `velocity` is ∂u/∂a; `position` is ∂q/∂a at q, a number, or a matrix where `retract` is no
+        addition.
         """
 
         def moved(delta):
             q_new = self.retract(q, position @ delta if position.ndim else position * delta)
-            return self.body_balance(mass, inertia, q_new, u + velocity * delta, a + delta, force, torque)
+            return self.body_balance(
+                mass, inertia, q_new, u + velocity * delta, a + delta, force, torque
+            )
 
         return jax.jacfwd(moved)(jnp.zeros(self.size, u.dtype))
 

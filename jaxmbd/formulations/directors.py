@@ -1,4 +1,6 @@
-"""Directors: the mass center and the columns of the rotation matrix; constant mass, quadratic constraints."""
+"""Directors: the mass center and the columns of the rotation matrix; constant mass, quadratic
+constraints.
+"""
 
 from typing import ClassVar
 
@@ -15,14 +17,16 @@ Vec12 = Float[Array, "12"]
 
 
 class Directors(AbstractFormulation):
-    """Coordinates (r, d1, d2, d3), velocities and accelerations their rates; six constraints of rigidity per body.
+    """Coordinates (r, d1, d2, d3), velocities and accelerations their rates; six constraints of
+    rigidity per body.
 
-    The directors d_I are the columns of A. The mass matrix is constant, made of the mass and Euler's tensor
-    E = ½ tr(J) I - J, which need not be diagonal; every primitive is at most quadratic in these coordinates.
+    The directors d_I are the columns of A. The mass matrix is constant, made of the mass and
+    Euler's tensor E = ½ tr(J) I - J, which need not be diagonal; every primitive is at most
+    quadratic in these coordinates.
 
     Reference:
-        Betsch, Leyendecker, "The discrete null space method for the energy consistent integration of constrained
-        mechanical systems. Part II", section 3, Eqs. 16 to 25.
+        Betsch, Leyendecker, "The discrete null space method for the energy consistent integration
+        of constrained mechanical systems. Part II", section 3, Eqs. 16 to 25.
     """
 
     name: ClassVar[str] = "directors"
@@ -61,10 +65,14 @@ class Directors(AbstractFormulation):
 
     # constant mass; the gyroscopic terms are in the reactions of rigidity
 
-    def body_balance(self, mass: Scalar, inertia: Mat3, q, u, a, force: Vec3, torque: Vec3) -> Vec12:
+    def body_balance(
+        self, mass: Scalar, inertia: Mat3, q, u, a, force: Vec3, torque: Vec3
+    ) -> Vec12:
         return mass_times(mass, inertia, a) - self.generalized(q, force, torque)
 
-    def body_block(self, mass, inertia, q, u, a, force, torque, velocity, position) -> Float[Array, "12 12"]:
+    def body_block(
+        self, mass, inertia, q, u, a, force, torque, velocity, position
+    ) -> Float[Array, "12 12"]:
         def load(delta):
             return self.generalized(position * delta, jnp.zeros_like(torque), torque)
 
@@ -79,7 +87,9 @@ def euler_tensor(inertia: Mat3) -> Mat3:
 
 def mass_block(mass: Scalar, inertia: Mat3) -> Float[Array, "12 12"]:
     """The mass matrix of one body (Eq. 23)."""
-    scalars = jnp.zeros((4, 4), inertia.dtype).at[0, 0].set(mass).at[1:, 1:].set(euler_tensor(inertia))
+    scalars = (
+        jnp.zeros((4, 4), inertia.dtype).at[0, 0].set(mass).at[1:, 1:].set(euler_tensor(inertia))
+    )
     return jnp.kron(scalars, jnp.eye(3, dtype=inertia.dtype))
 
 

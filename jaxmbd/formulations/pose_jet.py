@@ -1,7 +1,7 @@
 """Poses as quadratic functions of a few local parameters.
 
-A pose is differentiated twice by its own coordinates, once per body; a primitive then sees polynomials of the local
-numbers of its bodies, whatever the coordinates are.
+A pose is differentiated twice by its own coordinates, once per body; a primitive then sees
+polynomials of the local numbers of its bodies, whatever the coordinates are.
 """
 
 import equinox as eqx
@@ -16,8 +16,8 @@ class PoseJet(eqx.Module):
     Attributes:
         value: (..., 12).
         first: (..., 12, k).
-        second: (..., 12, k, k), of the first derivatives (the first k) along a move (the second); not symmetric on a
-            group.
+        second: (..., 12, k, k), of the first derivatives (the first k) along a move (the second);
+            not symmetric on a group.
     """
 
     value: Float[Array, "*n 12"]

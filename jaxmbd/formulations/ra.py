@@ -17,8 +17,9 @@ class RA(AbstractFormulation):
     """Coordinates (r, A), velocities (ṙ, ω̄), accelerations (r̈, ω̄̇).
 
     Reference:
-        Kissel, Taves, Negrut, "Constrained multibody kinematics and dynamics in absolute coordinates", sections 2.1 and
-        3.1; rows in closed form, Tables 2 to 6 as corrected in the project's notes, are in `equations.closed_forms`.
+        Kissel, Taves, Negrut, "Constrained multibody kinematics and dynamics in absolute
+        coordinates", sections 2.1 and 3.1; rows in closed form, Tables 2 to 6 as corrected in the
+        project's notes, are in `equations.closed_forms`.
     """
 
     name: ClassVar[str] = "rA"
@@ -37,7 +38,9 @@ class RA(AbstractFormulation):
     def twist(self, q: Pose, u: Float[Array, "6"]) -> Twist:
         return Twist(u[:3], u[3:])
 
-    def accelerations(self, q: Pose, u: Float[Array, "6"], a: Vec3, alpha: Vec3) -> Float[Array, "6"]:
+    def accelerations(
+        self, q: Pose, u: Float[Array, "6"], a: Vec3, alpha: Vec3
+    ) -> Float[Array, "6"]:
         return jnp.concatenate([a, alpha])
 
     def physical_accelerations(self, q: Pose, u: Float[Array, "6"], a: Float[Array, "6"]):
@@ -50,7 +53,8 @@ class RA(AbstractFormulation):
         return Pose(q.r + delta[:3], q.A @ so3.exp(delta[3:]))
 
     def tangent(self, delta: Float[Array, "6"]) -> Float[Array, "6 6"]:
-        # The right Jacobian of exp, which the paper's Eq. 37 drops: without it the matrix is exact to O(h) only.
+        # The right Jacobian of exp, which the paper's Eq. 37 drops: without it the matrix is exact
+        # to O(h) only.
         eye, zero = jnp.eye(3, dtype=delta.dtype), jnp.zeros((3, 3), delta.dtype)
         return jnp.block([[eye, zero], [zero, so3.right_jacobian(delta[3:])]])
 
@@ -63,7 +67,9 @@ class RA(AbstractFormulation):
         first = jnp.zeros((12, 6), q.A.dtype).at[:3, :3].set(jnp.eye(3, dtype=q.A.dtype))
         first = first.at[3:, 3:].set(turns.reshape(3, 9).T)
         second = (
-            jnp.zeros((12, 6, 6), q.A.dtype).at[3:, 3:, 3:].set(jnp.moveaxis(twice, (0, 1), (2, 3)).reshape(9, 3, 3))
+            jnp.zeros((12, 6, 6), q.A.dtype)
+            .at[3:, 3:, 3:]
+            .set(jnp.moveaxis(twice, (0, 1), (2, 3)).reshape(9, 3, 3))
         )
         return PoseJet(jnp.concatenate([q.r, q.A.reshape(9)]), first, second)
 
@@ -71,9 +77,13 @@ class RA(AbstractFormulation):
         rate = q.A @ so3.skew(u[3:])
         first = jnp.concatenate([u[:3], rate.reshape(9)])
         second = jnp.concatenate([jnp.zeros_like(q.r), (rate @ so3.skew(u[3:])).reshape(9)])
-        return PoseJet(jnp.concatenate([q.r, q.A.reshape(9)]), first[:, None], second[:, None, None])
+        return PoseJet(
+            jnp.concatenate([q.r, q.A.reshape(9)]), first[:, None], second[:, None, None]
+        )
 
-    def body_block(self, mass, inertia, q, u, a, force, torque, velocity, position) -> Float[Array, "6 6"]:
+    def body_block(
+        self, mass, inertia, q, u, a, force, torque, velocity, position
+    ) -> Float[Array, "6 6"]:
         # M, J and the gyroscopic term h (ω̃ J - sk(Jω)) of Eq. 38c; neither depends on position.
         omega = u[3:]
         gyroscopic = so3.skew(omega) @ inertia - so3.skew(inertia @ omega)

@@ -1,4 +1,6 @@
-"""r-epsilon: Euler angles z-x-z, with three charts per body so that a run never meets their singularity."""
+"""r-epsilon: Euler angles z-x-z, with three charts per body so that a run never meets their
+singularity.
+"""
 
 from typing import ClassVar
 
@@ -12,8 +14,9 @@ from ..rotations import euler_angles as ea
 from ..rotations.types import Mat3, Vec3
 from .base import AbstractFormulation
 
-# A chart is left when |cos(theta)| exceeds this (theta within 26 degrees of 0 or π). The best of three charts
-# always has |cos(theta)| <= 1/sqrt(3) = 0.58, so a switch is never followed by another at once.
+# A chart is left when |cos(theta)| exceeds this (theta within 26 degrees of 0 or π). The best of
+# three charts always has |cos(theta)| <= 1/sqrt(3) = 0.58, so a switch is never followed by another
+# at once.
 _LEAVE_ABOVE = 0.9
 
 
@@ -22,7 +25,8 @@ class AngleCoordinates(eqx.Module):
 
     Attributes:
         x: (r, eps), (..., 6) [m, rad].
-        chart: A cyclic permutation of the body axes, (..., 3, 3): it makes one of them the chart's third axis.
+        chart: A cyclic permutation of the body axes, (..., 3, 3): it makes one of them the chart's
+            third axis.
     """
 
     x: Float[Array, "*n 6"]
@@ -30,11 +34,13 @@ class AngleCoordinates(eqx.Module):
 
 
 class REps(AbstractFormulation):
-    """Coordinates (r, ε) with ε = (φ, θ, ψ) in the sequence z-x-z, velocities (ṙ, ε̇), accelerations (r̈, ε̈).
+    """Coordinates (r, ε) with ε = (φ, θ, ψ) in the sequence z-x-z, velocities (ṙ, ε̇),
+    accelerations (r̈, ε̈).
 
-    Euler angles are singular where the third axis is along global z. Each body chooses which of its axes plays that
-    part, at the start and again, between two steps, whenever θ comes within 26 degrees of 0 or π. Poses, twists and
-    accelerations are carried over exactly, so a switch changes coordinates, not the motion.
+    Euler angles are singular where the third axis is along global z. Each body chooses which of its
+    axes plays that part, at the start and again, between two steps, whenever θ comes within 26
+    degrees of 0 or π. Poses, twists and accelerations are carried over exactly, so a switch changes
+    coordinates, not the motion.
 
     Reference:
         Kissel, Taves, Negrut, sections 2.3 and 3.3 (one fixed chart).
@@ -67,10 +73,16 @@ class REps(AbstractFormulation):
         _, B_dot = jax.jvp(ea.B, (eps,), (eps_dot,))
         return q.chart.T @ (B_dot @ eps_dot)
 
-    def accelerations(self, q: AngleCoordinates, u: Float[Array, "6"], a: Vec3, alpha: Vec3) -> Float[Array, "6"]:
-        return jnp.concatenate([a, ea.rates(q.x[3:], q.chart @ (alpha - self._B_dot_eps_dot(q, u)))])
+    def accelerations(
+        self, q: AngleCoordinates, u: Float[Array, "6"], a: Vec3, alpha: Vec3
+    ) -> Float[Array, "6"]:
+        return jnp.concatenate(
+            [a, ea.rates(q.x[3:], q.chart @ (alpha - self._B_dot_eps_dot(q, u)))]
+        )
 
-    def physical_accelerations(self, q: AngleCoordinates, u: Float[Array, "6"], a: Float[Array, "6"]):
+    def physical_accelerations(
+        self, q: AngleCoordinates, u: Float[Array, "6"], a: Float[Array, "6"]
+    ):
         return a[:3], self._B(q) @ a[3:] + self._B_dot_eps_dot(q, u)
 
     def generalized(self, q: AngleCoordinates, force: Vec3, torque: Vec3) -> Float[Array, "6"]:
@@ -81,7 +93,9 @@ class REps(AbstractFormulation):
 
     def rechart(self, q: AngleCoordinates, u: Float[Array, "nb 6"], a: Float[Array, "nb 6"]):
         leave = jnp.abs(jnp.cos(q.x[:, 4])) > _LEAVE_ABOVE
-        return jax.lax.cond(jnp.any(leave), jax.vmap(self._switch), lambda q, u, a, leave: (q, u, a), q, u, a, leave)
+        return jax.lax.cond(
+            jnp.any(leave), jax.vmap(self._switch), lambda q, u, a, leave: (q, u, a), q, u, a, leave
+        )
 
     def _switch(self, q: AngleCoordinates, u: Float[Array, "6"], a: Float[Array, "6"], leave):
         pose, twist = self.pose(q), self.twist(q, u)
@@ -90,12 +104,15 @@ class REps(AbstractFormulation):
         new_q = self._in_chart(pose, _best_chart(pose.A))
         new_u = self.rates(new_q, twist.v, twist.omega)
         new_a = self.accelerations(new_q, new_u, r_ddot, omega_dot)
-        return jax.tree.map(lambda new, old: jnp.where(leave, new, old), (new_q, new_u, new_a), (q, u, a))
+        return jax.tree.map(
+            lambda new, old: jnp.where(leave, new, old), (new_q, new_u, new_a), (q, u, a)
+        )
 
 
 def _best_chart(A: Mat3) -> Mat3:
     """The cyclic permutation that puts the body axis farthest from global z in third place."""
     k = jnp.argmin(jnp.abs(A[2]))
     third = jnp.eye(3, dtype=A.dtype)
-    # Row m of the permutation is the body axis that plays the part of chart axis m: (k+1, k+2, k) modulo 3.
+    # Row m of the permutation is the body axis that plays the part of chart axis m: (k+1, k+2, k)
+    # modulo 3.
     return third[jnp.array([k + 1, k + 2, k]) % 3]

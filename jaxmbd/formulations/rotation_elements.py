@@ -1,4 +1,6 @@
-"""Rotation-matrix elements: pseudo-translation and rotation from the initial pose, twelve numbers per body."""
+"""Rotation-matrix elements: pseudo-translation and rotation from the initial pose, twelve numbers
+per body.
+"""
 
 from typing import Any, ClassVar
 
@@ -20,12 +22,14 @@ from .symmetric import packed, unpacked
 Vec12 = Float[Array, "12"]
 
 ELIMINATIONS = ("two_step", "one_shot")
-# A smaller part of the largest eigenvalue than this is a flat or a thin body, not a body that is nearly so.
+# A smaller part of the largest eigenvalue than this is a flat or a thin body, not a body that is
+# nearly so.
 _SINGULAR = 1e-9
 
 
 class Elements(eqx.Module):
-    """Coordinates of a body: where its points are is T* + R x, with x where they were at the reference pose.
+    """Coordinates of a body: where its points are is T* + R x, with x where they were at the
+    reference pose.
 
     Attributes:
         T: Pseudo-translation T* = r - R r₀, (3,) [m].
@@ -39,27 +43,34 @@ class Elements(eqx.Module):
 
 
 class RotationElements(AbstractFormulation):
-    """Coordinates (T*, R), twelve per body, with Rᵀ R = I; velocities and accelerations are their rates.
+    """Coordinates (T*, R), twelve per body, with Rᵀ R = I; velocities and accelerations are their
+    rates.
 
         m T̈* + m R̈ r₀ = X,   R̈ K₀ + m T̈* ⊗ r₀ = Y + R Λ
 
-    K₀ is Poinsot's inertia ∫ x ⊗ x dm about the origin at the reference pose. Mass is constant, the equations are
-    linear in the accelerations and alike for all bodies, and the constraints of spherical joints are linear: every
-    Runge-Kutta method keeps them to rounding. Other joints are quadratic in these coordinates.
+    K₀ is Poinsot's inertia ∫ x ⊗ x dm about the origin at the reference pose. Mass is constant, the
+    equations are linear in the accelerations and alike for all bodies, and the constraints of
+    spherical joints
+    are linear: every Runge-Kutta method keeps them to rounding. Other joints are quadratic in these
+    coordinates.
 
-    Joints may be any; `RungeKutta` integrates it explicitly, and any implicit integrator takes it too.
+    Joints may be any; `RungeKutta` integrates it explicitly, and any implicit integrator takes it
+    too.
 
     Attributes:
-        elimination: How accelerations are found from positions and velocities. "two_step": the multipliers Λ of
-            rigidity from those of the joints by a Lyapunov equation per body, then the joints' multipliers from a
-            system of their own size. "one_shot": all multipliers from one system, 6 more per body.
+        elimination: How accelerations are found from positions and velocities. "two_step": the
+            multipliers Λ of rigidity from those of the joints by a Lyapunov equation per body, then
+            the joints' multipliers from a system of their own size. "one_shot": all multipliers
+            from one system, 6 more per body.
 
     Raises:
-        ValueError: At the start of a run, where K of some body is singular: an ideal rod or a flat disc.
+        ValueError: At the start of a run, where K of some body is singular: an ideal rod or a flat
+            disc.
 
     Reference:
-        Dumitriu, Margaritescu, "Validation of new rigid body dynamics formulation using rotation matrices elements as
-        dependent parameters", sections 3 and 5, Eqs. 1 to 14 and 23 to 25, as corrected in the project's notes.
+        Dumitriu, Margaritescu, "Validation of new rigid body dynamics formulation using rotation
+        matrices elements as dependent parameters", sections 3 and 5, Eqs. 1 to 14 and 23 to 25, as
+        corrected in the project's notes.
     """
 
     name: ClassVar[str] = "rotation_elements"
@@ -70,7 +81,10 @@ class RotationElements(AbstractFormulation):
 
     def __check_init__(self):
         if self.elimination not in ELIMINATIONS:
-            raise ValueError(f"RotationElements: elimination must be one of {ELIMINATIONS}, not {self.elimination!r}")
+            raise ValueError(
+                f"RotationElements: elimination must be one of {ELIMINATIONS}, not "
+                f"{self.elimination!r}"
+            )
 
     # --- one body --------------------------------------------------------------------------------
 
@@ -107,15 +121,18 @@ class RotationElements(AbstractFormulation):
         return packed(q.R.T @ q.R - jnp.eye(3, dtype=q.R.dtype))
 
     def normalization_gamma(self, q: Elements, u: Vec12) -> Float[Array, "6"]:
-        # What an integrator adds to RᵀR - I would grow with the square of time. This asks for oscillation at the rate
-        # of the body's own rotation instead, which adds no stiffness and is nothing where R is a rotation.
+        # What an integrator adds to RᵀR - I would grow with the square of time. This asks for
+        # oscillation at the rate of the body's own rotation instead, which adds no stiffness and is
+        # nothing where R is a rotation.
         R_dot = u[3:].reshape(3, 3)
         gap = q.R.T @ q.R - jnp.eye(3, dtype=q.R.dtype)
         return packed(-2.0 * R_dot.T @ R_dot - 0.5 * jnp.sum(R_dot**2) * gap)
 
     # constant mass; the gyroscopic terms are in the reactions of rigidity
 
-    def body_balance(self, mass: Scalar, inertia: Mat3, q, u, a, force: Vec3, torque: Vec3) -> Vec12:
+    def body_balance(
+        self, mass: Scalar, inertia: Mat3, q, u, a, force: Vec3, torque: Vec3
+    ) -> Vec12:
         r_ddot, _ = _unpacked(q, a)
         X = mass * r_ddot
         Y = jnp.outer(X, q.reference.r) + a[3:].reshape(3, 3) @ poinsot(inertia, q.reference.A)
@@ -134,14 +151,17 @@ class RotationElements(AbstractFormulation):
             if not moments[0] > _SINGULAR * moments[2]:
                 raise ValueError(
                     f"body {name!r}: its Poinsot inertia ½ tr(J) I - J has the eigenvalues "
-                    f"{', '.join(f'{x:.3g}' for x in moments)} kg·m² and cannot be inverted; a body without extent in "
-                    "some direction (an ideal rod, a flat disc) needs a thickness, for instance mbd.Cylinder instead "
-                    "of mbd.Rod, or another formulation, for instance mbd.RA()"
+                    f"{', '.join(f'{x:.3g}' for x in moments)} kg·m² and cannot be inverted; a "
+                    "body without extent in some direction (an ideal rod, a flat disc) needs a "
+                    "thickness, for instance mbd.Cylinder instead of mbd.Rod, or another "
+                    "formulation, for instance mbd.RA()"
                 )
 
 
 def poinsot(inertia: Mat3, A: Mat3) -> Mat3:
-    """Poinsot's inertia about the mass center, ∫ x ⊗ x dm, in global components at the orientation A (Eqs. 10, 11)."""
+    """Poinsot's inertia about the mass center, ∫ x ⊗ x dm, in global components at the orientation
+    A (Eqs. 10, 11).
+    """
     return A @ euler_tensor(inertia) @ A.T
 
 

@@ -1,4 +1,6 @@
-"""rp: Euler parameters, with one normalization constraint per body; rows by automatic differentiation."""
+"""rp: Euler parameters, with one normalization constraint per body; rows by automatic
+differentiation.
+"""
 
 from typing import ClassVar
 
@@ -14,13 +16,16 @@ Vec7 = Float[Array, "7"]
 
 
 class RP(AbstractFormulation):
-    """Coordinates (r, p), velocities (ṙ, ṗ), accelerations (r̈, p̈); (pᵀp - 1)/2 = 0 for every body.
+    """Coordinates (r, p), velocities (ṙ, ṗ), accelerations (r̈, p̈); (pᵀp - 1)/2 = 0 for every
+    body.
 
-    The rotation matrix is the homogeneous one (see `rotations.euler_parameters`), and ω̄ = 2 G ṗ, ω̄̇ = 2 G p̈.
+    The rotation matrix is the homogeneous one (see `rotations.euler_parameters`), and ω̄ = 2 G ṗ,
+    ω̄̇ = 2 G p̈.
 
     Reference:
-        Kissel, Taves, Negrut, sections 2.2 and 3.2. The equations of motion are 2 Gᵀ times Newton and Euler; they
-        differ from Eq. 39 by a multiple of p, which the normalization's multiplier takes up.
+        Kissel, Taves, Negrut, sections 2.2 and 3.2. The equations of motion are 2 Gᵀ times Newton
+        and Euler; they differ from Eq. 39 by a multiple of p, which the normalization's multiplier
+        takes up.
     """
 
     name: ClassVar[str] = "rp"

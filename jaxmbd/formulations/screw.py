@@ -13,10 +13,11 @@ from .base import AbstractFormulation
 
 
 class Screw(AbstractFormulation):
-    """Coordinates (r, A), velocities V = (Aᵀ ṙ, ω̄), accelerations V̇; q moves by q exp(ξ) on SE(3).
+    """Coordinates (r, A), velocities V = (Aᵀ ṙ, ω̄), accelerations V̇; q moves by q exp(ξ) on
+    SE(3).
 
-    The integrators' choice of group; `RA` is the same with SO(3) x R³. A body that a lower pair joins to the ground
-    stays in the pair's subgroup whatever the step.
+    The integrators' choice of group; `RA` is the same with SO(3) x R³. A body that a lower pair
+    joins to the ground stays in the pair's subgroup whatever the step.
 
     Reference:
         Mueller, Terze, sections 2 and 3, for the motion; Kissel, Taves, Negrut for the rows.
@@ -38,7 +39,9 @@ class Screw(AbstractFormulation):
     def twist(self, q: Pose, u: Float[Array, "6"]) -> Twist:
         return Twist(q.A @ u[:3], u[3:])
 
-    def accelerations(self, q: Pose, u: Float[Array, "6"], a: Vec3, alpha: Vec3) -> Float[Array, "6"]:
+    def accelerations(
+        self, q: Pose, u: Float[Array, "6"], a: Vec3, alpha: Vec3
+    ) -> Float[Array, "6"]:
         return jnp.concatenate([q.A.T @ a - cross(u[3:], u[:3]), alpha])
 
     def physical_accelerations(self, q: Pose, u: Float[Array, "6"], a: Float[Array, "6"]):

@@ -15,7 +15,9 @@ _PACK = np.array([0.5, 0.5, 0.5, 1.0, 1.0, 1.0])
 
 
 def packed(S: Mat3) -> Float[Array, "6"]:
-    """Six numbers of a symmetric matrix, (S₁₁/2, S₂₂/2, S₃₃/2, S₁₂, S₁₃, S₂₃): half its products with `unpacked`."""
+    """Six numbers of a symmetric matrix, (S₁₁/2, S₂₂/2, S₃₃/2, S₁₂, S₁₃, S₂₃): half its products
+    with `unpacked`.
+    """
     return S[_FIRST, _SECOND] * jnp.asarray(_PACK, S.dtype)
 
 

@@ -1,7 +1,8 @@
 """Identification: numbers of a mechanism from measurements of its motion.
 
-This layer knows mechanisms by path, analyses and statistics; it knows no formulas of mechanics. A new kind of
-restriction on a number is a class in `transforms.py`; a new kind of measured quantity is a case in `measurements.py`.
+This layer knows mechanisms by path, analyses and statistics; it knows no formulas of mechanics. A
+new kind of restriction on a number is a class in `transforms.py`; a new kind of measured quantity
+is a case in `measurements.py`.
 """
 
 from .fit import FitError as FitError

@@ -21,10 +21,12 @@ from .measurements import Measurements, observed
 from .shooting import STAGES, ShootingProblem
 from .transforms import AbstractTransform
 
-# Directions whose singular value is this much smaller than the largest are not seen by the data at all.
+# Directions whose singular value is this much smaller than the largest are not seen by the data at
+# all.
 _UNSEEN = 1e-8
 
-# A pull towards the start, relative to the largest singular value: without effect on what the data determine.
+# A pull towards the start, relative to the largest singular value: without effect on what the data
+# determine.
 _HOLD = 1e-7
 
 
@@ -39,12 +41,18 @@ class FitReport:
     Attributes:
         mechanism: The mechanism with the estimates.
         estimate: By path.
-        standard_error: By path, in the units of the estimate; infinite where the data do not see it.
-        rms: Root mean square of the weighted residuals; about one where `sigma` is right and the model too.
-        sigma: Noise used for the standard errors: one where sigma was given, else from the residuals.
-        singular_values: Of the weighted Jacobian by relative changes of the parameters, largest first.
-        combinations: The direction of each singular value as {number's name: share}, largest shares first.
-        unidentified: Indices of the combinations that the data determine to no better than a factor of two.
+        standard_error: By path, in the units of the estimate; infinite where the data do not see
+            it.
+        rms: Root mean square of the weighted residuals; about one where `sigma` is right and the
+            model too.
+        sigma: Noise used for the standard errors: one where sigma was given, else from the
+            residuals.
+        singular_values: Of the weighted Jacobian by relative changes of the parameters, largest
+            first.
+        combinations: The direction of each singular value as {number's name: share}, largest shares
+            first.
+        unidentified: Indices of the combinations that the data determine to no better than a factor
+            of two.
         history: Cost (half the sum of squares) of every evaluation that lowered it.
         converged: Whether the optimizer met its tolerance.
         message: What it said.
@@ -63,7 +71,9 @@ class FitReport:
     message: str
 
     def __str__(self) -> str:
-        table = Table("parameter", "estimate", "standard error", title=f"fit of {self.mechanism.name}")
+        table = Table(
+            "parameter", "estimate", "standard error", title=f"fit of {self.mechanism.name}"
+        )
         for path, value in self.estimate.items():
             if isinstance(value, eqx.Module):
                 table.add_row(path, "(module)", "")
@@ -74,9 +84,14 @@ class FitReport:
                 table.add_row(label, f"{np.asarray(value)[index]:.6g}", f"{error[index]:.2g}")
         text = io.StringIO()
         Console(width=110, file=text, force_jupyter=False, color_system=None).print(table)
-        lines = [text.getvalue().rstrip(), f"weighted residuals: rms {self.rms:.3g}; {self.message}"]
+        lines = [
+            text.getvalue().rstrip(),
+            f"weighted residuals: rms {self.rms:.3g}; {self.message}",
+        ]
         for k in self.unidentified:
-            shares = ", ".join(f"{c:+.2f} {name}" for name, c in list(self.combinations[k].items())[:4])
+            shares = ", ".join(
+                f"{c:+.2f} {name}" for name, c in list(self.combinations[k].items())[:4]
+            )
             lines.append(f"not determined by these data: {shares} (relative changes)")
         return "\n".join(lines)
 
@@ -101,43 +116,53 @@ def fit(
 ) -> FitReport:
     """Estimate numbers of a mechanism from measured motion, by least squares.
 
-    The motion starts from the described state, assembled; initial positions and velocities may be parameters too.
-    Gauss-Newton steps in a trust region (scipy's `least_squares`) with forward-mode Jacobians, one compiled program.
+    The motion starts from the described state, assembled; initial positions and velocities may be
+    parameters too. Gauss-Newton steps in a trust region (scipy's `least_squares`) with forward-mode
+    Jacobians, one compiled program.
 
     Args:
         mechanism: The mechanism with first guesses.
-        parameters: Paths of `Mechanism.values` with their restrictions: `Positive()`, `Bounded(a, b)`,
-            `PhysicalInertia()`, `Free()`.
+        parameters: Paths of `Mechanism.values` with their restrictions: `Positive()`, `Bounded(a,
+            b)`, `PhysicalInertia()`, `Free()`.
         data: What was measured. The motion starts at t = 0.
         h: Step size [s] of "simulate"; by default the smallest spacing of the samples.
-        analysis: "simulate", or "kinematics" for a mechanism that its drivers determine (masses then do not matter).
+        analysis: "simulate", or "kinematics" for a mechanism that its drivers determine (masses
+            then do not matter).
         formulation: As in `simulate`.
         integrator: As in `simulate`.
-        segments: Parts of the time span that start anew, joined in the course of the fit (multiple shooting): for long
-            or chaotic data, where the error of one simulation has many minima. Two to three oscillations each.
-        starts: Starting points: the guess and others around it, all evaluated in one batch; the best one is refined.
-        spread: Their standard deviation in unrestricted coordinates (about a relative change for `Positive`).
+        segments: Parts of the time span that start anew, joined in the course of the fit (multiple
+            shooting): for long or chaotic data, where the error of one simulation has many minima.
+            Two to three oscillations each.
+        starts: Starting points: the guess and others around it, all evaluated in one batch; the
+            best one is refined.
+        spread: Their standard deviation in unrestricted coordinates (about a relative change for
+            `Positive`).
         seed: Of the other starting points.
         tolerance: Relative change of the cost and of the parameters at which to stop.
         max_evaluations: Limit of evaluations of the motion.
-        optimizer: An `optax` optimizer, for many parameters such as a network's: `max_evaluations` of its steps with
-            reverse-mode gradients come first, and least squares only where parameters are fewer than samples.
+        optimizer: An `optax` optimizer, for many parameters such as a network's: `max_evaluations`
+            of its steps with reverse-mode gradients come first, and least squares only where
+            parameters are fewer than samples.
         progress: Show a progress bar on standard error.
 
     Returns:
-        Estimates, standard errors from the Fisher information, and the combinations of parameters that the data do not
-        determine.
+        Estimates, standard errors from the Fisher information, and the combinations of parameters
+        that the data do not determine.
 
     Raises:
-        ValueError: A path, a name or a starting value makes no sense, or a number that breaks a redundant loop is to be
-            fitted alone.
+        ValueError: A path, a name or a starting value makes no sense, or a number that breaks a
+            redundant loop is to be fitted alone.
         FitError: The motion cannot be computed at the starting values.
     """
     problem = _Problem(mechanism, parameters, data, h, analysis, formulation, integrator)
     z = _best_start(problem, starts, spread, seed)
     history: list[float] = []
     with tqdm(
-        total=max_evaluations, unit="run", disable=not progress, desc=f"fit {mechanism.name}", leave=False
+        total=max_evaluations,
+        unit="run",
+        disable=not progress,
+        desc=f"fit {mechanism.name}",
+        leave=False,
     ) as bar:
         if segments > 1:
             z = _by_segments(problem, z, segments, tolerance, max_evaluations, history, bar)
@@ -145,7 +170,9 @@ def fit(
         if optimizer is not None:
             z = _descend(problem, z, optimizer, max_evaluations, history, bar)
         if optimizer is None or z.size < problem.samples:
-            z, converged, message = _least_squares(problem, z, tolerance, max_evaluations, history, bar)
+            z, converged, message = _least_squares(
+                problem, z, tolerance, max_evaluations, history, bar
+            )
         else:
             converged, message = True, f"{max_evaluations} steps of the optimizer"
     return _report(problem, z, history, converged, message)
@@ -163,7 +190,9 @@ class _Problem:
         for path in parameters:
             if path not in known:
                 mechanism.with_values({path: 0.0})  # names the nearest path
-                raise ValueError(f"fit: {path} has no value to start from; give the mechanism a first guess")
+                raise ValueError(
+                    f"fit: {path} has no value to start from; give the mechanism a first guess"
+                )
         data.check(mechanism.build()[0])
         _refuse_broken_loops(mechanism, parameters)
         self.mechanism, self.data, self.transforms = mechanism, data, dict(parameters)
@@ -180,11 +209,15 @@ class _Problem:
         last = float(data.t[-1])
         if analysis == "simulate":
             if data.t[0] < 0.0:
-                raise ValueError(f"fit: the motion starts at t = 0, but the first sample is at {data.t[0]:g} s")
+                raise ValueError(
+                    f"fit: the motion starts at t = 0, but the first sample is at {data.t[0]:g} s"
+                )
             self.h = h or float(np.min(np.diff(np.concatenate([[0.0], data.t[data.t > 0]]))))
             self.steps = max(1, int(np.ceil(last / self.h - 1e-9)))
         self.analysis = analysis
-        self.options = {"formulation": formulation} | ({"integrator": integrator} if analysis == "simulate" else {})
+        self.options = {"formulation": formulation} | (
+            {"integrator": integrator} if analysis == "simulate" else {}
+        )
         self._compiled = jax.jit(self.predicted)
         self.jacobian = jax.jit(jax.jacfwd(self.predicted))
         self.values_jacobian = jax.jacfwd(self._flat_values)
@@ -199,10 +232,16 @@ class _Problem:
     def names(self, *, coordinates: bool = False) -> list[str]:
         """A name for every number of the flat values, or of the unrestricted coordinates."""
         found = []
-        tree = self._unravel(self.z0) if coordinates else eqx.filter(self.values(self.z0), eqx.is_inexact_array)
+        tree = (
+            self._unravel(self.z0)
+            if coordinates
+            else eqx.filter(self.values(self.z0), eqx.is_inexact_array)
+        )
         for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
             label = path[0].key + "".join(str(p) for p in path[1:])
-            found += [label + (f"[{', '.join(map(str, k))}]" if k else "") for k in np.ndindex(leaf.shape)]
+            found += [
+                label + (f"[{', '.join(map(str, k))}]" if k else "") for k in np.ndindex(leaf.shape)
+            ]
         return found
 
     def residuals(self, z) -> np.ndarray:
@@ -232,11 +271,14 @@ class _Problem:
 
 
 def _refuse_broken_loops(mechanism, parameters) -> None:
-    broken = breaks_redundancy(mechanism, [p for p in parameters if p.startswith("joints.") or p.endswith(".r")])
+    broken = breaks_redundancy(
+        mechanism, [p for p in parameters if p.startswith("joints.") or p.endswith(".r")]
+    )
     if broken:
         raise ValueError(
-            f"fit: {', '.join(broken)} cannot be fitted alone: a change locks or opens a loop of redundant joints. "
-            "Free the loop (Spherical or Cylindrical in place of a Revolute), or fit numbers that keep its geometry"
+            f"fit: {', '.join(broken)} cannot be fitted alone: a change locks or opens a loop of "
+            "redundant joints. Free the loop (Spherical or Cylindrical in place of a Revolute), or "
+            "fit numbers that keep its geometry"
         )
 
 
@@ -251,8 +293,8 @@ def _best_start(problem: _Problem, starts: int, spread: float, seed: int) -> np.
         z = z + noise[int(np.argmin(cost))]
     if not np.all(np.isfinite(problem.residuals(jnp.asarray(z)))):
         raise FitError(
-            f"fit: the motion of {problem.mechanism.name!r} cannot be computed at the starting values; run the "
-            "analysis itself with them to see why, or use more starts"
+            f"fit: the motion of {problem.mechanism.name!r} cannot be computed at the starting "
+            "values; run the analysis itself with them to see why, or use more starts"
         )
     return z
 
@@ -260,7 +302,9 @@ def _best_start(problem: _Problem, starts: int, spread: float, seed: int) -> np.
 def _by_segments(problem: _Problem, z, segments, tolerance, max_evaluations, history, bar):
     """The parameters after multiple shooting, with gaps that weigh more from stage to stage."""
     if problem.analysis != "simulate":
-        raise ValueError("fit: segments are for analysis='simulate'; kinematics has no motion to cut")
+        raise ValueError(
+            "fit: segments are for analysis='simulate'; kinematics has no motion to cut"
+        )
     shooting = ShootingProblem(problem, segments)
     x = shooting.start()
     for weight in STAGES:
@@ -271,7 +315,10 @@ def _by_segments(problem: _Problem, z, segments, tolerance, max_evaluations, his
     bar.set_description(f"fit {problem.mechanism.name}")
     own = shooting.own(x)
     # The gaps may have closed on nothing better than the start.
-    better = [np.nan_to_num(np.linalg.norm(problem.residuals(jnp.asarray(k))), nan=np.inf) for k in (z, own)]
+    better = [
+        np.nan_to_num(np.linalg.norm(problem.residuals(jnp.asarray(k))), nan=np.inf)
+        for k in (z, own)
+    ]
     return own if better[1] <= better[0] else z
 
 

@@ -21,10 +21,11 @@ class Measurements:
 
     Args:
         t: Times of the samples, (T,) [s], increasing.
-        values: Samples (T,) by name: "slider.r.x" (also v, omega, a, alpha), "rod.A13", "lam[motor: angle]", as in the
-            columns of `Solution.to_csv`. NaN where a sample is missing.
-        sigma: Standard deviation of the noise: one number, or one by name. It weighs the quantities; with None all
-            weigh alike and the noise is estimated from what the fit leaves.
+        values: Samples (T,) by name: "slider.r.x" (also v, omega, a, alpha), "rod.A13", "lam[motor:
+            angle]", as in the columns of `Solution.to_csv`. NaN where a sample is missing.
+        sigma: Standard deviation of the noise: one number, or one by name. It weighs the
+            quantities; with None all weigh alike and the noise is estimated from what the fit
+            leaves.
     """
 
     t: Any
@@ -66,14 +67,21 @@ class Measurements:
             with open(path, newline="", encoding="utf-8") as file:
                 rows = list(csv.reader(file))
             try:
-                table = np.array([[float(x) if x.strip() else np.nan for x in row] for row in rows[1:]])
+                table = np.array(
+                    [[float(x) if x.strip() else np.nan for x in row] for row in rows[1:]]
+                )
                 columns = dict(zip(rows[0], table.T, strict=True))
             except (ValueError, IndexError) as error:
-                raise ValueError(f"{path.name}: not a table of numbers with a header: {error}") from None
+                raise ValueError(
+                    f"{path.name}: not a table of numbers with a header: {error}"
+                ) from None
         wanted = [name for name in columns if name != "t"] if names is None else list(names)
         missing = [name for name in ["t", *wanted] if name not in columns]
         if missing:
-            raise ValueError(f"{path.name}: no column {', '.join(map(repr, missing))}; it has {', '.join(columns)}")
+            raise ValueError(
+                f"{path.name}: no column {', '.join(map(repr, missing))}; it has "
+                f"{', '.join(columns)}"
+            )
         return Measurements(columns["t"], {name: columns[name] for name in wanted}, sigma)
 
     def deviations(self) -> np.ndarray:
@@ -91,18 +99,29 @@ class Measurements:
         for name in self.values:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or known[:3]
-                raise ValueError(f"measurements: {system.name!r} has no {name!r}; did you mean {', '.join(near)}?")
+                raise ValueError(
+                    f"measurements: {system.name!r} has no {name!r}; did you mean "
+                    f"{', '.join(near)}?"
+                )
 
     def predicted(self, system: System, solution: Solution) -> Float[Array, "q T"]:
         """The same quantities of a motion, interpolated linearly between its instants."""
         return jnp.stack(
-            [jnp.interp(jnp.asarray(self.t), solution.t, quantity(system, solution, n)) for n in self.values]
+            [
+                jnp.interp(jnp.asarray(self.t), solution.t, quantity(system, solution, n))
+                for n in self.values
+            ]
         )
 
 
 def quantity_names(system: System) -> list[str]:
     """All names that measurements of a system may have."""
-    names = [f"{b}.{f}.{x}" for b in system.bodies for f in ("r", "v", "omega", "a", "alpha") for x in "xyz"]
+    names = [
+        f"{b}.{f}.{x}"
+        for b in system.bodies
+        for f in ("r", "v", "omega", "a", "alpha")
+        for x in "xyz"
+    ]
     names += [f"{b}.A{m}{n}" for b in system.bodies for m in (1, 2, 3) for n in (1, 2, 3)]
     return names + [f"lam[{name}]" for name in system.row_names]
 

@@ -1,8 +1,8 @@
 """Multiple shooting: a fit over segments of the time span whose starts are unknowns too.
 
-Over a long or chaotic motion the squared error of one simulation has countless minima; over short segments it has few.
-The segments are joined by a penalty on the gaps between them that grows from stage to stage, and the parameters found
-start the ordinary fit.
+Over a long or chaotic motion the squared error of one simulation has countless minima; over short
+segments it has few. The segments are joined by a penalty on the gaps between them that grows from
+stage to stage, and the parameters found start the ordinary fit.
 """
 
 import dataclasses
@@ -22,17 +22,20 @@ STAGES = (1.0, 1e2, 1e4)  # weights of the gaps, relative to the spread of the d
 
 
 class ShootingProblem:
-    """Weighted residuals of all segments and of the gaps between them, with a sparse Jacobian by few tangents.
+    """Weighted residuals of all segments and of the gaps between them, with a sparse Jacobian by
+    few tangents.
 
-    Unknowns: the problem's own (p of them), then 12 nb increments of the start of every segment but the first. A
-    residual depends on the starts of two neighboring segments at most, so that two colors of tangents, one for even
-    and one for odd segments, give all columns.
+    Unknowns: the problem's own (p of them), then 12 nb increments of the start of every segment but
+    the first. A residual depends on the starts of two neighboring segments at most, so that two
+    colors of tangents, one for even and one for odd segments, give all columns.
     """
 
     def __init__(self, problem: Any, segments: int):
         steps = problem.steps
         if segments > steps:
-            raise ValueError(f"fit: {segments} segments are more than the {steps} steps of the motion")
+            raise ValueError(
+                f"fit: {segments} segments are more than the {steps} steps of the motion"
+            )
         self.problem, self.segments = problem, segments
         self.each = -(-steps // segments)
         self.count = problem.z0.size
@@ -62,7 +65,9 @@ class ShootingProblem:
 
     def start(self) -> np.ndarray:
         """The problem's starting values, and segments that start on the motion they give."""
-        return np.concatenate([np.asarray(self.problem.z0), np.zeros((self.segments - 1) * self.width)])
+        return np.concatenate(
+            [np.asarray(self.problem.z0), np.zeros((self.segments - 1) * self.width)]
+        )
 
     def own(self, z: np.ndarray) -> np.ndarray:
         """The problem's own unknowns."""
@@ -71,15 +76,21 @@ class ShootingProblem:
     def residuals(self, z) -> np.ndarray:
         """Samples, then gaps."""
         data, gaps = self._compiled(jnp.asarray(z))
-        return np.concatenate([np.asarray(data) - self.problem.y, self.weight * np.asarray(gaps).reshape(-1)])
+        return np.concatenate(
+            [np.asarray(data) - self.problem.y, self.weight * np.asarray(gaps).reshape(-1)]
+        )
 
     def gap(self, z) -> float:
-        """Largest gap between two segments, relative to the system's length and the segment's duration."""
+        """Largest gap between two segments, relative to the system's length and the segment's
+        duration.
+        """
         return float(jnp.max(jnp.abs(self._compiled(jnp.asarray(z))[1]))) / self._gap_scale
 
     def jacobian(self, z) -> np.ndarray:
         """Of `residuals`."""
-        data, gaps = (np.asarray(x) for x in self._tangents(jnp.asarray(z)))  # (tangents, samples), (tangents, S-1, w)
+        data, gaps = (
+            np.asarray(x) for x in self._tangents(jnp.asarray(z))
+        )  # (tangents, samples), (tangents, S-1, w)
         p, w, S = self.count, self.width, self.segments
         full_data = np.zeros((data.shape[1], p + (S - 1) * w))
         full_gaps = np.zeros((S - 1, w, p + (S - 1) * w))
@@ -107,7 +118,9 @@ class ShootingProblem:
     def _flat(self, z) -> tuple[Float[Array, " samples"], Float[Array, "gaps w"]]:
         problem = self.problem
         system, first = problem.built(z[: self.count])
-        moved = jnp.concatenate([jnp.zeros(self.width), z[self.count :]]).reshape(self.segments, system.nb, 12)
+        moved = jnp.concatenate([jnp.zeros(self.width), z[self.count :]]).reshape(
+            self.segments, system.nb, 12
+        )
         later = dataclasses.replace(self._starts, angles=None)
         own = jax.tree.map(lambda a, b: b.at[0].set(a), first, later)
         scale = jnp.asarray(self._duration) / system.length
@@ -121,7 +134,9 @@ class ShootingProblem:
         t0 = jnp.asarray(np.arange(self.segments) * self._duration)
 
         def run(state, t0):
-            return simulate(system, state, h=problem.h, steps=self.each, t0=t0, throw=False, **problem.options)
+            return simulate(
+                system, state, h=problem.h, steps=self.each, t0=t0, throw=False, **problem.options
+            )
 
         sol = jax.vmap(run)(starts, t0)
 

@@ -1,4 +1,6 @@
-"""Restrictions on numbers: maps between a value that must make sense and unrestricted coordinates."""
+"""Restrictions on numbers: maps between a value that must make sense and unrestricted
+coordinates.
+"""
 
 import abc
 from typing import Any
@@ -25,7 +27,9 @@ class AbstractTransform(eqx.Module):
 
 
 class Free(AbstractTransform):
-    """No restriction; also for a module, such as a neural network, whose float arrays are then free."""
+    """No restriction; also for a module, such as a neural network, whose float arrays are then
+    free.
+    """
 
     def inverse(self, value: Any) -> Coordinates:
         return value if isinstance(value, eqx.Module) else jnp.asarray(value, float)
@@ -40,7 +44,9 @@ class Positive(AbstractTransform):
     def inverse(self, value: Any) -> Coordinates:
         value = np.asarray(value, float)
         if not np.all(value > 0.0):
-            raise ValueError(f"must be positive to start from, not {value}; use Free() or Bounded(lower, upper)")
+            raise ValueError(
+                f"must be positive to start from, not {value}; use Free() or Bounded(lower, upper)"
+            )
         return jnp.log(value)
 
     def __call__(self, z: Coordinates) -> Any:
@@ -66,16 +72,20 @@ class Bounded(AbstractTransform):
         return jnp.log(x / (1.0 - x))
 
     def __call__(self, z: Coordinates) -> Any:
-        lower, upper = (jnp.broadcast_to(jnp.asarray(x, z.dtype), z.shape) for x in (self.lower, self.upper))
+        lower, upper = (
+            jnp.broadcast_to(jnp.asarray(x, z.dtype), z.shape) for x in (self.lower, self.upper)
+        )
         return lower + (upper - lower) * jax.nn.sigmoid(z)
 
 
 class PhysicalInertia(AbstractTransform):
-    """An inertia matrix that a body can have: positive moments that satisfy the triangle inequality.
+    """An inertia matrix that a body can have: positive moments that satisfy the triangle
+    inequality.
 
-    The second moments of mass, S = tr(J)/2 I - J, are positive definite exactly where J is physical; the coordinates
-    are the logarithms of the diagonal and the other entries of their Cholesky factor (the log-Cholesky parametrization
-    of the pseudo-inertia, for a frame at the mass center). Where the mass center is unknown too, let the joints move.
+    The second moments of mass, S = tr(J)/2 I - J, are positive definite exactly where J is
+    physical; the coordinates are the logarithms of the diagonal and the other entries of their
+    Cholesky factor (the log-Cholesky parametrization of the pseudo-inertia, for a frame at the mass
+    center). Where the mass center is unknown too, let the joints move.
     """
 
     def inverse(self, value: Any) -> Float[Array, "6"]:
@@ -87,8 +97,8 @@ class PhysicalInertia(AbstractTransform):
         except np.linalg.LinAlgError:
             moments = np.linalg.eigvalsh(J)
             raise ValueError(
-                f"the inertia to start from, principal moments {moments}, violates the triangle inequality or belongs "
-                "to a flat body; start from one with thickness"
+                f"the inertia to start from, principal moments {moments}, violates the triangle "
+                "inequality or belongs to a flat body; start from one with thickness"
             ) from None
         return jnp.concatenate([jnp.log(jnp.diagonal(L)), L[np.tril_indices(3, -1)]])
 

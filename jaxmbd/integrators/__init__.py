@@ -1,7 +1,7 @@
 """Integrators: one file per method, one small interface.
 
-This layer knows formulations by their maps and Newton's method; it knows neither joints nor files. A new integrator
-is a new file with `step` (and `start`), and its entry in `INTEGRATORS`.
+This layer knows formulations by their maps and Newton's method; it knows neither joints nor files.
+A new integrator is a new file with `step` (and `start`), and its entry in `INTEGRATORS`.
 """
 
 from .base import AbstractIntegrator as AbstractIntegrator

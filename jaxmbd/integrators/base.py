@@ -22,7 +22,8 @@ class Motion(eqx.Module):
         a: Accelerations, (nb, d).
         lam: Multipliers in the stacked order, normalizations last, (m,).
         memory: Whatever else the integrator carries from step to step.
-        undetermined: Whether the pose is so close to a singular one that `lam` leaves out a part of the forces.
+        undetermined: Whether the pose is so close to a singular one that `lam` leaves out a part of
+            the forces.
     """
 
     q: Coordinates
@@ -38,7 +39,8 @@ class AbstractIntegrator(eqx.Module):
 
     Class attributes:
         name: Its name in files and on the command line.
-        error_order: The power of the step that `error` grows with, less one; None where a method has no estimate.
+        error_order: The power of the step that `error` grows with, less one; None where a method
+            has no estimate.
     """
 
     name: ClassVar[str]
@@ -51,7 +53,9 @@ class AbstractIntegrator(eqx.Module):
             ValueError: The message says what to take instead.
         """
 
-    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
+    def start(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
+    ) -> Motion:
         """Prepare the memory from a consistent motion at the first instant, t."""
         return motion
 
@@ -73,6 +77,12 @@ class AbstractIntegrator(eqx.Module):
         """What is saved of a motion at time t, and numbers that go to `stats` beside it."""
         return motion, {}
 
-    def error(self, before: Motion, after: Motion, h: Scalar) -> tuple[Float[Array, "nb d"], Float[Array, "nb d"]]:
-        """An estimate of what one step of size h adds to the error of coordinates and of velocities."""
-        raise ValueError(f"{self.name} has no error estimate, so its steps cannot be chosen for a tolerance")
+    def error(
+        self, before: Motion, after: Motion, h: Scalar
+    ) -> tuple[Float[Array, "nb d"], Float[Array, "nb d"]]:
+        """An estimate of what one step of size h adds to the error of coordinates and of
+        velocities.
+        """
+        raise ValueError(
+            f"{self.name} has no error estimate, so its steps cannot be chosen for a tolerance"
+        )

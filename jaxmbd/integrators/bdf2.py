@@ -27,11 +27,13 @@ class Memory(eqx.Module):
 class BDF2(AbstractIntegrator):
     """The two-step backward differentiation formula on the index-3 equations.
 
-        u = u_n + k (u_n - u_{n-1}) + c a,   q = retract(q_n, k d_n + c u),   c = (1 + ω) h / (1 + 2ω)
+        u = u_n + k (u_n - u_{n-1}) + c a,   q = retract(q_n, k d_n + c u)
+        c = (1 + ω) h / (1 + 2ω)
 
-    with k = ω²/(1 + 2ω), ω = h / h_{n-1} and d_n the last increment, q_n = retract(q_{n-1}, d_n). On a group the
-    formula stands in the algebra at q_n, where dexp⁻¹(d) u differs from u by O(h²): below the method's own error.
-    Positions satisfy the constraints to rounding, velocities to second order.
+    with k = ω²/(1 + 2ω), ω = h / h_{n-1} and d_n the last increment, q_n = retract(q_{n-1}, d_n).
+    On a group the formula stands in the algebra at q_n, where dexp⁻¹(d) u differs from u by O(h²):
+    below the method's own error. Positions satisfy the constraints to rounding, velocities to
+    second order.
 
     Attributes:
         group: As in `GeneralizedAlpha`.
@@ -39,8 +41,9 @@ class BDF2(AbstractIntegrator):
         velocity_projection: As in `ImplicitEuler`.
 
     Reference:
-        Kissel, Taves, Negrut, Eqs. 32 to 44 with beta_0 = 2/3, whose constant-step formula this is for ω = 1; Hairer,
-        Wanner, "Solving ordinary differential equations II", section VII.3, for the index-3 form.
+        Kissel, Taves, Negrut, Eqs. 32 to 44 with beta_0 = 2/3, whose constant-step formula this is
+        for ω = 1; Hairer, Wanner, "Solving ordinary differential equations II", section VII.3, for
+        the index-3 form.
     """
 
     name: ClassVar[str] = "bdf2"
@@ -53,7 +56,9 @@ class BDF2(AbstractIntegrator):
     def __check_init__(self):
         check_settings("BDF2", self.newton, group=self.group)
 
-    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
+    def start(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
+    ) -> Motion:
         # The step before the first, from Taylor's series.
         inner = inner_formulation("BDF2", self.group, formulation)
         u, a = converted(formulation, inner, motion.q, motion.u, motion.a)
@@ -61,7 +66,9 @@ class BDF2(AbstractIntegrator):
         memory = Memory(h * a - h**2 / 2 * jerk, h * u - h**2 / 2 * a + h**3 / 6 * jerk, h)
         return Motion(motion.q, motion.u, motion.a, motion.lam, memory)
 
-    def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
+    def step(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
+    ):
         inner = inner_formulation("BDF2", self.group, formulation)
         q, u, a = formulation.rechart(motion.q, motion.u, motion.a)
         # Increments do not outlive a chart: Taylor's series stands in for them, once.
@@ -76,10 +83,13 @@ class BDF2(AbstractIntegrator):
         args = StepData(system.at(t), q, start, k * dq + c * start, t, StepScales(c, c**2))
         q, u_new, a, lam, info = take_step(self, inner, args, a, motion, active)
         memory = Memory(u_new - u, args.displacement(a), h)
-        return Motion(q, *converted(inner, formulation, q, u_new, a), lam, memory, info.undetermined), info
+        return Motion(
+            q, *converted(inner, formulation, q, u_new, a), lam, memory, info.undetermined
+        ), info
 
     def error(self, before: Motion, after: Motion, h: Scalar):
-        # The formula's leading error, once for u' = a and once for q' = u; a' from its last difference.
+        # The formula's leading error, once for u' = a and once for q' = u; a' from its last
+        # difference.
         ratio = h / before.memory.h
         factor = (1.0 + ratio) ** 2 / (6.0 * ratio * (1.0 + 2.0 * ratio))
         gap = factor * h**2 * (after.a - before.a)

@@ -1,4 +1,6 @@
-"""Energy-momentum integration in directors: the constrained scheme, and the discrete null space method."""
+"""Energy-momentum integration in directors: the constrained scheme, and the discrete null space
+method.
+"""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -29,36 +31,43 @@ _CONTRACTION = 0.05
 
 
 class Memory(eqx.Module):
-    """The multipliers μ of the last step (None where they are eliminated), and the rank of the closures of loops."""
+    """The multipliers μ of the last step (None where they are eliminated), and the rank of the
+    closures of loops.
+    """
 
     mu: Float[Array, " m"] | None
     rank: Int[Array, ""] | None
 
 
 class EnergyMomentum(AbstractIntegrator):
-    """The midpoint-based method that keeps energy and momenta to rounding, of second order; for `Directors`.
+    """The midpoint-based method that keeps energy and momenta to rounding, of second order; for
+    `Directors`.
 
         q - q_n = h (v_n + v) / 2,   M (v - v_n) = h Q(q_n, q) - h G(q_n, q)ᵀ λ,   Φ(q) = 0
 
-    Energy is conserved for conservative loads and fixed constraints, momenta as far as loads are symmetric, positions
-    satisfy the constraints to rounding. Dampers dissipate. Potentials of springs enter through discrete gradients,
-    everything else (user forces, actuators) at the midpoint, at the method's order.
+    Energy is conserved for conservative loads and fixed constraints, momenta as far as loads are
+    symmetric, positions satisfy the constraints to rounding. Dampers dissipate. Potentials of
+    springs enter through discrete gradients, everything else (user forces, actuators) at the
+    midpoint, at the method's order.
 
-    The method's own v satisfies the velocity constraints only to second order. Its kinetic energy is what is conserved,
-    and what `Solution.energy` returns; `v` and `omega` of a solution are its projection onto the constraints, nearest
-    by mass, which has the same momenta. Accelerations and multipliers of a solution belong to its states.
+    The method's own v satisfies the velocity constraints only to second order. Its kinetic energy
+    is what is conserved, and what `Solution.energy` returns; `v` and `omega` of a solution are its
+    projection onto the constraints, nearest by mass, which has the same momenta. Accelerations and
+    multipliers of a solution belong to its states.
 
     Attributes:
-        reduced: False solves for coordinates and multipliers, n + m unknowns. True premultiplies by a discrete null
-            space matrix and solves for the freedoms of a spanning tree of joints; loops are closed on the way. Both
-            give the same motion.
-        null_space: For the reduced scheme: the paper's matrices ("hand"), or those computed from the joints' rows
-            ("automatic").
+        reduced: False solves for coordinates and multipliers, n + m unknowns. True premultiplies by
+            a discrete null space matrix and solves for the freedoms of a spanning tree of joints;
+            loops are closed on the way. Both give the same motion.
+        null_space: For the reduced scheme: the paper's matrices ("hand"), or those computed from
+            the joints' rows ("automatic").
         newton: As in `ImplicitEuler`, with the criterion "position".
 
     Reference:
-        Betsch, Leyendecker, "The discrete null space method for the energy consistent integration of constrained
-        mechanical systems. Part II: Multibody dynamics", Eqs. 10 to 15, as corrected in the project's notes; Gonzalez,
+        Betsch, Leyendecker, "The discrete null space method for the energy consistent integration
+        of constrained
+        mechanical systems. Part II: Multibody dynamics", Eqs. 10 to 15, as corrected in the
+            project's notes; Gonzalez,
         "Time integration and discrete Hamiltonian systems" (1996).
     """
 
@@ -71,31 +80,39 @@ class EnergyMomentum(AbstractIntegrator):
     def __check_init__(self):
         check_settings("EnergyMomentum", self.newton)
         if self.null_space not in NULL_SPACES:
-            raise ValueError(f"EnergyMomentum: null_space must be one of {NULL_SPACES}, not {self.null_space!r}")
+            raise ValueError(
+                f"EnergyMomentum: null_space must be one of {NULL_SPACES}, not {self.null_space!r}"
+            )
 
     def check(self, formulation: AbstractFormulation, system: System) -> None:
         if not isinstance(formulation, Directors):
             raise ValueError(
-                "EnergyMomentum integrates directors: use formulation=Directors(), on the command line "
-                f"--formulation directors, not {formulation.name}"
+                "EnergyMomentum integrates directors: use formulation=Directors(), on the command "
+                f"line --formulation directors, not {formulation.name}"
             )
         system.refuse_velocity_rows("EnergyMomentum")
 
-    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
+    def start(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
+    ) -> Motion:
         tree, rank = spanning_tree(system), None
         if len(tree.closures):
             _, rank = ns.independent_rows(closures_now(system, tree, motion.q, t))
         mu = None if self.reduced else h**2 * motion.lam
         return Motion(motion.q, motion.u, motion.a, motion.lam, Memory(mu, rank))
 
-    def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
+    def step(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
+    ):
         q, u, memory = motion.q, motion.u, motion.memory
         chosen = None
         if memory.rank is not None:
             chosen = enforced_rows(system, spanning_tree(system), q, t - h, memory.rank)
         middle = t - 0.5 * h
         args = midpoint.StepData(system.at(t), system.at(middle), q, u, middle, h, chosen)
-        problem = MidpointStep(self.reduced, self.null_space, self.newton.mode, self.newton.max_steps)
+        problem = MidpointStep(
+            self.reduced, self.null_space, self.newton.mode, self.newton.max_steps
+        )
         x, info = implicit_root(problem, (memory.mu, active, self.newton.tolerance), args)
         new, mu = problem.split(x, args)
         v = 2.0 * (new - q) / h - u
@@ -116,7 +133,9 @@ class EnergyMomentum(AbstractIntegrator):
 
 
 class MidpointStep(AbstractRootProblem):
-    """The equations of one step in the unknowns (q, μ); the reduced scheme finds the same root with fewer."""
+    """The equations of one step in the unknowns (q, μ); the reduced scheme finds the same root with
+    fewer.
+    """
 
     exact_factors: ClassVar[bool] = True
 
@@ -133,7 +152,9 @@ class MidpointStep(AbstractRootProblem):
         return midpoint.residual(args, *self.split(x, args))
 
     def factors(self, x: Float[Array, " n"], args: midpoint.StepData) -> Any:
-        return factorize(midpoint.matrix(args, *self.split(x, args), exact=True), args.end.linear_solver)
+        return factorize(
+            midpoint.matrix(args, *self.split(x, args), exact=True), args.end.linear_solver
+        )
 
     def solve(self, guess, args: midpoint.StepData):
         mu, active, tolerance = guess
@@ -143,7 +164,9 @@ class MidpointStep(AbstractRootProblem):
 
         def factors(x, exact):
             return factorize(
-                midpoint.matrix(args, *self.split(x, args), exact=exact), args.end.linear_solver, checked=False
+                midpoint.matrix(args, *self.split(x, args), exact=exact),
+                args.end.linear_solver,
+                checked=False,
             )
 
         scale = midpoint.weights(args.end, 12)
@@ -167,7 +190,9 @@ class MidpointStep(AbstractRootProblem):
             x, info = newton(residual, None, lambda x: factors(x, True), norm, x0, options, active)
             return jnp.where(info.converged, x, x0), info
         frozen = factors(x0, False)
-        x, info = newton(residual, lambda x: frozen, lambda x: factors(x, True), norm, x0, options, active)
+        x, info = newton(
+            residual, lambda x: frozen, lambda x: factors(x, True), norm, x0, options, active
+        )
         # Two corrections more: the energy drifts with what is left.
         x = jax.lax.fori_loop(0, 2, lambda _, x: x + frozen.solve(-residual(x)), x)
         return jnp.where(info.converged, x, x0), info
@@ -181,13 +206,19 @@ class MidpointStep(AbstractRootProblem):
 
         scale = jnp.where(tree.slot < 3, 1.0 / args.end.length, 1.0)
         u, info = self._newton(
-            equations.residual, factors, lambda d: jnp.max(jnp.abs(d) * scale), equations.guess(), tolerance, active
+            equations.residual,
+            factors,
+            lambda d: jnp.max(jnp.abs(d) * scale),
+            equations.guess(),
+            tolerance,
+            active,
         )
         q = ns.moved(args.end, tree, args.q, u)
         return jnp.where(info.converged, q, args.q).reshape(-1), info
 
     def completed(self, x: Float[Array, " n"], args: midpoint.StepData) -> Float[Array, " N"]:
-        # The reduced scheme has no multipliers; derivatives need them, and get them from the balance of every body.
+        # The reduced scheme has no multipliers; derivatives need them, and get them from the
+        # balance of every body.
         if not self.reduced:
             return x
         q = x.reshape(args.q.shape)
@@ -202,8 +233,9 @@ class MidpointStep(AbstractRootProblem):
 class Reduced:
     """The reduced scheme's equations in the joint increments u, one for each freedom of the tree.
 
-    Pᵀ (2 M (Δq - h v_n) - h² Q) = 0 on a tree. With loops, P and the closures' rows W = G P split this: what lies in
-    the null space of W stays, and the rest of the equations are the closures, W⁺ Φ = 0.
+    Pᵀ (2 M (Δq - h v_n) - h² Q) = 0 on a tree. With loops, P and the closures' rows W = G P split
+    this: what lies in the null space of W stays, and the rest of the equations are the closures, W⁺
+    Φ = 0.
     """
 
     tree: Tree
@@ -221,7 +253,8 @@ class Reduced:
         middle = 0.5 * (args.q + q)
         maps = self.maps(args.middle, middle)
         balance = ns.gather(tree, maps, ns.rigid_transpose(middle, midpoint.unbalanced(args, q)))
-        # Towards half a turn of a joint its moments vanish like 1 / (1 + u²/4), a root that is none of the step's.
+        # Towards half a turn of a joint its moments vanish like 1 / (1 + u²/4), a root that is none
+        # of the step's.
         turns = jnp.sum(ns.slots(tree, u)[:, 3:] ** 2, axis=1)[tree.body]
         stretch = jnp.where(tree.slot >= 3, 1.0 + 0.25 * turns, 1.0)
         if args.chosen is None:
@@ -229,7 +262,8 @@ class Reduced:
         chosen = args.chosen[tree.closures]
         W = chosen[:, None] * ns.closure_rows(args.middle, tree, maps, middle)
         phi = chosen * ns.closure_values(args.end, tree, q)
-        # Scaled like a mass, so that the matrix is as well conditioned as the mass matrix of the freedoms.
+        # Scaled like a mass, so that the matrix is as well conditioned as the mass matrix of the
+        # freedoms.
         scale = 2.0 * jnp.mean(args.end.mass)
         gap = jnp.linalg.solve(W @ W.T + jnp.diag(1.0 - chosen), scale * phi - W @ balance)
         return stretch * (balance + W.T @ gap)
@@ -238,24 +272,37 @@ class Reduced:
         """Increments of joints that move on with the velocities they have."""
         args, tree = self.args, self.tree
         maps = self.maps(args.middle, args.q)
-        # Nearest by mass, which keeps the momentum, and a little in coordinates: some freedom may have no inertia.
+        # Nearest by mass, which keeps the momentum, and a little in coordinates: some freedom may
+        # have no inertia.
         P = ns.null_space_matrix(tree, maps, args.q)
         mass = jax.vmap(mass_block)(args.end.mass, args.end.inertia)
-        scale = 1e-6 * jnp.mean(args.end.mass) * (args.end.length * midpoint.weights(args.end, 12)) ** 2
-        PtW = jnp.einsum("bin,bij->nbj", P.reshape(-1, 12, tree.freedoms), mass + jnp.diag(scale)[None]).reshape(
-            P.T.shape
+        scale = (
+            1e-6 * jnp.mean(args.end.mass) * (args.end.length * midpoint.weights(args.end, 12)) ** 2
         )
+        PtW = jnp.einsum(
+            "bin,bij->nbj", P.reshape(-1, 12, tree.freedoms), mass + jnp.diag(scale)[None]
+        ).reshape(P.T.shape)
         return jnp.linalg.solve(PtW @ P, PtW @ (args.h * args.u).reshape(-1))
 
 
-def closures_now(system: System, tree: Tree, q: Float[Array, "nb 12"], t: Scalar) -> Float[Array, "k n"]:
+def closures_now(
+    system: System, tree: Tree, q: Float[Array, "nb 12"], t: Scalar
+) -> Float[Array, "k n"]:
     """Rows of the closures by the freedoms of the tree at one instant."""
     now = system.at(t)
     return ns.closure_rows(now, tree, ns.hand_written(now, tree, q), q)
 
 
-def enforced_rows(system: System, tree: Tree, q: Float[Array, "nb 12"], t: Scalar, rank) -> Float[Array, " m"]:
-    """One for the tree's rows, rigidity and as many independent closures as the rank says; zero for the others."""
+def enforced_rows(
+    system: System, tree: Tree, q: Float[Array, "nb 12"], t: Scalar, rank
+) -> Float[Array, " m"]:
+    """One for the tree's rows, rigidity and as many independent closures as the rank says; zero for
+    the others.
+    """
     q = jax.lax.stop_gradient(q)
     chosen, _ = ns.independent_rows(closures_now(system, tree, q, t), rank)
-    return jnp.ones(len(row_bodies(Directors(), system)), q.dtype).at[tree.closures].set(jax.lax.stop_gradient(chosen))
+    return (
+        jnp.ones(len(row_bodies(Directors(), system)), q.dtype)
+        .at[tree.closures]
+        .set(jax.lax.stop_gradient(chosen))
+    )

@@ -1,4 +1,6 @@
-"""What the explicit Runge-Kutta methods share: stages, the embedded error, the outcome of a step."""
+"""What the explicit Runge-Kutta methods share: stages, the embedded error, the outcome of a
+step.
+"""
 
 from typing import Any
 
@@ -14,7 +16,9 @@ from .tableaus import TABLEAUS, Tableau
 
 
 class AbstractExplicit(AbstractIntegrator):
-    """An explicit method with a tableau; its memory has `gaps`, the estimated errors of the last step."""
+    """An explicit method with a tableau; its memory has `gaps`, the estimated errors of the last
+    step.
+    """
 
     tableau: eqx.AbstractVar[str]
 
@@ -59,7 +63,8 @@ def embedded_error(plan: Tableau, rates: tuple[Array, Array], last: tuple[Array,
     """The estimated errors of ξ and of V that one step adds; `last` are the rates at its end."""
     weights = jnp.asarray(plan.error, h.dtype)
     return tuple(
-        h * (jnp.tensordot(weights[:-1], x, 1) + weights[-1] * end) for x, end in zip(rates, last, strict=True)
+        h * (jnp.tensordot(weights[:-1], x, 1) + weights[-1] * end)
+        for x, end in zip(rates, last, strict=True)
     )
 
 
@@ -68,13 +73,19 @@ def check_choices(method: Any, **known: tuple[str, ...]) -> None:
     for what, values in known.items():
         if getattr(method, what) not in values:
             name = type(method).__name__
-            raise ValueError(f"{name}: {what} must be one of {values}, not {getattr(method, what)!r}")
+            raise ValueError(
+                f"{name}: {what} must be one of {values}, not {getattr(method, what)!r}"
+            )
 
 
 def outcome(a: Float[Array, "nb d"], *moved: Float[Array, "..."]) -> NewtonInfo:
-    """That a step went well as long as accelerations and coordinates are finite; there is no iteration."""
+    """That a step went well as long as accelerations and coordinates are finite; there is no
+    iteration.
+    """
     finite = jnp.all(jnp.isfinite(a))
     for x in moved:
         finite = finite & jnp.all(jnp.isfinite(x))
     no = jnp.zeros((), bool)
-    return NewtonInfo(jnp.zeros((), int), finite, jnp.where(finite, 0.0, jnp.nan).astype(a.dtype), no, no, no)
+    return NewtonInfo(
+        jnp.zeros((), int), finite, jnp.where(finite, 0.0, jnp.nan).astype(a.dtype), no, no, no
+    )

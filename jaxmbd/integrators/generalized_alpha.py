@@ -1,4 +1,6 @@
-"""Generalized-alpha for the index-3 equations, in any formulation: second order with adjustable dissipation."""
+"""Generalized-alpha for the index-3 equations, in any formulation: second order with adjustable
+dissipation.
+"""
 
 from typing import ClassVar
 
@@ -24,25 +26,26 @@ class Memory(eqx.Module):
 
 
 class GeneralizedAlpha(AbstractIntegrator):
-    """Second order on the index-3 equations; on a group for rA, in their coordinates for rp and r-epsilon.
+    """Second order on the index-3 equations; on a group for rA, in their coordinates for rp and
+    r-epsilon.
 
         q = retract(q_n, h u_n + h² ((1/2 - β) b_n + β b)),   u = u_n + h ((1 - γ) b_n + γ b)
         (1 - α_m) b + α_m b_n = (1 - α_f) a + α_f a_n
 
-    with the algorithmic acceleration b beside the true one, a. Positions satisfy the constraints at every step to
-    rounding; velocities do so to second order. Multipliers are of second order after a transient that decays like
-    ρ_∞^n. Steps may change in size.
+    with the algorithmic acceleration b beside the true one, a. Positions satisfy the constraints at
+    every step to rounding; velocities do so to second order. Multipliers are of second order after
+    a transient that decays like ρ_∞^n. Steps may change in size.
 
     Attributes:
-        rho_inf: Spectral radius at infinite frequency, from 0 (kills high frequencies at once) to below 1 (hardly
-            damps).
+        rho_inf: Spectral radius at infinite frequency, from 0 (kills high frequencies at once) to
+            below 1 (hardly damps).
         group: For rA, "SO3xR3" or "SE3", on which bodies move along screws.
         newton: As in `ImplicitEuler`.
         velocity_projection: As in `ImplicitEuler`.
 
     Reference:
-        Bruels, Cardona, Arnold, "Lie group generalized-alpha time integration of constrained flexible multibody
-        systems" (2012); the start of b as in Arnold, Bruels, Cardona (2015).
+        Bruels, Cardona, Arnold, "Lie group generalized-alpha time integration of constrained
+        flexible multibody systems" (2012); the start of b as in Arnold, Bruels, Cardona (2015).
     """
 
     name: ClassVar[str] = "generalized_alpha"
@@ -65,21 +68,29 @@ class GeneralizedAlpha(AbstractIntegrator):
         gamma = 0.5 + alpha_f - alpha_m
         return alpha_m, alpha_f, 0.25 * (gamma + 0.5) ** 2, gamma
 
-    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
-        # b approximates the acceleration at t + (α_m - α_f) h; without that its error would show at first order.
+    def start(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
+    ) -> Motion:
+        # b approximates the acceleration at t + (α_m - α_f) h; without that its error would show at
+        # first order.
         inner = inner_formulation("GeneralizedAlpha", self.group, formulation)
         u, a = converted(formulation, inner, motion.q, motion.u, motion.a)
         alpha_m, alpha_f, _, _ = self._coefficients
-        memory = Memory(a + (alpha_m - alpha_f) * h * acceleration_rate(inner, system, motion.q, u, a, t), h)
+        memory = Memory(
+            a + (alpha_m - alpha_f) * h * acceleration_rate(inner, system, motion.q, u, a, t), h
+        )
         return Motion(motion.q, motion.u, motion.a, motion.lam, memory)
 
-    def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
+    def step(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
+    ):
         alpha_m, alpha_f, beta, gamma = self._coefficients
         inner = inner_formulation("GeneralizedAlpha", self.group, formulation)
         q, u, a = formulation.rechart(motion.q, motion.u, motion.a)
         _, _, b = formulation.rechart(motion.q, motion.u, motion.memory.b)
         u, a = converted(formulation, inner, q, u, a)
-        # b belongs to an instant whose distance is a part of the step: after another step, to another instant.
+        # b belongs to an instant whose distance is a part of the step: after another step, to
+        # another instant.
         b = a + h / motion.memory.h * (b - a)
         share = (1.0 - alpha_f) / (1.0 - alpha_m)
         known = (alpha_f * a - alpha_m * b) / (1.0 - alpha_m)  # b at the end is known + share a
@@ -93,7 +104,9 @@ class GeneralizedAlpha(AbstractIntegrator):
         )
         q, u, a, lam, info = take_step(self, inner, args, a, motion, active)
         memory = Memory(known + share * a, h)
-        return Motion(q, *converted(inner, formulation, q, u, a), lam, memory, info.undetermined), info
+        return Motion(
+            q, *converted(inner, formulation, q, u, a), lam, memory, info.undetermined
+        ), info
 
     def error(self, before: Motion, after: Motion, h: Scalar):
         # Taylor's series of the formula for q; that for u is right to the next order.

@@ -15,14 +15,15 @@ from .base import AbstractIntegrator, Motion
 
 
 class ImplicitEuler(AbstractIntegrator):
-    """First-order implicit Euler on the index-3 equations; positions satisfy the constraints at every step.
+    """First-order implicit Euler on the index-3 equations; positions satisfy the constraints at
+    every step.
 
         u = u_n + h a,   q = retract(q_n, h u),   balance(q, u, a, λ) = 0,   Φ(q, t) / h² = 0
 
     Attributes:
         newton: Settings of Newton's method.
-        velocity_projection: Move velocities, after every step, to the nearest by mass that satisfy the constraints; as
-            the method leaves them they do so to its order.
+        velocity_projection: Move velocities, after every step, to the nearest by mass that satisfy
+            the constraints; as the method leaves them they do so to its order.
 
     Reference:
         Kissel, Taves, Negrut, Eqs. 32 to 38, 40, 41 and 44 with beta_0 = 1.
@@ -37,7 +38,9 @@ class ImplicitEuler(AbstractIntegrator):
     def __check_init__(self):
         check_settings("ImplicitEuler", self.newton)
 
-    def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
+    def step(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
+    ):
         q, u, a = formulation.rechart(motion.q, motion.u, motion.a)
         args = StepData(system.at(t), q, u, h * u, t, StepScales(h, h**2))
         q, u, a, lam, info = take_step(self, formulation, args, a, motion, active)

@@ -23,7 +23,8 @@ STABILIZATIONS = ("none", "baumgarte", "projection")
 
 
 class Memory(eqx.Module):
-    """Velocities on the group, and the estimated errors of the last step in the algebra and in them.
+    """Velocities on the group, and the estimated errors of the last step in the algebra and in
+    them.
 
     On SE(3) the way to u and back, Aᵀ A V, would add the small defect of A's columns at every step.
     """
@@ -33,27 +34,30 @@ class Memory(eqx.Module):
 
 
 class MuntheKaas(AbstractExplicit):
-    """Explicit Runge-Kutta in the algebra of each body's configuration group; for the formulation rA.
+    """Explicit Runge-Kutta in the algebra of each body's configuration group; for the formulation
+    rA.
 
         q = q_n exp(ξ),   ξ̇ = dexp⁻¹(ξ) V,   V̇ = accelerations(q, V, t),   ξ(t_n) = 0
 
-    On SE(3), V = (Aᵀ v, ω̄) and translation and rotation move together along screws: bodies that a lower pair joins to
-    the ground stay in its subgroup, so such a joint holds to rounding at any order and step. On SO(3)xR3,
-    V = (v, ω̄), and the joints' violation is one of the method's order. Without stabilization both drift at joints
-    between moving bodies.
+    On SE(3), V = (Aᵀ v, ω̄) and translation and rotation move together along screws: bodies that a
+    lower pair joins to the ground stay in its subgroup, so such a joint holds to rounding at any
+    order and step. On SO(3)xR3, V = (v, ω̄), and the joints' violation is one of the method's
+    order. Without stabilization both drift at joints between moving bodies.
 
     Attributes:
-        group: "SE3", "SO3xR3", or "mixed": SE(3) for bodies joined to the ground and SO(3)xR3 for the others, as the
-            paper's outlook suggests.
-        tableau: "euler", "heun", "rk3", "rk4" or "rk5" (order 1 to 5); "rk5" is the pair 5(4) of Dormand and Prince,
-            whose estimate serves chosen steps (`Adaptive`).
-        stabilization: "none"; "baumgarte", which feeds violations back with the rate `rate`; or "projection" of
-            position and velocity onto the constraints after every step, nearest by mass.
+        group: "SE3", "SO3xR3", or "mixed": SE(3) for bodies joined to the ground and SO(3)xR3 for
+            the others, as the paper's outlook suggests.
+        tableau: "euler", "heun", "rk3", "rk4" or "rk5" (order 1 to 5); "rk5" is the pair 5(4) of
+            Dormand and Prince, whose estimate serves chosen steps (`Adaptive`).
+        stabilization: "none"; "baumgarte", which feeds violations back with the rate `rate`; or
+            "projection" of position and velocity onto the constraints after every step, nearest by
+            mass.
         rate: α = β of Baumgarte's feedback [1/s].
 
     Reference:
-        Mueller, Terze, "The significance of the configuration space Lie group for the constraint satisfaction in
-        numerical time integration of multibody systems", sections 2 to 4, as corrected in the project's notes.
+        Mueller, Terze, "The significance of the configuration space Lie group for the constraint
+        satisfaction in numerical time integration of multibody systems", sections 2 to 4, as
+        corrected in the project's notes.
     """
 
     name: ClassVar[str] = "munthe_kaas"
@@ -66,7 +70,9 @@ class MuntheKaas(AbstractExplicit):
     def __check_init__(self):
         check_choices(self, group=GROUPS, tableau=tuple(TABLEAUS), stabilization=STABILIZATIONS)
 
-    def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
+    def step(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
+    ):
         plan = TABLEAUS[self.tableau]
         screws = self._screws(system)
         feedback = (self.rate, self.rate) if self.stabilization == "baumgarte" else None
@@ -76,7 +82,9 @@ class MuntheKaas(AbstractExplicit):
         def rates(xi, V, s):
             q = _moved(screws, q0, xi)
             u = _from_group(screws, q, V)
-            acc, _ = dynamic_accelerations(formulation, system, q, u, t - h + s * h, feedback=feedback)
+            acc, _ = dynamic_accelerations(
+                formulation, system, q, u, t - h + s * h, feedback=feedback
+            )
             return _dexp_inverse(screws, xi, V), _rate_in_group(screws, q, u, acc)
 
         first = V0, _rate_in_group(screws, q0, motion.u, motion.a)
@@ -96,9 +104,14 @@ class MuntheKaas(AbstractExplicit):
 
     def check(self, formulation: AbstractFormulation, system: System) -> None:
         if not isinstance(formulation, RA):
-            raise ValueError(f"MuntheKaas moves rotation matrices: use the formulation rA, not {formulation.name}")
+            raise ValueError(
+                "MuntheKaas moves rotation matrices: use the formulation rA, not "
+                f"{formulation.name}"
+            )
 
-    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
+    def start(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
+    ) -> Motion:
         zero = jnp.zeros_like(motion.u)
         memory = Memory(_to_group(self._screws(system), motion.q, motion.u), (zero, zero))
         return Motion(motion.q, motion.u, motion.a, motion.lam, memory)
@@ -134,7 +147,9 @@ def _moved(screws, q: Pose, xi: Float[Array, "nb 6"]) -> Pose:
     return _choose(screws, lambda: jax.vmap(screw)(q, xi), lambda: jax.vmap(product)(q, xi))
 
 
-def _dexp_inverse(screws, xi: Float[Array, "nb 6"], V: Float[Array, "nb 6"]) -> Float[Array, "nb 6"]:
+def _dexp_inverse(
+    screws, xi: Float[Array, "nb 6"], V: Float[Array, "nb 6"]
+) -> Float[Array, "nb 6"]:
     def product(xi, V):
         return jnp.concatenate([V[:3], so3.inverse_right_jacobian(xi[3:]) @ V[3:]])
 
@@ -147,14 +162,20 @@ def _dexp_inverse(screws, xi: Float[Array, "nb 6"], V: Float[Array, "nb 6"]) -> 
 
 def _to_group(screws, q: Pose, u: Float[Array, "nb 6"]) -> Float[Array, "nb 6"]:
     """(v, ω̄) with v in the body frame on SE(3)."""
-    return _choose(screws, lambda: u.at[:, :3].set(jnp.einsum("bji,bj->bi", q.A, u[:, :3])), lambda: u)
+    return _choose(
+        screws, lambda: u.at[:, :3].set(jnp.einsum("bji,bj->bi", q.A, u[:, :3])), lambda: u
+    )
 
 
 def _from_group(screws, q: Pose, V: Float[Array, "nb 6"]) -> Float[Array, "nb 6"]:
-    return _choose(screws, lambda: V.at[:, :3].set(jnp.einsum("bij,bj->bi", q.A, V[:, :3])), lambda: V)
+    return _choose(
+        screws, lambda: V.at[:, :3].set(jnp.einsum("bij,bj->bi", q.A, V[:, :3])), lambda: V
+    )
 
 
-def _rate_in_group(screws, q: Pose, u: Float[Array, "nb 6"], acc: Float[Array, "nb 6"]) -> Float[Array, "nb 6"]:
+def _rate_in_group(
+    screws, q: Pose, u: Float[Array, "nb 6"], acc: Float[Array, "nb 6"]
+) -> Float[Array, "nb 6"]:
     """V̇ from (r̈, ω̄̇): on SE(3), d/dt Aᵀ v = Aᵀ r̈ - ω̄ × Aᵀ v."""
 
     def screw(A, u, acc):

@@ -30,16 +30,19 @@ class RungeKutta(AbstractExplicit):
 
         q̇ = u,   u̇ = a(q, u, t), where (a, λ) solve M a + h - Q + Rᵀλ = 0 and R a = γ
 
-    Linear constraints among the coordinates hold to rounding at every step size: spherical joints in
-    `RotationElements`, and in `Directors`. All others, Rᵀ R = I and the norm of Euler parameters included, drift at the
-    method's order unless `projection` is on.
+    Linear constraints among the coordinates hold to rounding at every step size: spherical joints
+    in `RotationElements`, and in `Directors`. All others, Rᵀ R = I and the norm of Euler parameters
+    included, drift at the method's order unless `projection` is on.
 
     Attributes:
         tableau: As in `MuntheKaas`: "euler", "heun", "rk3", "rk4" or "rk5".
-        multipliers: "every_stage" solves for them at every stage. "frozen" keeps those of the start of the step, as
-            Dumitriu and Margaritescu do: one solution a step, but of first order whatever the tableau, and R a = γ does
+        multipliers: "every_stage" solves for them at every stage. "frozen" keeps those of the start
+            of the step, as Dumitriu and Margaritescu do: one solution a step, but of first order
+            whatever the
+                tableau, and R a = γ does
             not hold. Only for a study, and not for `RP`, whose mass matrix is singular.
-        projection: Project positions and velocities onto all constraints after every step, nearest by mass.
+        projection: Project positions and velocities onto all constraints after every step, nearest
+            by mass.
 
     Reference:
         Dumitriu, Margaritescu, section 5.
@@ -54,20 +57,25 @@ class RungeKutta(AbstractExplicit):
     def __check_init__(self):
         check_choices(self, tableau=tuple(TABLEAUS), multipliers=MULTIPLIERS)
 
-    def start(self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar) -> Motion:
+    def start(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
+    ) -> Motion:
         if formulation.moves_on_manifold:
             raise ValueError(
-                f"RungeKutta adds up coordinates, and those of {formulation.name} are no vector space: use MuntheKaas, "
-                "or another formulation such as RotationElements"
+                f"RungeKutta adds up coordinates, and those of {formulation.name} are no vector "
+                "space: use MuntheKaas, or another formulation such as RotationElements"
             )
         if self.multipliers == "frozen" and not formulation.regular_mass:
             raise ValueError(
-                f"RungeKutta(multipliers='frozen') needs a regular mass matrix, which {formulation.name} does not have"
+                "RungeKutta(multipliers='frozen') needs a regular mass matrix, which "
+                f"{formulation.name} does not have"
             )
         zero = jnp.zeros_like(motion.u)
         return Motion(motion.q, motion.u, motion.a, motion.lam, Memory((zero, zero)))
 
-    def step(self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True):
+    def step(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
+    ):
         plan = TABLEAUS[self.tableau]
         q0, u0, a0 = formulation.rechart(motion.q, motion.u, motion.a)
 
@@ -95,7 +103,9 @@ class RungeKutta(AbstractExplicit):
         return Motion(q, u, a, lam, Memory(gaps)), outcome(a, delta)
 
 
-def _held(formulation: AbstractFormulation, system: System, q, u, lam, t: Scalar) -> Float[Array, "nb d"]:
+def _held(
+    formulation: AbstractFormulation, system: System, q, u, lam, t: Scalar
+) -> Float[Array, "nb d"]:
     """Accelerations under given multipliers."""
     rest = balance(formulation, system.at(t), q, u, jnp.zeros_like(u), lam, t)
     return -jnp.linalg.solve(mass_matrix(formulation, system, q), rest[..., None])[..., 0]

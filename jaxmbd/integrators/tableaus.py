@@ -13,7 +13,8 @@ class Tableau(NamedTuple):
         a: (s, s), strictly lower triangular.
         b: Weights, (s,).
         c: Instants as parts of the step, (s,).
-        error: Weights of the stages, and of the rate at the end, in an estimate of the error, (s + 1,), or None.
+        error: Weights of the stages, and of the rate at the end, in an estimate of the error, (s +
+            1,), or None.
     """
 
     order: int
@@ -23,7 +24,9 @@ class Tableau(NamedTuple):
     error: np.ndarray | None = None
 
 
-def _tableau(order: int, rows: list[list[float]], b: list[float], error: list[float] | None = None) -> Tableau:
+def _tableau(
+    order: int, rows: list[list[float]], b: list[float], error: list[float] | None = None
+) -> Tableau:
     a = np.zeros((len(b), len(b)))
     for k, row in enumerate(rows):
         a[k + 1, : len(row)] = row
@@ -35,7 +38,8 @@ TABLEAUS = {
     "heun": _tableau(2, [[1.0]], [0.5, 0.5]),
     "rk3": _tableau(3, [[0.5], [-1.0, 2.0]], [1 / 6, 2 / 3, 1 / 6]),
     "rk4": _tableau(4, [[0.5], [0.0, 0.5], [0.0, 0.0, 1.0]], [1 / 6, 1 / 3, 1 / 3, 1 / 6]),
-    # Dormand and Prince 1980; the estimate is the difference of the weights of orders five and four.
+    # Dormand and Prince 1980; the estimate is the difference of the weights of orders five and
+    # four.
     "rk5": _tableau(
         5,
         [

@@ -1,7 +1,8 @@
 """Files: model files (JSON), safe expressions of time, result files.
 
-This layer knows descriptions and results and how they are written; files are data, never code. A new field of the
-body is a line in `schema.py`; elements declare their own. A new format is a file and its entry in `formats.py`.
+This layer knows descriptions and results and how they are written; files are data, never code. A
+new field of the body is a line in `schema.py`; elements declare their own. A new format is a file
+and its entry in `formats.py`.
 """
 
 from ..model.expressions import Expression as Expression

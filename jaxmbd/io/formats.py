@@ -1,4 +1,6 @@
-"""File formats by suffix: a new one is a file with a function, registered here or by a user's program."""
+"""File formats by suffix: a new one is a file with a function, registered here or by a user's
+program.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,16 +17,21 @@ _READERS: dict[str, Reader] = {".json": read_mechanism}
 _WRITERS: dict[str, Writer] = {".json": write_mechanism}
 
 
-def register_format(suffix: str, *, read: Reader | None = None, write: Writer | None = None) -> None:
+def register_format(
+    suffix: str, *, read: Reader | None = None, write: Writer | None = None
+) -> None:
     """Make `load`, `save` and the command line know a file format.
 
     Args:
         suffix: With its dot, such as ".xml"; a format that is known already is replaced.
-        read: From a path to a `Mechanism`; a ValueError's message is shown to the user with the name of the file.
+        read: From a path to a `Mechanism`; a ValueError's message is shown to the user with the
+            name of the file.
         write: From a mechanism and a path.
     """
     if not (isinstance(suffix, str) and suffix.startswith(".") and len(suffix) > 1):
-        raise ValueError(f"register_format: a suffix is written with its dot, such as '.xml', not {suffix!r}")
+        raise ValueError(
+            f"register_format: a suffix is written with its dot, such as '.xml', not {suffix!r}"
+        )
     for table, function in ((_READERS, read), (_WRITERS, write)):
         if function is not None:
             table[suffix.lower()] = function
@@ -34,7 +41,8 @@ def read_file(path: str | Path) -> Mechanism:
     """The mechanism in a model file, in the format that its suffix names; JSON by default.
 
     Raises:
-        ModelFileError: The file cannot be read, or makes no sense; the message names the part and the cure.
+        ModelFileError: The file cannot be read, or makes no sense; the message names the part and
+            the cure.
     """
     path = Path(path)
     read = _READERS.get(path.suffix.lower(), read_mechanism)
@@ -50,13 +58,15 @@ def write_file(mechanism: Mechanism, path: str | Path) -> None:
     """Write a mechanism in the format that the suffix of the path names.
 
     Raises:
-        ModelFileError: No format has that suffix, or it cannot hold something; the message names the part.
+        ModelFileError: No format has that suffix, or it cannot hold something; the message names
+            the part.
         OSError: The file cannot be written.
     """
     path = Path(path)
     write = _WRITERS.get(path.suffix.lower())
     if write is None:
         raise ModelFileError(
-            f"{path.name}: no format to write has this suffix; known are {', '.join(sorted(_WRITERS))}"
+            f"{path.name}: no format to write has this suffix; known are "
+            f"{', '.join(sorted(_WRITERS))}"
         )
     write(mechanism, path)

@@ -1,4 +1,6 @@
-"""Model files: JSON to a `Mechanism`, in the format "jaxmbd-1" or the older one of the paper's codes."""
+"""Model files: JSON to a `Mechanism`, in the format "jaxmbd-1" or the older one of the paper's
+codes.
+"""
 
 import json
 import os
@@ -21,7 +23,13 @@ from ..model.validation import users_line
 from .older_format import is_older_format, read_older_format
 from .schema import mechanism_file
 
-_SECTIONS = {"bodies": "body", "joints": "joint", "drivers": "driver", "forces": "force", "constraints": "constraint"}
+_SECTIONS = {
+    "bodies": "body",
+    "joints": "joint",
+    "drivers": "driver",
+    "forces": "force",
+    "constraints": "constraint",
+}
 _MAX_BYTES = 64 * 2**20
 
 
@@ -30,14 +38,17 @@ class ModelFileError(ValueError):
 
 
 class ModelFileWarning(UserWarning):
-    """A model file was read, but something in it was ignored; the message names the file and the part."""
+    """A model file was read, but something in it was ignored; the message names the file and the
+    part.
+    """
 
 
 def read_mechanism(path: str | Path) -> Mechanism:
     """The mechanism in a JSON file.
 
     Raises:
-        ModelFileError: Not a file, not JSON, not one of the two formats, or a part that makes no sense.
+        ModelFileError: Not a file, not JSON, not one of the two formats, or a part that makes no
+            sense.
     """
     path = Path(path)
     try:
@@ -97,7 +108,9 @@ def _read(path: Path) -> str:
         reason = getattr(error, "strerror", None) or str(error)
         raise ModelFileError(f"cannot read the model file: {reason.lower()}") from None
     if too_large or len(content) > _MAX_BYTES:
-        raise ModelFileError(f"too large for a model file; at most {_MAX_BYTES // 2**20} MiB are read")
+        raise ModelFileError(
+            f"too large for a model file; at most {_MAX_BYTES // 2**20} MiB are read"
+        )
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -120,7 +133,9 @@ def _parse(text: str) -> Any:
 
     kept: list[dict] = []  # so that no other object takes an id
     try:
-        data = json.loads(text, object_pairs_hook=unique, parse_constant=_refuse_constant, parse_int=_integer)
+        data = json.loads(
+            text, object_pairs_hook=unique, parse_constant=_refuse_constant, parse_int=_integer
+        )
     except RecursionError:
         raise ModelFileError("not a model file: nested too deeply") from None
     except ValueError as error:
@@ -170,7 +185,10 @@ def _from_file(file: Any) -> Mechanism:
 def _shape(file) -> Any:
     if file.type == "Composite":
         parts = [_shape(p.shape) for p in file.parts]
-        turns = [orientation(p.A, None, None, f"Composite part {k + 1}") for k, p in enumerate(file.parts)]
+        turns = [
+            orientation(p.A, None, None, f"Composite part {k + 1}")
+            for k, p in enumerate(file.parts)
+        ]
         return model.Composite(parts, [p.position for p in file.parts], turns)
     return getattr(model, file.type)(**file.model_dump(exclude={"type"}))
 
@@ -190,13 +208,20 @@ def _read_field(spec: Spec, value: Any) -> Any:
 
 def _element(file: Any, base: type) -> Any:
     cls = kinds(base)[file.type]
-    fields = {name: _read_field(spec, getattr(file, name)) for name, (spec, _) in specs(cls).items()}
+    fields = {
+        name: _read_field(spec, getattr(file, name)) for name, (spec, _) in specs(cls).items()
+    }
     return cls(name=file.name, **fields)
 
 
 def _primitive(file: Any) -> Any:
     cls = primitives()[file.type]
-    return cls(**{name: _read_field(spec, getattr(file, name)) for name, (spec, _) in primitive_specs(cls).items()})
+    return cls(
+        **{
+            name: _read_field(spec, getattr(file, name))
+            for name, (spec, _) in primitive_specs(cls).items()
+        }
+    )
 
 
 # --- messages ---
@@ -222,7 +247,9 @@ def _explain(error: ValidationError, data: dict) -> str:
         field = ".".join(str(k) for k in rest)
         message = _message(item, field)
         named = item["type"] in ("missing", "extra_forbidden")  # the message names the field
-        sentences.append(f"{where}: {field}: {message}" if field and not named else f"{where}: {message}")
+        sentences.append(
+            f"{where}: {field}: {message}" if field and not named else f"{where}: {message}"
+        )
     more = error.error_count() - 5
     return "; ".join(dict.fromkeys(sentences)) + (f"; and {more} more" if more > 0 else "")
 
@@ -234,7 +261,8 @@ def _message(item: Any, field: str) -> str:
     if kind == "extra_forbidden":
         return f"unknown field {shown(field)}"
     if kind == "union_tag_invalid":
-        return f"unknown type {shown(context['tag'])}; known are {context['expected_tags'].replace(chr(39), '')}"
+        expected = context["expected_tags"].replace("'", "")
+        return f"unknown type {shown(context['tag'])}; known are {expected}"
     if kind == "union_tag_not_found":
         return "the field 'type' is missing"
     if kind in _MUST_BE:
@@ -245,10 +273,14 @@ def _message(item: Any, field: str) -> str:
 
 
 def _part(location: Any, data: dict, *, has_last: bool = True) -> tuple[str, list]:
-    """The name of the part at a place in a file, and the rest of the place, without the tags of pydantic's unions."""
+    """The name of the part at a place in a file, and the rest of the place, without the tags of
+    pydantic's unions.
+    """
     path, node = [], data
     for key in location:
-        if (isinstance(node, dict) and key in node) or (isinstance(node, list) and key in range(len(node))):
+        if (isinstance(node, dict) and key in node) or (
+            isinstance(node, list) and key in range(len(node))
+        ):
             path.append(key)
             node = node[key]
     if not has_last:
@@ -256,6 +288,10 @@ def _part(location: Any, data: dict, *, has_last: bool = True) -> tuple[str, lis
     if len(path) >= 2 and path[0] in _SECTIONS and isinstance(path[1], int):
         part = data[path[0]][path[1]]
         name = part.get("name") if isinstance(part, dict) else None
-        where = f"{_SECTIONS[path[0]]} {shown(name)}" if name and isinstance(name, str) else f"{path[0]}[{path[1]}]"
+        where = (
+            f"{_SECTIONS[path[0]]} {shown(name)}"
+            if name and isinstance(name, str)
+            else f"{path[0]}[{path[1]}]"
+        )
         return where, path[2:]
     return "model", path

@@ -1,9 +1,10 @@
 """The model format of the paper's codes: bodies by number, constraints as single primitives.
 
-Bodies have `id, name, r, r_dot, A, omega`, constraints `type` DP1, DP2, D or CD with `a_bar_i, a_bar_j, s_bar_p_i,
-s_bar_q_j, c` as the type needs, and `f` (with `f_dot, f_ddot`) as strings in t. The ground is the body with the name
-"ground" or the id 0, and has nothing else. Masses are absent there: `mass`, `inertia` and `gravity` are accepted as
-extensions; without them only kinematics is possible.
+Bodies have `id, name, r, r_dot, A, omega`, constraints `type` DP1, DP2, D or CD with `a_bar_i,
+a_bar_j, s_bar_p_i, s_bar_q_j, c` as the type needs, and `f` (with `f_dot, f_ddot`) as strings in t.
+The ground is the body with the name "ground" or the id 0, and has nothing else. Masses are absent
+there: `mass`, `inertia` and `gravity` are accepted as extensions; without them only kinematics is
+possible.
 """
 
 from typing import Annotated, Any, Literal, Union
@@ -18,10 +19,21 @@ from ..model.mechanism import Mechanism
 from ..model.motions import jet
 from .schema import Inertia, Mat3, Name, Number, Strict, TimeFunction, Vec3
 
-_OUR_NAMES = {"a_bar_i": "a_i_bar", "a_bar_j": "a_j_bar", "s_bar_p_i": "s_i_bar", "s_bar_q_j": "s_j_bar", "c": "c"}
+_OUR_NAMES = {
+    "a_bar_i": "a_i_bar",
+    "a_bar_j": "a_j_bar",
+    "s_bar_p_i": "s_i_bar",
+    "s_bar_q_j": "s_j_bar",
+    "c": "c",
+}
 _INSTANTS = (0.13, 0.71, 1.37)  # at which given derivatives are compared [s]
 _REST = [0.0, 0.0, 0.0]
-_GROUND = {"r": _REST, "A": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], "r_dot": _REST, "omega": _REST}
+_GROUND = {
+    "r": _REST,
+    "A": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+    "r_dot": _REST,
+    "omega": _REST,
+}
 
 
 def _checked_id(value: Any) -> int | str:
@@ -115,7 +127,9 @@ def read_older_format(data: dict) -> tuple[Mechanism, list[str]]:
     names: dict[int | str, str] = {}
     for body in file.bodies:
         if body.id in names:
-            raise ValueError(f"body {body.name!r}: the id {shown(body.id)} is taken by {names[body.id]!r}")
+            raise ValueError(
+                f"body {body.name!r}: the id {shown(body.id)} is taken by {names[body.id]!r}"
+            )
         if body.name == "ground" or body.id == 0:
             _check_ground(body)
             names[body.id] = "ground"
@@ -129,7 +143,9 @@ def read_older_format(data: dict) -> tuple[Mechanism, list[str]]:
     for k, row in enumerate(file.constraints):
         name = row.name or f"constraint {k + 1}"
         used[name] = used.get(name, 0) + 1
-        unique = name if used[name] == 1 else f"{name} ({used[name]})"  # names need not be unique there
+        unique = (
+            name if used[name] == 1 else f"{name} ({used[name]})"
+        )  # names need not be unique there
         m.add(_constraint(row, unique, names))
         remarks += _wrong_derivatives(row, f"constraint {unique!r}")
     return m, remarks
@@ -139,8 +155,13 @@ def _check_ground(body: OlderBody) -> None:
     moved = [key for key, value in _GROUND.items() if getattr(body, key) not in (None, value)]
     moved += [key for key in ("mass", "inertia") if getattr(body, key) is not None]
     if moved:
-        what = "the ground" if body.name == "ground" else "the body with the id 0 is the ground, which"
-        raise ValueError(f"body {body.name!r}: {what} does not move and has no mass; leave out {', '.join(moved)}")
+        what = (
+            "the ground" if body.name == "ground" else "the body with the id 0 is the ground, which"
+        )
+        raise ValueError(
+            f"body {body.name!r}: {what} does not move and has no mass; leave out "
+            f"{', '.join(moved)}"
+        )
 
 
 def _add_body(m: Mechanism, body: OlderBody) -> None:
@@ -165,15 +186,21 @@ def _constraint(row: Any, name: str, names: dict[int | str, str]) -> model.Const
     for key in ("body_i", "body_j"):
         number = getattr(row, key)
         if number not in names:
-            raise ValueError(f"constraint {name!r}: {key} is {shown(number)}, but no body has that id")
+            raise ValueError(
+                f"constraint {name!r}: {key} is {shown(number)}, but no body has that id"
+            )
         bodies.append(names[number])
-    vectors = {ours: getattr(row, theirs) for theirs, ours in _OUR_NAMES.items() if hasattr(row, theirs)}
+    vectors = {
+        ours: getattr(row, theirs) for theirs, ours in _OUR_NAMES.items() if hasattr(row, theirs)
+    }
     primitive = getattr(model, row.type)(**vectors, f=time_function(row.f))
     return model.Constraint(name, *bodies, primitives=[primitive])
 
 
 def _wrong_derivatives(row: Any, what: str) -> list[str]:
-    """Derivatives are taken by JAX; those in the file are only checked, because some published ones are wrong."""
+    """Derivatives are taken by JAX; those in the file are only checked, because some published ones
+    are wrong.
+    """
     f, remarks = time_function(row.f), []
     ts = [jnp.asarray(t) for t in _INSTANTS]
     for key, order in (("f_dot", 1), ("f_ddot", 2)):
@@ -185,7 +212,7 @@ def _wrong_derivatives(row: Any, what: str) -> list[str]:
         ours = [jet(f, t)[order] for t in ts] if isinstance(f, Expression) else [0.0] * len(ts)
         if not np.allclose(ours, theirs, rtol=1e-4, atol=1e-6, equal_nan=True):
             remarks.append(
-                f"{what}: {key} = {shown(value)} is not the derivative of f = {shown(row.f)}; it is ignored, and JAX "
-                "takes the derivatives"
+                f"{what}: {key} = {shown(value)} is not the derivative of f = {shown(row.f)}; it "
+                "is ignored, and JAX takes the derivatives"
             )
     return remarks

@@ -1,6 +1,7 @@
 """Read result files; they are written by `Solution.to_npz` (see `analyses.export`).
 
-Whatever the bytes of a file are, `read_npz` returns arrays that fit each other or raises `ResultFileError`.
+Whatever the bytes of a file are, `read_npz` returns arrays that fit each other or raises
+`ResultFileError`.
 """
 
 import io
@@ -29,7 +30,10 @@ _SHAPES = {
     "angles": ("T", "w"),
     "iterations": ("T",),
 }
-_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 _CHUNK = 2**20  # bytes that are decompressed at a time
 
 
@@ -40,24 +44,30 @@ class ResultFileError(ValueError):
 def read_npz(path: str | Path) -> dict[str, Any]:
     """Arrays of a result file by name; `stats` is a dictionary again.
 
-    `stats["drawing"]`, where the file has one, is complete: what an older file lacks has its default.
+    `stats["drawing"]`, where the file has one, is complete: what an older file lacks has its
+    default.
 
     Raises:
-        ResultFileError: The file cannot be read, is damaged, is no result, or its arrays do not fit each other.
+        ResultFileError: The file cannot be read, is damaged, is no result, or its arrays do not fit
+            each other.
     """
     path = Path(path)
     try:
         if path.is_dir():
             raise ResultFileError("it is a folder")
         data = _read_arrays(path)
-        data.setdefault("angles", np.zeros((np.shape(data["t"])[:1] or (0,)) + (0,)))  # older files have none
+        data.setdefault(
+            "angles", np.zeros((np.shape(data["t"])[:1] or (0,)) + (0,))
+        )  # older files have none
         _check_shapes(data)
         data["stats"] = _read_stats(data)
     except ResultFileError as error:
         reason = str(error)
     except OSError as error:
         reason = error.strerror or str(error)
-    except Exception as error:  # zipfile, zlib, numpy and json raise a dozen kinds of errors for damaged bytes
+    except (
+        Exception
+    ) as error:  # zipfile, zlib, numpy and json raise a dozen kinds of errors for damaged bytes
         reason = f"it is damaged ({' '.join(str(error).split()) or type(error).__name__})"
     else:
         return data
@@ -76,11 +86,16 @@ def _read_arrays(path: Path) -> dict[str, Any]:
             size, free = sum(m.file_size for m in members), psutil.virtual_memory().available
             if size > free:
                 raise ResultFileError(
-                    f"its arrays take {size / 2**30:.3g} GiB, and {free / 2**30:.3g} GiB of memory are free"
+                    f"its arrays take {size / 2**30:.3g} GiB, and {free / 2**30:.3g} GiB of memory "
+                    "are free"
                 )
-            missing = [name for name in ARRAYS if name != "angles" and f"{name}.npy" not in file.namelist()]
+            missing = [
+                name for name in ARRAYS if name != "angles" and f"{name}.npy" not in file.namelist()
+            ]
             if missing:
-                raise ResultFileError(f"it is not a result of jaxmbd, because it lacks {', '.join(missing)}")
+                raise ResultFileError(
+                    f"it is not a result of jaxmbd, because it lacks {', '.join(missing)}"
+                )
             return {m.filename.removesuffix(".npy"): _read_array(file, m) for m in members}
 
 
@@ -98,7 +113,9 @@ def _read_array(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
         raise ResultFileError(f"the array {name!r} holds Python objects, which are not read")
     values = buffer.getbuffer()[buffer.tell() :]
     if math.prod(shape) * dtype.itemsize != len(values):
-        raise ResultFileError(f"the array {name!r} has {len(values)} bytes, which do not make the shape {shape}")
+        raise ResultFileError(
+            f"the array {name!r} has {len(values)} bytes, which do not make the shape {shape}"
+        )
     return np.ndarray(shape, dtype, buffer=values, order="F" if fortran_order else "C")
 
 
@@ -110,7 +127,12 @@ def _check_shapes(data: dict[str, Any]) -> None:
             raise ResultFileError(f"the array {name!r} holds {array.dtype}, not {numbers}")
         if array.ndim != len(symbols):
             raise _wrong_shape(name, array, symbols)
-    sizes = {"T": len(data["t"]), "nb": data["r"].shape[1], "nc": data["lam"].shape[1], "w": data["angles"].shape[1]}
+    sizes = {
+        "T": len(data["t"]),
+        "nb": data["r"].shape[1],
+        "nc": data["lam"].shape[1],
+        "w": data["angles"].shape[1],
+    }
     for name, symbols in _SHAPES.items():
         expected = tuple(sizes[s] if isinstance(s, str) else s for s in symbols)
         if data[name].shape != expected:
@@ -200,14 +222,20 @@ def _read_drawing(raw: Any, data: dict[str, Any]) -> dict[str, Any]:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(x) for x in first["loc"])
-        raise ResultFileError(f"its drawing does not make sense at {place}: {first['msg']}") from None
+        raise ResultFileError(
+            f"its drawing does not make sense at {place}: {first['msg']}"
+        ) from None
     for name, expected in (("bodies", nb), ("rows", nc), ("outlines", nb), ("shaped", nb)):
         found = len(getattr(drawing, name))
         if found != expected:
             raise ResultFileError(f"its drawing has {found} {name}, but its arrays have {expected}")
     if len(set(drawing.bodies)) < nb:
         raise ResultFileError("its drawing gives two bodies the same name")
-    bodies = [b for c in drawing.connections for b in (c.i, c.j)] + [b for s in drawing.springs for b in s.bodies]
+    bodies = [b for c in drawing.connections for b in (c.i, c.j)] + [
+        b for s in drawing.springs for b in s.bodies
+    ]
     if max(bodies, default=0) > nb:
-        raise ResultFileError(f"its drawing names body {max(bodies)}, but there are {nb} and the ground")
+        raise ResultFileError(
+            f"its drawing names body {max(bodies)}, but there are {nb} and the ground"
+        )
     return drawing.model_dump()

@@ -1,22 +1,33 @@
 """The model file format "jaxmbd-1", checked by pydantic; the published JSON Schema comes from here.
 
-Bodies and shapes are written out; joints, drivers, forces and primitives are what their classes declare.
+Bodies and shapes are written out; joints, drivers, forces and primitives are what their classes
+declare.
 """
 
 import dataclasses
 import functools
 from typing import Annotated, Any, Literal, Union
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StrictBool, Tag, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    Tag,
+    create_model,
+)
 
 from ..model.elements import AbstractElement, kinds
 from ..model.expressions import Expression, shown
 from ..model.forces import AbstractForceDescription
-from ..model.given import Kind, Spec, primitive_specs, specs
+from ..model.given import Kind, Spec, primitive_specs, specs, summary
 from ..model.joints import AbstractConstraint
 from ..model.primitives import primitives
 
-# Squares and fourth powers of such numbers are finite in double precision, and no mechanism has larger ones.
+# Squares and fourth powers of such numbers are finite in double precision, and no mechanism has
+# larger ones.
 LARGEST = 1e60
 
 
@@ -48,11 +59,13 @@ Vec3 = Annotated[list[Number], Field(min_length=3, max_length=3)]
 Vec4 = Annotated[list[Number], Field(min_length=4, max_length=4)]
 Mat3 = Annotated[list[Vec3], Field(min_length=3, max_length=3)]
 Inertia = Annotated[
-    Union[Annotated[Vec3, Tag("moments")], Annotated[Mat3, Tag("matrix")]], Discriminator(_moments_or_matrix)
+    Union[Annotated[Vec3, Tag("moments")], Annotated[Mat3, Tag("matrix")]],
+    Discriminator(_moments_or_matrix),
 ]
 ExpressionText = Annotated[str, AfterValidator(_checked_expression)]
 TimeFunction = Annotated[
-    Union[Annotated[Number, Tag("number")], Annotated[ExpressionText, Tag("text")]], Discriminator(_number_or_text)
+    Union[Annotated[Number, Tag("number")], Annotated[ExpressionText, Tag("text")]],
+    Discriminator(_number_or_text),
 ]
 Load = Annotated[list[TimeFunction], Field(min_length=3, max_length=3)]
 Name = Annotated[str, Field(min_length=1)]
@@ -118,7 +131,8 @@ class ConeFile(Strict):
 
 
 SimpleShape = Annotated[
-    Union[BoxFile, RodFile, CylinderFile, HollowCylinderFile, SphereFile, ConeFile], Field(discriminator="type")
+    Union[BoxFile, RodFile, CylinderFile, HollowCylinderFile, SphereFile, ConeFile],
+    Field(discriminator="type"),
 ]
 
 
@@ -142,7 +156,8 @@ ShapeFile = Annotated[
 
 
 class BodyFile(Strict):
-    """A body; lengths in m, masses in kg, angles in rad. `r` and `v` are global, `omega` is in the body frame.
+    """A body; lengths in m, masses in kg, angles in rad. `r` and `v` are global, `omega` is in the
+    body frame.
 
     Where `v` or `omega` is left out, assembly finds it.
     """
@@ -211,7 +226,11 @@ def _fields(specs: dict[str, tuple[Spec, dataclasses.Field]]) -> dict[str, Any]:
 
 def _tagged(models: list[type[BaseModel]]) -> Any:
     """One of several models, told apart by their type."""
-    return Annotated[Union[tuple(models)], Field(discriminator="type")] if len(models) > 1 else models[0]
+    return (
+        Annotated[Union[tuple(models)], Field(discriminator="type")]
+        if len(models) > 1
+        else models[0]
+    )
 
 
 def _primitive_files() -> list[type[BaseModel]]:
@@ -223,11 +242,16 @@ def _element_files(base: type) -> list[type[BaseModel]]:
     return [_file_of(cls, specs(cls), _Named) for cls in found]
 
 
-def _file_of(cls: type, declared: dict[str, tuple[Spec, dataclasses.Field]], base: type[BaseModel]) -> type[BaseModel]:
-    first = (cls.__doc__ or "").strip().split("\n")[0]
+def _file_of(
+    cls: type, declared: dict[str, tuple[Spec, dataclasses.Field]], base: type[BaseModel]
+) -> type[BaseModel]:
     # Elements come and go in a session; pydantic's model follows the class that has the name now.
     return create_model(
-        f"{cls.__name__}File", __base__=base, __doc__=first, type=(Literal[cls.__name__], ...), **_fields(declared)
+        f"{cls.__name__}File",
+        __base__=base,
+        __doc__=summary(cls),
+        type=(Literal[cls.__name__], ...),
+        **_fields(declared),
     )
 
 
@@ -237,7 +261,9 @@ class _Named(Strict):
 
 
 class _Mechanism(Strict):
-    """A mechanism; points and axes of joints and forces are global components at the initial pose."""
+    """A mechanism; points and axes of joints and forces are global components at the initial
+    pose.
+    """
 
     model_config = ConfigDict(extra="forbid", title="jaxmbd-1 mechanism")
 
@@ -249,13 +275,18 @@ class _Mechanism(Strict):
 
 
 def mechanism_file() -> type[BaseModel]:
-    """The format with every joint, driver, force and primitive that is known now, those of users included."""
+    """The format with every joint, driver, force and primitive that is known now, those of users
+    included.
+    """
     return _mechanism_file(tuple(kinds(AbstractElement).values()), tuple(primitives().values()))
 
 
 @functools.lru_cache(maxsize=8)
 def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) -> type[BaseModel]:
-    joints, forces = (list[_tagged(_element_files(base))] for base in (AbstractConstraint, AbstractForceDescription))
+    joints, forces = (
+        list[_tagged(_element_files(base))]
+        for base in (AbstractConstraint, AbstractForceDescription)
+    )
     return create_model(
         "MechanismFile",
         __base__=_Mechanism,
@@ -268,4 +299,9 @@ def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) ->
 
 def json_schema() -> dict[str, Any]:
     """The published JSON Schema of the format."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **mechanism_file().model_json_schema()}
+    schema = mechanism_file().model_json_schema()
+    for described in (schema, *schema["$defs"].values()):
+        if "description" in described:
+            paragraphs = described["description"].split("\n\n")
+            described["description"] = "\n\n".join(" ".join(p.split()) for p in paragraphs)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -1,4 +1,6 @@
-"""Mechanisms to model files in the format "jaxmbd-1": what is written is read back to the last bit."""
+"""Mechanisms to model files in the format "jaxmbd-1": what is written is read back to the last
+bit.
+"""
 
 import dataclasses
 import json
@@ -23,8 +25,8 @@ def write_mechanism(mechanism: Mechanism, path: str | Path) -> None:
     """Write a mechanism to a JSON file, which appears whole or not at all.
 
     Raises:
-        ModelFileError: Something that a file cannot hold, such as a Python function; the message names the part and
-            says what to give instead.
+        ModelFileError: Something that a file cannot hold, such as a Python function; the message
+            names the part and says what to give instead.
         OSError: The file cannot be written; the message names it.
     """
     text = json.dumps(mechanism_to_dict(mechanism), indent=2, ensure_ascii=False, allow_nan=False)
@@ -53,7 +55,9 @@ def _body(body: Body) -> dict[str, Any]:
         file["mass"] = _numbers(body.mass, f"{what}: mass")
         inertia = np.asarray(_numbers(body.inertia, f"{what}: inertia"))
         diagonal = np.diag(inertia)
-        file["inertia"] = (diagonal if np.array_equal(np.diag(diagonal), inertia) else inertia).tolist()
+        file["inertia"] = (
+            diagonal if np.array_equal(np.diag(diagonal), inertia) else inertia
+        ).tolist()
         try:
             inertia_matrix(inertia, what)
         except ValueError:
@@ -70,9 +74,13 @@ def _body(body: Body) -> dict[str, Any]:
 def _shape(shape: Any, what: str) -> dict[str, Any]:
     kind = type(shape).__name__
     if getattr(shapes, kind, None) is not type(shape):
-        raise ModelFileError(f"{what}: a file cannot hold a shape of your own, {kind}; use one of jaxmbd's, or none")
+        raise ModelFileError(
+            f"{what}: a file cannot hold a shape of your own, {kind}; use one of jaxmbd's, or none"
+        )
     if isinstance(shape, shapes.Composite):
-        positions = np.asarray(_numbers(shape.offsets, what)) + np.asarray(_numbers(shape.center, what))
+        positions = np.asarray(_numbers(shape.offsets, what)) + np.asarray(
+            _numbers(shape.center, what)
+        )
         rotations = _numbers(shape.rotations, what)
         parts = [
             {"shape": _shape(part, what), "position": position, "A": A}
@@ -80,13 +88,17 @@ def _shape(shape: Any, what: str) -> dict[str, Any]:
         ]
         return {"type": kind, "parts": parts}
     fields = {f.name: getattr(shape, f.name) for f in dataclasses.fields(shape)}
-    return {"type": kind} | {k: x if isinstance(x, str) else _numbers(x, what) for k, x in fields.items()}
+    return {"type": kind} | {
+        k: x if isinstance(x, str) else _numbers(x, what) for k, x in fields.items()
+    }
 
 
 def _element(part: AbstractElement) -> dict[str, Any]:
     kind, what = type(part), part.title
     if not kind.in_files:
-        raise ModelFileError(f"{what}: a file cannot hold a {kind.__name__}, which is made of Python functions")
+        raise ModelFileError(
+            f"{what}: a file cannot hold a {kind.__name__}, which is made of Python functions"
+        )
     file: dict[str, Any] = {"type": kind.__name__, "name": part.name}
     for name, (spec, field) in specs(kind).items():
         value = getattr(part, name)
@@ -120,7 +132,9 @@ def _field(spec: Spec, value: Any, what: str) -> Any:
         return [_primitive(p, what) for p in value]
     if isinstance(value, str):
         return value
-    if isinstance(text := getattr(value, "text", None), str):  # an Expression, or a module that is one
+    if isinstance(
+        text := getattr(value, "text", None), str
+    ):  # an Expression, or a module that is one
         return text
     if isinstance(value, Components):
         return [c.text for c in value.components]
@@ -128,8 +142,8 @@ def _field(spec: Spec, value: Any, what: str) -> Any:
         return [x if isinstance(x, str) else _numbers(x, what) for x in value]
     if callable(value):
         raise ModelFileError(
-            f"{what} is a Python function, which a file cannot hold; write it as an expression of time, such as "
-            "'0.5*sin(2*pi*t)'"
+            f"{what} is a Python function, which a file cannot hold; write it as an expression of "
+            "time, such as '0.5*sin(2*pi*t)'"
         )
     return _numbers(value, what)
 
@@ -139,7 +153,9 @@ def _name(part: Body | AbstractConstraint | str) -> str:
 
 
 def _numbers(value: Any, what: str) -> Any:
-    """A number or nested lists of numbers, in double precision, which JSON keeps to the last bit."""
+    """A number or nested lists of numbers, in double precision, which JSON keeps to the last
+    bit.
+    """
     if not is_concrete(value):
         raise ModelFileError(f"{what} is traced by JAX: save outside jit, vmap and grad")
     array = np.asarray(value)

@@ -1,7 +1,7 @@
 """Packaged mechanisms: JSON files beside this module, and generators.
 
-This layer knows names and files only. A new packaged mechanism is a new JSON file here; a family of mechanisms is a
-function in `generators.py`.
+This layer knows names and files only. A new packaged mechanism is a new JSON file here; a family of
+mechanisms is a function in `generators.py`.
 """
 
 import os
@@ -24,12 +24,17 @@ LARGEST = 10_000  # bodies of a mechanism asked for by name; a size beyond is a 
 
 def names() -> list[str]:
     """Names of the packaged mechanisms, generators included."""
-    files = [f.name.removesuffix(".json") for f in resources.files(__package__).iterdir() if f.name.endswith(".json")]
+    files = [
+        f.name.removesuffix(".json")
+        for f in resources.files(__package__).iterdir()
+        if f.name.endswith(".json")
+    ]
     return sorted([*files, *GENERATORS])
 
 
 def load_mechanism(model: str | Path) -> Mechanism:
-    """The mechanism of a packaged name ("slider_crank", "n_pendulum", "n_pendulum:16") or of a JSON file.
+    """The mechanism of a packaged name ("slider_crank", "n_pendulum", "n_pendulum:16") or of a JSON
+    file.
 
     Raises:
         ModelFileError: Neither a packaged name nor a readable model file.
@@ -42,7 +47,10 @@ def load_mechanism(model: str | Path) -> Mechanism:
         return _packaged(name, *([_size(name, size)] if colon else []))
     if os.path.exists(text):
         return read_file(text)
-    raise ModelFileError(f"{shown(text)} is neither a file nor a packaged mechanism; packaged are {', '.join(names())}")
+    raise ModelFileError(
+        f"{shown(text)} is neither a file nor a packaged mechanism; packaged are "
+        f"{', '.join(names())}"
+    )
 
 
 def _packaged(name: str, *size: int) -> Mechanism:
@@ -62,10 +70,14 @@ def _size(name: str, text: str) -> int:
     digits = text.lstrip("0") or "0"
     bodies = SIZED[name](int(digits[:20]))  # twenty digits are too many already
     if bodies > LARGEST:
-        raise ModelFileError(f"{asked} asks for {bodies} bodies; the largest packaged size is {LARGEST}")
+        raise ModelFileError(
+            f"{asked} asks for {bodies} bodies; the largest packaged size is {LARGEST}"
+        )
     return int(digits)
 
 
 def load(model: str | Path, *, linear_solver: str = "auto") -> tuple[System, State]:
-    """System and state, as described, of a packaged name or a JSON file; see `load_mechanism` and `Mechanism.build`."""
+    """System and state, as described, of a packaged name or a JSON file; see `load_mechanism` and
+    `Mechanism.build`.
+    """
     return load_mechanism(model).build(linear_solver=linear_solver)

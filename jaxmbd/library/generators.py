@@ -14,9 +14,11 @@ _GRAVITY = 9.81 * np.array([0.07169162, 0.68473815, 0.72525442])
 
 
 def n_pendulum(n: int = 4, *, seed: int = 0) -> Mechanism:
-    """A chain of n steel bars, 2 m long and 0.05 m square, on spherical joints, hanging down and spun at random.
+    """A chain of n steel bars, 2 m long and 0.05 m square, on spherical joints, hanging down and
+    spun at random.
 
-    Rates are uniform in [-10, 10] rad/s; velocities of the mass centers follow when the state is assembled.
+    Rates are uniform in [-10, 10] rad/s; velocities of the mass centers follow when the state is
+    assembled.
 
     Args:
         n: Number of bars.
@@ -30,14 +32,17 @@ def n_pendulum(n: int = 4, *, seed: int = 0) -> Mechanism:
     A = [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]]
     last = m.ground
     for k in range(n):
-        body = m.add_body(f"bar{k + 1}", shape=bar, r=(0.0, 0.0, -(2.0 * k + 1.0)), A=A, omega=rates[k])
+        body = m.add_body(
+            f"bar{k + 1}", shape=bar, r=(0.0, 0.0, -(2.0 * k + 1.0)), A=A, omega=rates[k]
+        )
         m.add(Spherical(f"joint{k + 1}", last, body, point=(0.0, 0.0, -2.0 * k)))
         last = body
     return m
 
 
 def revolute_chain(n: int = 8) -> Mechanism:
-    """A chain of n bars of 1 m and 1 kg, hanging down on hinges whose axes alternate between x and y; gravity is askew.
+    """A chain of n bars of 1 m and 1 kg, hanging down on hinges whose axes alternate between x and
+    y; gravity is askew.
 
     Args:
         n: Number of bars.
@@ -47,7 +52,9 @@ def revolute_chain(n: int = 8) -> Mechanism:
     m = Mechanism(f"revolute_chain:{n}", gravity=(3.0, 1.0, -9.0))
     last = m.ground
     for k in range(n):
-        body = m.add_body(f"bar{k + 1}", mass=1.0, inertia=(1 / 12, 1 / 12, 1e-3), r=(0.0, 0.0, -(k + 0.5)))
+        body = m.add_body(
+            f"bar{k + 1}", mass=1.0, inertia=(1 / 12, 1 / 12, 1e-3), r=(0.0, 0.0, -(k + 0.5))
+        )
         axis = (1.0, 0.0, 0.0) if k % 2 == 0 else (0.0, 1.0, 0.0)
         m.add(Revolute(f"hinge{k + 1}", last, body, point=(0.0, 0.0, -float(k)), axis=axis))
         last = body
@@ -55,10 +62,11 @@ def revolute_chain(n: int = 8) -> Mechanism:
 
 
 def four_bar_ladder(n: int = 8) -> Mechanism:
-    """N four-bars side by side that share their rockers: n + 1 rockers of 1 m on the ground and n couplers, 1 kg each.
+    """N four-bars side by side that share their rockers: n + 1 rockers of 1 m on the ground and n
+    couplers, 1 kg each.
 
-    Every hinge turns about y, so each loop has three redundant rows; the whole has one freedom. It starts upright,
-    every bar with the velocities of rockers that turn at 1 rad/s.
+    Every hinge turns about y, so each loop has three redundant rows; the whole has one freedom. It
+    starts upright, every bar with the velocities of rockers that turn at 1 rad/s.
 
     Args:
         n: Number of loops.
@@ -71,13 +79,22 @@ def four_bar_ladder(n: int = 8) -> Mechanism:
     for k in range(n + 1):
         inertia = (thick, thick, thin)
         rocker = m.add_body(
-            f"rocker{k}", mass=1.0, inertia=inertia, r=(k, 0.0, 0.5), v=(0.5, 0.0, 0.0), omega=(0.0, 1.0, 0.0)
+            f"rocker{k}",
+            mass=1.0,
+            inertia=inertia,
+            r=(k, 0.0, 0.5),
+            v=(0.5, 0.0, 0.0),
+            omega=(0.0, 1.0, 0.0),
         )
         m.add(Revolute(f"ground{k}", m.ground, rocker, point=(k, 0.0, 0.0), axis=y))
         rockers.append(rocker)
     for k in range(n):
         coupler = m.add_body(
-            f"coupler{k + 1}", mass=1.0, inertia=(thin, thick, thick), r=(k + 0.5, 0.0, 1.0), v=(1.0, 0.0, 0.0)
+            f"coupler{k + 1}",
+            mass=1.0,
+            inertia=(thin, thick, thick),
+            r=(k + 0.5, 0.0, 1.0),
+            v=(1.0, 0.0, 0.0),
         )
         m.add(Revolute(f"left{k + 1}", rockers[k], coupler, point=(k, 0.0, 1.0), axis=y))
         m.add(Revolute(f"right{k + 1}", coupler, rockers[k + 1], point=(k + 1.0, 0.0, 1.0), axis=y))

@@ -39,7 +39,9 @@ class Push(eqx.Module):
 
 
 def anchors() -> tuple[Float[np.ndarray, "6 3"], Float[np.ndarray, "6 3"]]:
-    """The joints on the base, global, and those on the platform, from its mass center in its frame [m]."""
+    """The joints on the base, global, and those on the platform, from its mass center in its frame
+    [m].
+    """
 
     def circle(radius, angles):
         return radius * np.stack([np.cos(angles), np.sin(angles), np.zeros(6)], axis=1)
@@ -48,18 +50,24 @@ def anchors() -> tuple[Float[np.ndarray, "6 3"], Float[np.ndarray, "6 3"]]:
 
 
 def stewart_platform(
-    *, legs: bool = False, base: Any = None, platform: Any = None, home: Any = HOME, push: Any = 30.0
+    *,
+    legs: bool = False,
+    base: Any = None,
+    platform: Any = None,
+    home: Any = HOME,
+    push: Any = 30.0,
 ) -> Mechanism:
     """A 6-6 platform on six sprung, damped and pushed legs, thrown from its home pose; freedom six.
 
     Every leg pushes with -4000 (L - L_home) - 20 dL/dt + push sin(2π t + i π/3) [N], i = 0..5.
 
     Args:
-        legs: False for legs without mass, which are forces only (1 body). True for legs of a cylinder and a rod: a
-            universal joint at the base, a slide between the two, a ball at the platform (13 bodies, no redundancy).
+        legs: False for legs without mass, which are forces only (1 body). True for legs of a
+            cylinder and a rod: a universal joint at the base, a slide between the two, a ball at
+            the platform (13 bodies, no redundancy).
         base: Joints on the base, (6, 3) [m], global; by default on a circle of 0.5 m.
-        platform: Joints on the platform from its mass center, (6, 3) [m], in its frame; by default on a circle of
-            0.3 m.
+        platform: Joints on the platform from its mass center, (6, 3) [m], in its frame; by default
+            on a circle of 0.3 m.
         home: The platform's mass center at home, (3,) [m].
         push: Amplitude of the pushes [N].
     """
@@ -90,16 +98,22 @@ def stewart_platform(
 
 
 def stewart_platform_legs() -> Mechanism:
-    """The same on legs of a cylinder and a rod each, with universal joint, slide and ball; freedom six."""
+    """The same on legs of a cylinder and a rod each, with universal joint, slide and ball; freedom
+    six.
+    """
     return stewart_platform(legs=True)
 
 
-def _leg(m: Mechanism, k: int, low: Vec3, high: Vec3, velocity: Vec3, disc: Body) -> tuple[Body, Body]:
+def _leg(
+    m: Mechanism, k: int, low: Vec3, high: Vec3, velocity: Vec3, disc: Body
+) -> tuple[Body, Body]:
     """A cylinder and a rod between two points; `velocity` is that of the upper one."""
     span = high - low
     length = jnp.sqrt(span @ span)
     n = span / length
-    e = jnp.asarray([-np.sin(BASE_ANGLES[k]), np.cos(BASE_ANGLES[k]), 0.0], n.dtype)  # tangent to the base circle
+    e = jnp.asarray(
+        [-np.sin(BASE_ANGLES[k]), np.cos(BASE_ANGLES[k]), 0.0], n.dtype
+    )  # tangent to the base circle
     pin = _unit(cross(e, n))
     # The leg turns as its ends do, and about itself so that the pin stays perpendicular to e.
     turn = cross(n, velocity) / length

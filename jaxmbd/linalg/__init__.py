@@ -1,7 +1,8 @@
-"""Linear algebra: saddle-point matrices in blocks, and the strategies that solve with them; numbers only.
+"""Linear algebra: saddle-point matrices in blocks, and the strategies that solve with them; numbers
+only.
 
-A new strategy is a new file with `of`, `solve` and `solve_transpose`, a name in `strategy.STRATEGIES` and a line in
-`strategy.factorize`.
+A new strategy is a new file with `of`, `solve` and `solve_transpose`, a name in
+`strategy.STRATEGIES` and a line in `strategy.factorize`.
 """
 
 from .block_sparse import BlockFactors as BlockFactors

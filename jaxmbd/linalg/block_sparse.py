@@ -1,4 +1,6 @@
-"""Block elimination of a saddle matrix along its topology: time near linear in the number of bodies, loops included."""
+"""Block elimination of a saddle matrix along its topology: time near linear in the number of
+bodies, loops included.
+"""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,7 +14,9 @@ from .small_matrices import product, saddle_inverse, times, times_transposed
 
 
 class _Eliminated(eqx.Module):
-    """What one level leaves behind: P⁻¹, P⁻¹ B and C of its pivots, with B right of P and C below it."""
+    """What one level leaves behind: P⁻¹, P⁻¹ B and C of its pivots, with B right of P and C below
+    it.
+    """
 
     inverse: Float[Array, "n S S"]
     right: Float[Array, "n w S S"]
@@ -20,7 +24,8 @@ class _Eliminated(eqx.Module):
 
 
 class BlockFactors(eqx.Module):
-    """Factors of a saddle matrix by levels of independent supernodes; they serve the matrix and its transpose.
+    """Factors of a saddle matrix by levels of independent supernodes; they serve the matrix and its
+    transpose.
 
     Attributes:
         levels: In order of elimination.
@@ -41,7 +46,9 @@ class BlockFactors(eqx.Module):
         coupled = tuple(sorted({pair for c in matrix.couplings for pair in c.bodies}))
         plan = schedule(nb, d, matrix.bodies, matrix.inner, coupled, bodies_first)
         # The last block is zero: the slot of a pair of nodes without one.
-        blocks = jnp.concatenate([_blocks(matrix, plan), jnp.zeros((1, plan.size, plan.size), matrix.diagonal.dtype)])
+        blocks = jnp.concatenate(
+            [_blocks(matrix, plan), jnp.zeros((1, plan.size, plan.size), matrix.diagonal.dtype)]
+        )
         weights = _weights(matrix, plan)
         levels = []
         for level in plan.levels:
@@ -66,8 +73,12 @@ class BlockFactors(eqx.Module):
         """X with Kᵀ x = b."""
         return self._solve(b, transpose=True)
 
-    def solve_unregularized(self, b: Float[Array, " n"], *, transpose: bool = False) -> Float[Array, " n"]:
-        """The solution without -E, to second order in E: one step of refinement whose residual is known, E y."""
+    def solve_unregularized(
+        self, b: Float[Array, " n"], *, transpose: bool = False
+    ) -> Float[Array, " n"]:
+        """The solution without -E, to second order in E: one step of refinement whose residual is
+        known, E y.
+        """
         x = self._solve(b, transpose=transpose)
         if self.regularization is None:
             return x
@@ -77,7 +88,8 @@ class BlockFactors(eqx.Module):
 
     def _solve(self, b, *, transpose: bool):
         plan = self.schedule
-        # Padding stands at the places that no unknown has; its blocks are the identity, its numbers zero.
+        # Padding stands at the places that no unknown has; its blocks are the identity, its numbers
+        # zero.
         y = jnp.zeros(plan.nodes * plan.size, b.dtype).at[plan.position].set(b, unique_indices=True)
         y = y.reshape(plan.nodes, plan.size)
         halves = []
@@ -95,10 +107,14 @@ class BlockFactors(eqx.Module):
         if self.final is not None:
             solve = self.final.solve_transpose if transpose else self.final.solve
             x = solve(y.reshape(-1)).reshape(y.shape)
-        for level, done, half in zip(plan.levels[::-1], self.levels[::-1], halves[::-1], strict=True):
+        for level, done, half in zip(
+            plan.levels[::-1], self.levels[::-1], halves[::-1], strict=True
+        ):
             near = jnp.concatenate([x, jnp.zeros((1, plan.size), x.dtype)])[level.neighbors]
             if transpose:
-                pulled = times_transposed(done.inverse, jnp.sum(times_transposed(done.left, near), axis=1))
+                pulled = times_transposed(
+                    done.inverse, jnp.sum(times_transposed(done.left, near), axis=1)
+                )
             else:
                 pulled = jnp.sum(times(done.right, near), axis=1)
             x = jnp.concatenate([half - pulled, x])
@@ -127,15 +143,24 @@ def _weights(matrix: SaddleMatrix, plan: Schedule) -> Float[Array, "nodes m"]:
     nb, d, _ = matrix.diagonal.shape
     own = jnp.abs(jnp.diagonal(matrix.diagonal, axis1=1, axis2=2))
     # Translations and rotations have their own unit of inertia; single inertias may vanish.
-    mean = [jnp.repeat(jnp.mean(x, axis=1, keepdims=True), x.shape[1], axis=1) for x in (own[:, :3], own[:, 3:])]
+    mean = [
+        jnp.repeat(jnp.mean(x, axis=1, keepdims=True), x.shape[1], axis=1)
+        for x in (own[:, :3], own[:, 3:])
+    ]
     inertia = jnp.maximum(jnp.concatenate(mean, axis=1), jnp.finfo(own.dtype).tiny)
-    mobility = jnp.concatenate([1.0 / inertia, jnp.zeros((1, d), own.dtype)])  # the ground's is zero
+    mobility = jnp.concatenate(
+        [1.0 / inertia, jnp.zeros((1, d), own.dtype)]
+    )  # the ground's is zero
     rows = jnp.sum(matrix.right**2 * mobility[matrix.index], axis=(1, 2))
     place = plan.position[nb * d :]
     ours = np.flatnonzero(np.isin(place // plan.size, plan.position[: nb * d] // plan.size))
     size = plan.size - d
     at = place[ours] // plan.size * size + place[ours] % plan.size - d
-    weights = jnp.zeros(plan.nodes * size, own.dtype).at[at].set(1.0 / jnp.where(rows > 0.0, rows, 1.0)[ours])
+    weights = (
+        jnp.zeros(plan.nodes * size, own.dtype)
+        .at[at]
+        .set(1.0 / jnp.where(rows > 0.0, rows, 1.0)[ours])
+    )
     return weights.reshape(plan.nodes, size)
 
 

@@ -14,7 +14,8 @@ class DenseFactors(eqx.Module):
     Attributes:
         lu: Both factors in one array.
         permutation: Order of the rows.
-        regularization: E of a `SaddleMatrix` that was factored with -E on its last diagonal entries, or None.
+        regularization: E of a `SaddleMatrix` that was factored with -E on its last diagonal
+            entries, or None.
     """
 
     lu: Float[Array, "n n"]
@@ -33,14 +34,20 @@ class DenseFactors(eqx.Module):
 
     def solve_transpose(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """X with Kᵀ x = b."""
-        y = jax.lax.linalg.triangular_solve(self.lu, b[:, None], left_side=True, lower=False, transpose_a=True)
+        y = jax.lax.linalg.triangular_solve(
+            self.lu, b[:, None], left_side=True, lower=False, transpose_a=True
+        )
         y = jax.lax.linalg.triangular_solve(
             self.lu, y, left_side=True, lower=True, transpose_a=True, unit_diagonal=True
         )
         return jnp.zeros_like(b).at[self.permutation].set(y[:, 0])
 
-    def solve_unregularized(self, b: Float[Array, " n"], *, transpose: bool = False) -> Float[Array, " n"]:
-        """The solution without -E, to second order in E: one step of refinement whose residual is known, E y."""
+    def solve_unregularized(
+        self, b: Float[Array, " n"], *, transpose: bool = False
+    ) -> Float[Array, " n"]:
+        """The solution without -E, to second order in E: one step of refinement whose residual is
+        known, E y.
+        """
         solve = self.solve_transpose if transpose else self.solve
         x = solve(b)
         if self.regularization is None:
@@ -55,5 +62,7 @@ class DenseFactors(eqx.Module):
 
 
 def _lu_solve(lu, permutation, b):
-    y = jax.lax.linalg.triangular_solve(lu, b[permutation][:, None], left_side=True, lower=True, unit_diagonal=True)
+    y = jax.lax.linalg.triangular_solve(
+        lu, b[permutation][:, None], left_side=True, lower=True, unit_diagonal=True
+    )
     return jax.lax.linalg.triangular_solve(lu, y, left_side=True, lower=False)[:, 0]

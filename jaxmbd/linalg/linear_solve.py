@@ -1,4 +1,6 @@
-"""Solutions of linear systems that can be differentiated, given factors that serve the matrix and its transpose."""
+"""Solutions of linear systems that can be differentiated, given factors that serve the matrix and
+its transpose.
+"""
 
 from typing import Any
 
@@ -8,7 +10,9 @@ from jaxtyping import Array, Float
 
 
 def linear_solve(matvec, factors, b: Float[Array, " n"]) -> Float[Array, " n"]:
-    """The solution of matvec(x) = b, differentiable in what `matvec` closes over; `factors` serve both directions."""
+    """The solution of matvec(x) = b, differentiable in what `matvec` closes over; `factors` serve
+    both directions.
+    """
     factors = held(factors)
     return jax.lax.custom_linear_solve(
         matvec,

@@ -1,14 +1,16 @@
-"""Where the numbers of a saddle matrix go in its block elimination: static analysis, NumPy and plain Python only.
+"""Where the numbers of a saddle matrix go in its block elimination: static analysis, NumPy and
+plain Python only.
 
-Nodes are supernodes {a body, the rows of the joint to its parent in a spanning tree, its normalizations}, and the row
-groups of cut joints. A supernode's own matrix is regular whenever the mechanism is: its body has inertia in what its
-joint leaves free. The same holds after any of its neighbors have gone. A cut joint's is regular once the bodies of
-its loop have gone, so it waits for them. Within these bounds, levels of independent nodes of least degree are
-eliminated together; a chain takes about log2 of its length in levels.
+Nodes are supernodes {a body, the rows of the joint to its parent in a spanning tree, its
+normalizations}, and the row groups of cut joints. A supernode's own matrix is regular whenever the
+mechanism is: its body has inertia in what its joint leaves free. The same holds after any of its
+neighbors have gone. A cut joint's is regular once the bodies of its loop have gone, so it waits for
+them. Within these bounds, levels of independent nodes of least degree are eliminated together; a
+chain takes about log2 of its length in levels.
 
-Where bodies are not coupled and every one has inertia in all directions, bodies can go first and alone, all in one
-level; the rows of joints are then nodes of a definite matrix, J H⁻¹ Jᵀ, and may go in any order. These blocks are half
-the size of supernodes.
+Where bodies are not coupled and every one has inertia in all directions, bodies can go first and
+alone, all in one level; the rows of joints are then nodes of a definite matrix, J H⁻¹ Jᵀ, and may
+go in any order. These blocks are half the size of supernodes.
 """
 
 import functools
@@ -16,26 +18,34 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_DENSE_NODES = 4  # so few nodes left are factored as one dense matrix, which saves the compilation of small levels
-_LEVEL_TIME, _NODE_TIME = 50.0, 10.0  # of a level and of a node's inverse, in products of two blocks (measured)
+# So few nodes left are factored as one dense matrix, which saves the compilation of small levels.
+_DENSE_NODES = 4
+_LEVEL_TIME, _NODE_TIME = (
+    50.0,
+    10.0,
+)  # of a level and of a node's inverse, in products of two blocks (measured)
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
     """Independent nodes that are eliminated together.
 
-    Slots index the blocks still there, the last of which is zero. Nodes still there are numbered with the
-    level's own first; `neighbors` count from the first that stays.
+    Slots index the blocks still there, the last of which is zero. Nodes still there are numbered
+    with the level's own first; `neighbors` count from the first that stays.
     """
 
     count: int
-    places: int  # of a node that unknowns take; those after them are padding in every node of the level
+    places: (
+        int  # of a node that unknowns take; those after them are padding in every node of the level
+    )
     pivots: np.ndarray  # (n,) slots
     right: np.ndarray  # (n, w) slots of (pivot row, neighbor column)
     left: np.ndarray  # (n, w) slots of (neighbor row, pivot column)
     neighbors: np.ndarray  # (n, w), the number of nodes that stay where there is none
     kept: np.ndarray  # (slots of the next level + 1,) in those of this one
-    block_updates: np.ndarray  # (slots of the next level + 1, c) into n w w products, n w w where there is none
+    block_updates: (
+        np.ndarray
+    )  # (slots of the next level + 1, c) into n w w products, n w w where there is none
     vector_updates: np.ndarray  # (nodes that stay, c') into n w products, n w where there is none
 
 
@@ -46,7 +56,8 @@ class Schedule:
     Attributes:
         size: Numbers per node, S.
         slots: Number of blocks at the start.
-        position: Place of every unknown (bodies first, then rows) among nodes x S, in order of elimination.
+        position: Place of every unknown (bodies first, then rows) among nodes x S, in order of
+            elimination.
         slot_of: Slot of a pair of nodes, (nodes, nodes); -1 where the block is zero.
         levels: In order.
         final: (r, r) slots of what remains.
@@ -73,10 +84,12 @@ def schedule(
     coupled: tuple[tuple[int, ...], ...],
     bodies_first: bool = False,
 ) -> Schedule:
-    """The elimination of a saddle matrix with nb bodies of d unknowns and rows between the given bodies.
+    """The elimination of a saddle matrix with nb bodies of d unknowns and rows between the given
+    bodies.
 
-    Index nb is the ground; the last `inner` rows bind the coordinates of one body alone; `coupled` are sets of bodies
-    that further blocks couple. `bodies_first` eliminates bodies before all rows that bind two of them.
+    Index nb is the ground; the last `inner` rows bind the coordinates of one body alone; `coupled`
+    are sets of bodies that further blocks couple. `bodies_first` eliminates bodies before all rows
+    that bind two of them.
     """
     own, cut, waits = (_bodies_and_rows if bodies_first else _supernodes)(nb, d, row_bodies, inner)
     size = max([d + len(rows) for rows in own] + [d] + [len(rows) for rows, _ in cut])
@@ -97,7 +110,9 @@ def schedule(
     for bodies in coupled:
         join([b for b in bodies if b < nb])
 
-    pattern = {(a, b) for a, near in enumerate(adjacent) for b in near} | {(a, a) for a in range(len(members))}
+    pattern = {(a, b) for a, near in enumerate(adjacent) for b in near} | {
+        (a, a) for a in range(len(members))
+    }
     waiting = {nb + k: set(w) for k, w in enumerate(waits)}
     picks, remains = _levels(adjacent, waiting, _dense_nodes(len(members), bodies_first))
     order = [k for level in picks for k in level[0]] + remains
@@ -124,11 +139,20 @@ def schedule(
         levels.append(level)
     none = len(final_slots)
     final = np.array([[final_slots.get((a, b), none) for b in remains] for a in remains], int)
-    return Schedule(size, len(current), position, slot_of, tuple(levels), final.reshape(len(remains), len(remains)))
+    return Schedule(
+        size,
+        len(current),
+        position,
+        slot_of,
+        tuple(levels),
+        final.reshape(len(remains), len(remains)),
+    )
 
 
 def _dense_nodes(members: int, bodies_first: bool) -> int:
-    """How many nodes to leave to a dense factorization; none of a small definite matrix, where LU calls would rule."""
+    """How many nodes to leave to a dense factorization; none of a small definite matrix, where LU
+    calls would rule.
+    """
     if bodies_first:
         return 0 if members <= 4 * _DENSE_NODES else 2 * _DENSE_NODES
     return _DENSE_NODES
@@ -137,7 +161,9 @@ def _dense_nodes(members: int, bodies_first: bool) -> int:
 _Nodes = tuple[list[list[int]], list[tuple[list[int], tuple[int, ...]]], list[set[int]]]
 
 
-def _rows(nb: int, row_bodies, inner: int) -> tuple[list[list[int]], dict[tuple[int, ...], list[int]]]:
+def _rows(
+    nb: int, row_bodies, inner: int
+) -> tuple[list[list[int]], dict[tuple[int, ...], list[int]]]:
     """Rows that bind one body alone, by body, and those between several, by the set of them.
 
     Rows between a body and the ground count as a pair too.
@@ -210,7 +236,9 @@ def _supernodes(nb: int, d: int, row_bodies, inner: int) -> _Nodes:
 
 
 def _levels(adjacent: list[set[int]], waiting: dict[int, set[int]], rest: int):
-    """Nodes of every level with their neighbors at that time, and the nodes that remain, `rest` or a dense graph."""
+    """Nodes of every level with their neighbors at that time, and the nodes that remain, `rest` or
+    a dense graph.
+    """
     adjacent = [set(a) for a in adjacent]
     left = set(range(len(adjacent)))
     picks = []
@@ -231,7 +259,9 @@ def _levels(adjacent: list[set[int]], waiting: dict[int, set[int]], rest: int):
 
 
 def _choose(ready: list[int], degrees: dict[int, int], adjacent: list[set[int]]) -> list[int]:
-    """Independent nodes: of least degree, and of higher ones where more nodes at once are worth the wider tables."""
+    """Independent nodes: of least degree, and of higher ones where more nodes at once are worth the
+    wider tables.
+    """
     best, best_rate = [], 0.0
     least = min(degrees.values())
     for limit in sorted({degrees[k] for k in ready if degrees[k] <= 2 * least + 2}):
@@ -247,7 +277,9 @@ def _choose(ready: list[int], degrees: dict[int, int], adjacent: list[set[int]])
     return best
 
 
-def _level(nodes: list[int], places: int, near: list[list[int]], stays: list[int], slots: dict) -> tuple[Level, dict]:
+def _level(
+    nodes: list[int], places: int, near: list[list[int]], stays: list[int], slots: dict
+) -> tuple[Level, dict]:
     """The tables of one level, and the slots of the next."""
     n, w = len(nodes), max((len(x) for x in near), default=0)
     none = len(slots)

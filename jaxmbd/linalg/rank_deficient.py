@@ -17,10 +17,12 @@ def damped_correction(
 ) -> Float[Array, " n"]:
     """The correction K x = -value, with unknowns of the rows as forces in orthonormal directions.
 
-    With R = U S Wᵀ the multipliers y enter as the forces S Uᵀ y along W, which stay finite where a singular value s
-    goes to zero and y grows as 1/s. In the rows' equations 1/s becomes s / (s² + damping²), relative to the largest
-    singular value, so that a direction which the rows hardly see moves by what they can tell of it, and is held apart
-    from that: forces that act along it are taken by the rows, however large the y they need. E is left out.
+    With R = U S Wᵀ the multipliers y enter as the forces S Uᵀ y along W, which stay finite where a
+    singular value s goes to zero and y grows as 1/s. In the rows' equations 1/s becomes s / (s² +
+    damping²), relative to the largest singular value, so that a direction which the rows hardly see
+    moves by what they can tell of it, and is held apart
+    from that: forces that act along it are taken by the rows, however large the y they need. E is
+    left out.
 
     Args:
         matrix: K, whose left rows follow from the right ones by a map of each body's unknowns.

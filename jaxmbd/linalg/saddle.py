@@ -1,7 +1,8 @@
 """Saddle-point matrices kept in blocks: bodies, couplings of bodies, and constraint rows.
 
     K = [[ H,  Rᵀ ],     H: one d x d block per body, plus blocks that couple a few bodies
-         [ L,  -E ]]     R, L: rows with d numbers for each of a few bodies;  E: diagonal regularization
+         [ L,  -E ]]     R, L: rows with d numbers for each of a few bodies
+                         E: diagonal regularization
 
 This layer knows numbers only. A linear solver takes such a matrix; each strategy is its own file.
 """
@@ -18,14 +19,17 @@ _SMALL = 64
 
 
 class Coupling(eqx.Module):
-    """Blocks of H that couple k bodies each: `blocks` (n, k, d, k, d), `bodies` n tuples of k indices."""
+    """Blocks of H that couple k bodies each: `blocks` (n, k, d, k, d), `bodies` n tuples of k
+    indices.
+    """
 
     blocks: Float[Array, "n k d k d"]
     bodies: Index = eqx.field(static=True)
 
 
 class SaddleMatrix(eqx.Module):
-    """A saddle-point matrix in blocks; body indices are static, and index nb, the ground, is dropped.
+    """A saddle-point matrix in blocks; body indices are static, and index nb, the ground, is
+    dropped.
 
     Attributes:
         diagonal: H's diagonal blocks, (nb, d, d).
@@ -33,7 +37,8 @@ class SaddleMatrix(eqx.Module):
         right: R, rows (m, k, d) for their k bodies.
         left: L, rows (m, k, d); the same as `right` in a symmetric matrix.
         regularization: E's diagonal, (m,), or None.
-        bodies: Bodies of each row, m tuples of k static indices; a row of fewer bodies has the ground in their place.
+        bodies: Bodies of each row, m tuples of k static indices; a row of fewer bodies has the
+            ground in their place.
         inner: Number of rows at the end that bind the coordinates of one body alone.
     """
 
@@ -66,8 +71,8 @@ class SaddleMatrix(eqx.Module):
     def scattered(self, position: np.ndarray, flat, spare: int):
         """All entries as one vector, and where each belongs.
 
-        `position` places the unknowns, `flat` takes a row's and a column's position to a place in storage; entries of
-        the ground get the place `spare`.
+        `position` places the unknowns, `flat` takes a row's and a column's position to a place in
+        storage; entries of the ground get the place `spare`.
         """
         nb, d, _ = self.diagonal.shape
         m = len(self.bodies)
@@ -95,10 +100,14 @@ class SaddleMatrix(eqx.Module):
         return jnp.concatenate(entries), np.concatenate(index)
 
     def matvec(self, x: Float[Array, " n"], *, regularized: bool = False) -> Float[Array, " n"]:
-        """The product with a vector; E is left out unless asked for: what the equations say, without regularization."""
+        """The product with a vector; E is left out unless asked for: what the equations say,
+        without regularization.
+        """
         nb, d, _ = self.diagonal.shape
         body, dual = x[: nb * d].reshape(nb, d), x[nb * d :]
-        top = jnp.einsum("bij,bj->bi", self.diagonal, body) + scatter_rows(self.right, dual, self.bodies, nb)
+        top = jnp.einsum("bij,bj->bi", self.diagonal, body) + scatter_rows(
+            self.right, dual, self.bodies, nb
+        )
         padded = jnp.concatenate([body, jnp.zeros((1, d), x.dtype)])
         for c in self.couplings:
             index = np.array(c.bodies, int)
@@ -112,12 +121,19 @@ class SaddleMatrix(eqx.Module):
     def transposed(self) -> "SaddleMatrix":
         """Kᵀ."""
         diagonal = jnp.swapaxes(self.diagonal, 1, 2)
-        couplings = tuple(Coupling(jnp.transpose(c.blocks, (0, 3, 4, 1, 2)), c.bodies) for c in self.couplings)
-        return SaddleMatrix(diagonal, couplings, self.left, self.right, self.regularization, self.bodies, self.inner)
+        couplings = tuple(
+            Coupling(jnp.transpose(c.blocks, (0, 3, 4, 1, 2)), c.bodies) for c in self.couplings
+        )
+        return SaddleMatrix(
+            diagonal, couplings, self.left, self.right, self.regularization, self.bodies, self.inner
+        )
 
     def magnitudes(self) -> "SaddleMatrix":
         """The matrix of absolute values, E left out."""
-        return jax.tree.map(jnp.abs, eqx.tree_at(lambda m: m.regularization, self, None, is_leaf=lambda x: x is None))
+        return jax.tree.map(
+            jnp.abs,
+            eqx.tree_at(lambda m: m.regularization, self, None, is_leaf=lambda x: x is None),
+        )
 
 
 def scatter_rows(
@@ -131,7 +147,9 @@ def scatter_rows(
     return total.at[np.array(bodies, int)].add(weighted)[:nb]
 
 
-def apply_rows(rows: Float[Array, "m k d"], x: Float[Array, "nb d"], bodies: Index) -> Float[Array, " m"]:
+def apply_rows(
+    rows: Float[Array, "m k d"], x: Float[Array, "nb d"], bodies: Index
+) -> Float[Array, " m"]:
     """R applied to body vectors, (m,)."""
     if not len(bodies):
         return jnp.zeros(0, x.dtype)
@@ -139,7 +157,9 @@ def apply_rows(rows: Float[Array, "m k d"], x: Float[Array, "nb d"], bodies: Ind
     return jnp.sum(rows * x[np.array(bodies, int)], axis=(1, 2))
 
 
-def add_groups(values: Float[Array, "n k"], group: tuple[int, ...], count: int) -> Float[Array, "count k"]:
+def add_groups(
+    values: Float[Array, "n k"], group: tuple[int, ...], count: int
+) -> Float[Array, "count k"]:
     """Sums of the rows of equal group; groups are static."""
     index = np.array(group, int)
     if len(group) <= _SMALL:
@@ -148,11 +168,19 @@ def add_groups(values: Float[Array, "n k"], group: tuple[int, ...], count: int) 
     return jnp.zeros((count, values.shape[1]), values.dtype).at[index].add(values)
 
 
-def apply_tangent(blocks: Float[Array, "n *m k d"], tangent: Float[Array, "nb d d"], bodies) -> Array:
-    """Multiply the column blocks of bodies from the right by their tangents (the ground's is the identity)."""
+def apply_tangent(
+    blocks: Float[Array, "n *m k d"], tangent: Float[Array, "nb d d"], bodies
+) -> Array:
+    """Multiply the column blocks of bodies from the right by their tangents (the ground's is the
+    identity).
+    """
     d = tangent.shape[-1]
     index = np.array(bodies, int).reshape(blocks.shape[0], blocks.shape[-2])
-    padded = jnp.concatenate([tangent, jnp.eye(d, dtype=tangent.dtype)[None]])[index]  # (n, k, d, d)
-    padded = padded.reshape(blocks.shape[0], *(1,) * (blocks.ndim - 3), *padded.shape[1:])  # (n, 1.., k, d, d)
+    padded = jnp.concatenate([tangent, jnp.eye(d, dtype=tangent.dtype)[None]])[
+        index
+    ]  # (n, k, d, d)
+    padded = padded.reshape(
+        blocks.shape[0], *(1,) * (blocks.ndim - 3), *padded.shape[1:]
+    )  # (n, 1.., k, d, d)
     # A sum of products fuses with its surroundings; many tiny matrix products do not.
     return jnp.sum(blocks[..., :, None] * padded, axis=-2)

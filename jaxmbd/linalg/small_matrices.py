@@ -1,7 +1,8 @@
-"""Many small matrices at once, without a library call per matrix: products, and inverses of supernodes.
+"""Many small matrices at once, without a library call per matrix: products, and inverses of
+supernodes.
 
-Sums of products fuse with their surroundings, vectorize over the batch and compile in a fraction of the time that LU,
-its permutation and two triangular solves take.
+Sums of products fuse with their surroundings, vectorize over the batch and compile in a fraction of
+the time that LU, its permutation and two triangular solves take.
 """
 
 import jax
@@ -25,7 +26,8 @@ def times_transposed(A: Float[Array, "*#n k i"], x: Float[Array, "*#n k"]) -> Fl
 
 
 def gauss_jordan(A: Float[Array, "n s s"], columns: int | None = None) -> Float[Array, "n s s"]:
-    """Inverses in place without pivoting: for definite matrices, and for [[definite, B], [C, -definite]].
+    """Inverses in place without pivoting: for definite matrices, and for [[definite, B], [C,
+    -definite]].
 
     From `columns` on, rows and columns are those of the identity.
     """
@@ -36,24 +38,34 @@ def gauss_jordan(A: Float[Array, "n s s"], columns: int | None = None) -> Float[
         col = jax.lax.dynamic_index_in_dim(M, k, 2, keepdims=False)
         pivot = jax.lax.dynamic_index_in_dim(row, k, 1)
         here = index == k
-        # Row and column of the pivot are set, not reached by differences, which would lose the digits of a large one.
+        # Row and column of the pivot are set, not reached by differences, which would lose the
+        # digits of a large one.
         rest = jnp.where(here[:, None] | here[None, :], 0.0, M)
-        left, right = jnp.where(here[None, :], -1.0, col), jnp.where(here[None, :], 1.0, row) / pivot
+        left, right = (
+            jnp.where(here[None, :], -1.0, col),
+            jnp.where(here[None, :], 1.0, row) / pivot,
+        )
         return rest - left[:, :, None] * right[:, None, :]
 
     return jax.lax.fori_loop(0, A.shape[-1] if columns is None else columns, column, A)
 
 
-def saddle_inverse(P: Float[Array, "n s s"], weight: Float[Array, "n m"], columns: int) -> Float[Array, "n s s"]:
-    """Inverses of supernodes [[H, Rᵀ], [L, -C]] with m rows at the end; the identity follows from `columns` on.
+def saddle_inverse(
+    P: Float[Array, "n s s"], weight: Float[Array, "n m"], columns: int
+) -> Float[Array, "n s s"]:
+    """Inverses of supernodes [[H, Rᵀ], [L, -C]] with m rows at the end; the identity follows from
+    `columns` on.
 
-    H may be singular where the rows hold the body: a rod without inertia about its axis, the fourth Euler parameter.
-    So Rᵀ D times the rows is added to the upper part first, which makes the upper left block H + Rᵀ D L definite, and
-    the lower right one after it; the same operation on the columns of the inverse undoes it. `weight` is D.
+    H may be singular where the rows hold the body: a rod without inertia about its axis, the fourth
+    Euler parameter. So Rᵀ D times the rows is added to the upper part first, which makes the upper
+    left block H + Rᵀ D L definite, and the lower right one after it; the same operation on the
+    columns of the inverse undoes it. `weight` is D.
     """
     d = P.shape[-1] - weight.shape[-1]
     weighted = P[:, :d, d:] * weight[:, None, :]
-    rows = jnp.concatenate([weighted, jnp.zeros((P.shape[0], P.shape[-1] - d, P.shape[-1] - d), P.dtype)], axis=1)
+    rows = jnp.concatenate(
+        [weighted, jnp.zeros((P.shape[0], P.shape[-1] - d, P.shape[-1] - d), P.dtype)], axis=1
+    )
     inverse = gauss_jordan(P + product(rows, P[:, d:]), columns)
     right = inverse[:, :, d:] + product(inverse[:, :, :d], weighted)
     return jnp.concatenate([inverse[:, :, :d], right], axis=2)

@@ -14,12 +14,15 @@ STRATEGIES = ("dense", "block_sparse", "range_space")
 # Unknowns up to which one dense LU takes less time than block elimination of supernodes (measured).
 _SMALL = 60
 _SOFTER = 30.0
-# Unknowns up to which a failed block elimination is repeated by a dense one; its memory is reserved in every program.
+# Unknowns up to which a failed block elimination is repeated by a dense one; its memory is reserved
+# in every program.
 DENSE_LIMIT = 600
 
 
 def choose_strategy(suits_range_space: bool, unknowns: int) -> str:
-    """The fastest strategy; bodies suit range space that have inertia in all directions and joints to few others."""
+    """The fastest strategy; bodies suit range space that have inertia in all directions and joints
+    to few others.
+    """
     return "range_space" if suits_range_space else by_size(unknowns)
 
 
@@ -29,11 +32,13 @@ def by_size(unknowns: int) -> str:
 
 
 def factorize(matrix: SaddleMatrix, strategy: str, *, checked: bool = True):
-    """Factors of a saddle matrix, an object with `solve`, `solve_transpose` and `solve_unregularized`.
+    """Factors of a saddle matrix, an object with `solve`, `solve_transpose` and
+    `solve_unregularized`.
 
-    `checked` verifies every solution of a strategy that does not choose its pivots by size, see `CheckedFactors`.
-    What does not suit range-space elimination goes by size: bodies that more than rows couple; small matrices that are
-    factored once, for which LU compiles faster; redundant rows, unless unchecked and in double precision.
+    `checked` verifies every solution of a strategy that does not choose its pivots by size, see
+    `CheckedFactors`. What does not suit range-space elimination goes by size: bodies that more than
+    rows couple; small matrices that are factored once, for which LU compiles faster; redundant
+    rows, unless unchecked and in double precision.
     """
     double = jnp.finfo(matrix.diagonal.dtype).bits == 64
     redundant = matrix.regularization is not None
@@ -42,8 +47,11 @@ def factorize(matrix: SaddleMatrix, strategy: str, *, checked: bool = True):
         if matrix.couplings or once or (redundant and not double):
             strategy = by_size(matrix.size)
         elif redundant:
-            # Eliminating J H⁻¹ Jᵀ without pivoting leaves larger errors where rows repeat; E must be large beside them.
-            matrix = eqx.tree_at(lambda m: m.regularization, matrix, _SOFTER * matrix.regularization)
+            # Eliminating J H⁻¹ Jᵀ without pivoting leaves larger errors where rows repeat; E must
+            # be large beside them.
+            matrix = eqx.tree_at(
+                lambda m: m.regularization, matrix, _SOFTER * matrix.regularization
+            )
     if strategy == "dense":
         return DenseFactors.of(matrix)
     factors = BlockFactors.of(matrix, bodies_first=strategy == "range_space")
@@ -53,7 +61,8 @@ def factorize(matrix: SaddleMatrix, strategy: str, *, checked: bool = True):
 class CheckedFactors(eqx.Module):
     """Factors whose solutions are verified by their residual.
 
-    A solution that fails is computed again by dense factors where the matrix is small enough, and is NaN otherwise.
+    A solution that fails is computed again by dense factors where the matrix is small enough, and
+    is NaN otherwise.
     """
 
     matrix: SaddleMatrix
@@ -71,7 +80,9 @@ class CheckedFactors(eqx.Module):
         """X with Kᵀ x = b, good enough to be refined."""
         return self._solve(b, transpose=True, refined=False)
 
-    def solve_unregularized(self, b: Float[Array, " n"], *, transpose: bool = False) -> Float[Array, " n"]:
+    def solve_unregularized(
+        self, b: Float[Array, " n"], *, transpose: bool = False
+    ) -> Float[Array, " n"]:
         """The solution without -E, refined once: right to rounding, and to second order in E."""
         return self._solve(b, transpose=transpose, refined=True)
 
@@ -102,5 +113,7 @@ class CheckedFactors(eqx.Module):
             rest = rest.at[n:].add(matrix.regularization * x[n:])
         tolerance = jnp.sqrt(jnp.finfo(b.dtype).eps)
         good = jnp.max(jnp.abs(rest[:n])) <= tolerance * jnp.max(scale[:n])
-        lower = jnp.max(jnp.abs(rest[n:]), initial=0.0) <= tolerance * jnp.max(scale[n:], initial=0.0)
+        lower = jnp.max(jnp.abs(rest[n:]), initial=0.0) <= tolerance * jnp.max(
+            scale[n:], initial=0.0
+        )
         return good & lower

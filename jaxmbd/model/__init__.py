@@ -1,7 +1,8 @@
 """The model: what a mechanism is.
 
-This layer knows bodies, primitives, joints, drivers and forces on poses and twists; it knows no coordinates and no time
-steps. Describe with `Mechanism`; compute with `System`. A new joint is a table of primitives in `joints.py`.
+This layer knows bodies, primitives, joints, drivers and forces on poses and twists; it knows no
+coordinates and no time steps. Describe with `Mechanism`; compute with `System`. A new joint is a
+table of primitives in `joints.py`.
 """
 
 from . import given as given

@@ -59,7 +59,9 @@ class Body:
 def ground() -> Body:
     """The ground: the global frame."""
     zero = jnp.zeros(3, default_dtype())
-    return Body("ground", None, None, zero, jnp.eye(3, dtype=zero.dtype), zero, zero, is_ground=True)
+    return Body(
+        "ground", None, None, zero, jnp.eye(3, dtype=zero.dtype), zero, zero, is_ground=True
+    )
 
 
 def make_body(
@@ -82,13 +84,17 @@ def make_body(
         mass = shape.mass if mass is None else mass
         inertia = shape.inertia if inertia is None else inertia
     if (mass is None) != (inertia is None):
-        raise ValueError(f"{what}: give both mass and inertia (or a shape), or neither for kinematics only")
+        raise ValueError(
+            f"{what}: give both mass and inertia (or a shape), or neither for kinematics only"
+        )
     if mass is not None:
         mass = number(mass, f"{what}: mass")
         known = concrete(mass)
         if known is not None and not known > 0.0:
             raise ValueError(f"{what}: mass must be positive, not {float(known):g} kg")
-        inertia = inertia_matrix(inertia, f"{what}: inertia", allow_unphysical=allow_unphysical_inertia)
+        inertia = inertia_matrix(
+            inertia, f"{what}: inertia", allow_unphysical=allow_unphysical_inertia
+        )
     return Body(
         name,
         mass,
@@ -122,8 +128,9 @@ def orientation(A: Any, quaternion: Any, euler: Any, what: str) -> Array:
         defect = np.max(np.abs(known.T @ known - np.eye(3)))
         if defect > _MAX_ORTHOGONALITY_DEFECT or np.linalg.det(known) < 0.0:
             raise ValueError(
-                f"{what}: A is not a rotation matrix (|AᵀA - I| = {defect:.2g}, det = {np.linalg.det(known):.2g}); its "
-                "columns are the body axes in global components, orthonormal and right-handed"
+                f"{what}: A is not a rotation matrix (|AᵀA - I| = {defect:.2g}, det = "
+                f"{np.linalg.det(known):.2g}); its columns are the body axes in global components, "
+                "orthonormal and right-handed"
             )
         if defect <= _ROUNDING * np.finfo(known.dtype).eps:
             return A  # kept to the last bit, so that a file that was written is read back as it was

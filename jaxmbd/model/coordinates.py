@@ -1,7 +1,9 @@
-"""Joint coordinates: the angle of a body against another over any number of turns, and its displacement along an axis.
+"""Joint coordinates: the angle of a body against another over any number of turns, and its
+displacement along an axis.
 
-An angle is known from two poses up to whole turns. Where it was a moment before is carried along by every run
-(`Angle.near`), and has no derivative of its own: the angle is exact after any number of turns.
+An angle is known from two poses up to whole turns. Where it was a moment before is carried along by
+every run (`Angle.near`), and has no derivative of its own: the angle is exact after any number of
+turns.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,9 +24,11 @@ _TURN = 2.0 * np.pi
 
 
 class Angle(eqx.Module):
-    """The rotation of one body relative to another about an axis of the latter, zero at the initial pose.
+    """The rotation of one body relative to another about an axis of the latter, zero at the initial
+    pose.
 
-    A force, a primitive or a law that needs an angle holds one of these as a field; runs keep its turns.
+    A force, a primitive or a law that needs an angle holds one of these as a field; runs keep its
+    turns.
 
     Attributes:
         axis_i_bar: Unit axis in body i [-].
@@ -42,9 +46,13 @@ class Angle(eqx.Module):
 
     @staticmethod
     def between(i: Body, j: Body, axis: Vec3, of: tuple[int, int] = (0, 1)) -> "Angle":
-        """The angle of two bodies about a global direction at the initial pose; where they tilt, it stays with i."""
+        """The angle of two bodies about a global direction at the initial pose; where they tilt, it
+        stays with i.
+        """
         e1, _, axis = basis_from_axis(axis)
-        return Angle(i.direction(axis), i.direction(e1), j.direction(e1), jnp.zeros((), axis.dtype), of)
+        return Angle(
+            i.direction(axis), i.direction(e1), j.direction(e1), jnp.zeros((), axis.dtype), of
+        )
 
     def cosine_and_sine(self, pose_i: Pose, pose_j: Pose) -> tuple[Scalar, Scalar]:
         """Of the angle: quadratic in the columns of the rotation matrices."""
@@ -67,7 +75,9 @@ class Angle(eqx.Module):
 
 
 class AngleStack(eqx.Module):
-    """The angles of all joints that have one, stacked; `bodies` (n, 2) are static indices, the ground is nb."""
+    """The angles of all joints that have one, stacked; `bodies` (n, 2) are static indices, the
+    ground is nb.
+    """
 
     angle: Angle | None
     bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
@@ -101,11 +111,18 @@ def with_turns(tree: Any, near: Sequence[Array]) -> Any:
     return eqx.tree_at(lambda t: [a.near for a in angles_in(t)], tree, held)
 
 
-def each_angle(angle: Angle, index: np.ndarray, function: Callable, *states: Any) -> Float[Array, " n"]:
-    """`function(angle, state of i, state of j)` for a stacked angle of elements whose bodies are `index` (n, k)."""
+def each_angle(
+    angle: Angle, index: np.ndarray, function: Callable, *states: Any
+) -> Float[Array, " n"]:
+    """`function(angle, state of i, state of j)` for a stacked angle of elements whose bodies are
+    `index` (n, k).
+    """
     if not len(index):
         return jnp.zeros(0, jnp.result_type(float))
-    at = [tuple(jax.tree.map(lambda x, k=k: x[index[:, k]], state) for state in states) for k in angle.of]
+    at = [
+        tuple(jax.tree.map(lambda x, k=k: x[index[:, k]], state) for state in states)
+        for k in angle.of
+    ]
     return eqx.filter_vmap(function)(angle, *at)
 
 
@@ -113,11 +130,12 @@ class JointMotion(eqx.Module):
     """The coordinates of a joint over a motion; None where it has no such coordinate.
 
     Attributes:
-        angle: Of body j relative to body i about the joint's axis, (T,) [rad], over any number of turns; zero at the
-            pose as described.
+        angle: Of body j relative to body i about the joint's axis, (T,) [rad], over any number of
+            turns; zero at the pose as described.
         rate: Its rate, (T,) [rad/s].
         acceleration: Its second derivative, (T,) [rad/s²].
-        displacement: Of body j's point relative to body i's along the axis, (T,) [m]; zero at the pose as described.
+        displacement: Of body j's point relative to body i's along the axis, (T,) [m]; zero at the
+            pose as described.
         speed: Its rate, (T,) [m/s].
         displacement_acceleration: Its second derivative, (T,) [m/s²].
     """
@@ -130,15 +148,21 @@ class JointMotion(eqx.Module):
     displacement_acceleration: Float[Array, "*T"] | None = None
 
 
-def along_motion(function: Callable, pose: Pose, twist: Twist, a: Array, alpha: Array) -> tuple[Scalar, Scalar, Scalar]:
-    """A function of poses (k,) with its first two derivatives by time along a motion with these accelerations."""
+def along_motion(
+    function: Callable, pose: Pose, twist: Twist, a: Array, alpha: Array
+) -> tuple[Scalar, Scalar, Scalar]:
+    """A function of poses (k,) with its first two derivatives by time along a motion with these
+    accelerations.
+    """
     zero, one = jnp.zeros((), pose.r.dtype), jnp.ones((), pose.r.dtype)
     turn, bend = jax.vmap(skew)(twist.omega), jax.vmap(skew)(alpha)
     first = pose.A @ turn
     second = pose.A @ (turn @ turn + bend)
 
     def moved(s: Scalar) -> Scalar:
-        return function(Pose(pose.r + s * twist.v + 0.5 * s**2 * a, pose.A + s * first + 0.5 * s**2 * second))
+        return function(
+            Pose(pose.r + s * twist.v + 0.5 * s**2 * a, pose.A + s * first + 0.5 * s**2 * second)
+        )
 
     def rate(s: Scalar):
         return jax.jvp(moved, (s,), (one,))

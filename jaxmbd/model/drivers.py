@@ -27,7 +27,9 @@ class AbstractDriver(AbstractConstraint):
     def _motion(self, value: Any, field: str, shape: tuple[int, ...] = ()) -> Any:
         motion = super()._motion(value, field, shape)
         # Every analysis needs its time derivatives, by forward mode.
-        traced_shape(lambda t: jet(motion, t), (jnp.zeros((), default_dtype()),), f"{self.title}: {field}")
+        traced_shape(
+            lambda t: jet(motion, t), (jnp.zeros((), default_dtype()),), f"{self.title}: {field}"
+        )
         return motion
 
 
@@ -35,8 +37,9 @@ class AbstractDriver(AbstractConstraint):
 class RotationDriver(AbstractDriver):
     """Prescribes the rotation of body j relative to body i about an axis, `angle(t)` [rad].
 
-    Zero is the initial pose as described, and the angle may grow through any number of turns: the row is a DP1 whose
-    body-i direction turns with the angle, so it never meets the singularity of f = cos(angle).
+    Zero is the initial pose as described, and the angle may grow through any number of turns: the
+    row is a DP1 whose body-i direction turns with the angle, so it never meets the singularity of f
+    = cos(angle).
     """
 
     axis: Any = given.axis()
@@ -58,9 +61,11 @@ class RotationDriver(AbstractDriver):
 
 @dataclass(frozen=True, eq=False)
 class TranslationDriver(AbstractDriver):
-    """Prescribes the displacement of body j relative to body i along an axis of body i, `displacement(t)` [m].
+    """Prescribes the displacement of body j relative to body i along an axis of body i,
+    `displacement(t)` [m].
 
-    Zero is the initial pose as described; `point` is the driven point, by default body j's mass center.
+    Zero is the initial pose as described; `point` is the driven point, by default body j's mass
+    center.
     """
 
     axis: Any = given.axis()
@@ -72,7 +77,12 @@ class TranslationDriver(AbstractDriver):
     def rows(self, i: Body, j: Body) -> Rows:
         point = self.reference_point(i, j)
         displacement = self._motion(self.displacement, "displacement")
-        return [("displacement", DP2(i.direction(self._axis()), i.point(point), j.point(point), displacement))]
+        return [
+            (
+                "displacement",
+                DP2(i.direction(self._axis()), i.point(point), j.point(point), displacement),
+            )
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +100,9 @@ class DistanceDriver(AbstractDriver):
 
     def rows(self, i: Body, j: Body) -> Rows:
         length = self._motion(self.length, "length")
-        return Distance(self.name, i, j, point_i=self.point_i, point_j=self.point_j, length=length).rows(i, j)
+        return Distance(
+            self.name, i, j, point_i=self.point_i, point_j=self.point_j, length=length
+        ).rows(i, j)
 
     def reference_point(self, i: Body, j: Body) -> Array:
         return vector(self.point_j, 3, f"{self.title}: point_j")
@@ -101,11 +113,13 @@ class DistanceDriver(AbstractDriver):
 
 @dataclass(frozen=True, eq=False)
 class PoseDriver(AbstractDriver):
-    """Prescribes all of body j's motion relative to body i: `displacement(t)` [m] and `rotation(t)` [rad].
+    """Prescribes all of body j's motion relative to body i: `displacement(t)` [m] and `rotation(t)`
+    [rad].
 
-    Both return three numbers, global components, and zero is the initial pose as described. The rotation is a rotation
-    vector, an angle of any size about an axis; the displacement is that of `point` of body j, by default its mass
-    center. With a moving body i both are meant in axes that move with it.
+    Both return three numbers, global components, and zero is the initial pose as described. The
+    rotation is a rotation vector, an angle of any size about an axis; the displacement is that of
+    `point` of body j, by default its mass center. With a moving body i both are meant in axes that
+    move with it.
     """
 
     displacement: Any = given.load("m")

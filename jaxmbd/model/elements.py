@@ -1,4 +1,6 @@
-"""What joints, drivers and forces have in common as parts of a description, and the table of all kinds of them."""
+"""What joints, drivers and forces have in common as parts of a description, and the table of all
+kinds of them.
+"""
 
 import abc
 import inspect
@@ -17,7 +19,8 @@ _KINDS: dict[str, type["AbstractElement"]] = {}
 
 @dataclass(frozen=True, eq=False)
 class AbstractElement(abc.ABC):
-    """A part of a mechanism, on bodies. A class derived from it is known to model files by its name at once.
+    """A part of a mechanism, on bodies. A class derived from it is known to model files by its name
+    at once.
 
     Attributes:
         name: Unique among the parts of a mechanism.
@@ -35,8 +38,14 @@ class AbstractElement(abc.ABC):
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
         known = _KINDS.get(cls.__name__)
-        if known is not None and known.__module__ != cls.__module__ and known.__module__.startswith(__package__ or ""):
-            raise TypeError(f"{cls.__name__} is the name of an element of jaxmbd; choose another name")
+        if (
+            known is not None
+            and known.__module__ != cls.__module__
+            and known.__module__.startswith(__package__ or "")
+        ):
+            raise TypeError(
+                f"{cls.__name__} is the name of an element of jaxmbd; choose another name"
+            )
         _KINDS[cls.__name__] = cls
 
     @abc.abstractmethod
@@ -69,9 +78,17 @@ class AbstractElement(abc.ABC):
         """Three numbers, or a function of time with three components, checked."""
         if isinstance(value, list | tuple) and any(isinstance(x, str) for x in value):
             return self._motion_of_three(value, field)
-        return self._motion(value, field, (3,)) if callable(value) else vector(value, 3, f"{self.title}: {field}")
+        return (
+            self._motion(value, field, (3,))
+            if callable(value)
+            else vector(value, 3, f"{self.title}: {field}")
+        )
 
 
 def kinds(base: type) -> dict[str, type]:
     """All concrete classes of elements derived from `base`, by name, those of users included."""
-    return {name: cls for name, cls in _KINDS.items() if issubclass(cls, base) and not inspect.isabstract(cls)}
+    return {
+        name: cls
+        for name, cls in _KINDS.items()
+        if issubclass(cls, base) and not inspect.isabstract(cls)
+    }

@@ -1,11 +1,16 @@
-"""Safe expressions of time: strings in model files, parsed into a whitelist of operations and evaluated by JAX.
+"""Safe expressions of time: strings in model files, parsed into a whitelist of operations and
+evaluated by JAX.
 
-Nothing is ever passed to `eval`: the grammar below is all there is. A text becomes a list of instructions for a stack,
-numbers first and operations after them, so evaluation needs no recursion. Arithmetic is real: what is known at load is
-computed by NumPy in double precision, and what is not a finite real number there is refused.
+Nothing is ever passed to `eval`: the grammar below is all there is. A text becomes a list of
+instructions for a stack, numbers first and operations after them, so evaluation needs no recursion.
+Arithmetic is real: what is known at load is computed by NumPy in double precision, and what is not
+a finite real number there is refused.
 
-    sum = term {("+" | "-") term}        unary = ("+" | "-") unary | power       power = atom ["**" unary]
-    term = unary {("*" | "/") unary}     atom = number | name | "(" sum ")" | name "(" sum {"," sum} ")"
+    sum = term {("+" | "-") term}
+    term = unary {("*" | "/") unary}
+    unary = ("+" | "-") unary | power
+    power = atom ["**" unary]
+    atom = number | name | "(" sum ")" | name "(" sum {"," sum} ")"
 """
 
 import functools
@@ -23,7 +28,9 @@ from ..rotations.types import Scalar
 
 CONSTANTS = {"pi": math.pi, "e": math.e}
 # Number of arguments, by the name in a text.
-FUNCTIONS = dict.fromkeys("sin cos tan asin acos atan sinh cosh tanh exp log sqrt abs sign".split(), 1)
+FUNCTIONS = dict.fromkeys(
+    "sin cos tan asin acos atan sinh cosh tanh exp log sqrt abs sign".split(), 1
+)
 FUNCTIONS |= dict.fromkeys("atan2 minimum maximum".split(), 2)
 _OTHER_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
 
@@ -52,10 +59,12 @@ _SPACE = " \t\r\n"
 _MAX_LENGTH = 2000
 _MAX_DEPTH = 60
 _MAX_EXPONENT = 64.0
-# Instants [s] at which an expression is tried; where it is finite at none of them it is taken for a mistake.
+# Instants [s] at which an expression is tried; where it is finite at none of them it is taken for a
+# mistake.
 PROBES = (0.0, 0.1, 0.37, 1.0, 2.7, 10.0)
 
-# What a text becomes: a number and "t" are pushed, any other string is an operation on the top of the stack.
+# What a text becomes: a number and "t" are pushed, any other string is an operation on the top of
+# the stack.
 Program = tuple[float | str, ...]
 
 
@@ -66,7 +75,8 @@ class ExpressionError(ValueError):
 class Expression(eqx.Module):
     """A function of time [s] written as text, such as "pi/4*cos(2*t)"; a motion like any other.
 
-    Allowed are numbers, `t`, the constants pi and e, + - * / **, parentheses and the functions in `FUNCTIONS`.
+    Allowed are numbers, `t`, the constants pi and e, + - * / **, parentheses and the functions in
+    `FUNCTIONS`.
     """
 
     text: str = eqx.field(static=True)
@@ -95,14 +105,18 @@ class Components(eqx.Module):
         """Of three texts or numbers, as a model file has them."""
         if len(values) != 3:
             raise ValueError(f"{what}: expected three components, got {len(values)}")
-        return Components(tuple(Expression(x if isinstance(x, str) else repr(float(x))) for x in values))
+        return Components(
+            tuple(Expression(x if isinstance(x, str) else repr(float(x))) for x in values)
+        )
 
     def __call__(self, t: Scalar) -> Any:
         return jnp.stack([c(t) for c in self.components])
 
 
 def time_function(value: float | str) -> float | Expression:
-    """A time function of a model file: a number, also where a constant text gives it, or an expression."""
+    """A time function of a model file: a number, also where a constant text gives it, or an
+    expression.
+    """
     if not isinstance(value, str):
         return value
     expression = Expression(value)
@@ -113,8 +127,9 @@ def parse(text: Any) -> Program:
     """The instructions of an expression.
 
     Raises:
-        ExpressionError: It is not a string, too long, contains anything but what `Expression` allows, has a constant
-            part that is not a finite real number, or is finite at none of the instants `PROBES`.
+        ExpressionError: It is not a string, too long, contains anything but what `Expression`
+            allows, has a constant part that is not a finite real number, or is finite at none of
+            the instants `PROBES`.
     """
     if not isinstance(text, str):
         raise ExpressionError(f"an expression must be a string, not {type(text).__name__}")
@@ -130,7 +145,9 @@ def _parse(text: str) -> Program:
         values = _evaluate(program, np.array(PROBES), _KNOWN)
     if not np.any(np.isfinite(values)):
         instants = ", ".join(f"{t:g}" for t in PROBES)
-        raise ExpressionError(f"the expression {shown(text)} has no finite value at any of t = {instants} s")
+        raise ExpressionError(
+            f"the expression {shown(text)} has no finite value at any of t = {instants} s"
+        )
     return program
 
 
@@ -152,13 +169,23 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()  # as JSON writes it
     if isinstance(value, int | float):
-        return repr(value) if abs(value) < 10**20 else f"{value:.6g}" if isinstance(value, float) else "a huge number"
-    return {list: "a list", dict: "an object", type(None): "null"}.get(type(value), type(value).__name__)
+        return (
+            repr(value)
+            if abs(value) < 10**20
+            else f"{value:.6g}"
+            if isinstance(value, float)
+            else "a huge number"
+        )
+    return {list: "a list", dict: "an object", type(None): "null"}.get(
+        type(value), type(value).__name__
+    )
 
 
 @no_type_check  # whose wrappers would take the stack that nested parentheses need
 class _Parser:
-    """One pass over the tokens; every method reads one rule of the grammar and returns where its text starts."""
+    """One pass over the tokens; every method reads one rule of the grammar and returns where its
+    text starts.
+    """
 
     def __init__(self, text: str):
         self.text = text
@@ -185,7 +212,9 @@ class _Parser:
             match = _TOKEN.match(self.text, k)
             if match is None:
                 cure = "; a power is written **" if self.text[k] == "^" else ""
-                raise ExpressionError(f"the character {self.text[k]!r} in {shown(self.text)} is not allowed{cure}")
+                raise ExpressionError(
+                    f"the character {self.text[k]!r} in {shown(self.text)} is not allowed{cure}"
+                )
             tokens.append((k, match[0]))
             k = match.end()
         return tokens
@@ -207,7 +236,11 @@ class _Parser:
 
     def _fail_at_token(self):
         token = self._token()
-        place = f"unexpected {shown(token)} at character {self._start() + 1}" if token else "it ends too early"
+        place = (
+            f"unexpected {shown(token)} at character {self._start() + 1}"
+            if token
+            else "it ends too early"
+        )
         raise ExpressionError(f"cannot read the expression {shown(self.text)}: {place}")
 
     # --- rules ---
@@ -245,8 +278,14 @@ class _Parser:
         if self._take("**"):
             self._unary()
             exponent = self.program[-1]
-            if isinstance(exponent, float) and abs(exponent) > _MAX_EXPONENT and not self._are_known(2):
-                raise ExpressionError(f"an exponent in {shown(self.text)} is too large; at most {_MAX_EXPONENT:g}")
+            if (
+                isinstance(exponent, float)
+                and abs(exponent) > _MAX_EXPONENT
+                and not self._are_known(2)
+            ):
+                raise ExpressionError(
+                    f"an exponent in {shown(self.text)} is too large; at most {_MAX_EXPONENT:g}"
+                )
             self._emit("**", start)
 
     def _atom(self) -> None:
@@ -266,16 +305,22 @@ class _Parser:
 
     def _name(self, name: str) -> None:
         if name in FUNCTIONS:
-            raise ExpressionError(f"the function {name} in {shown(self.text)} lacks its argument in parentheses")
+            raise ExpressionError(
+                f"the function {name} in {shown(self.text)} lacks its argument in parentheses"
+            )
         if name != "t" and name not in CONSTANTS:
             known = ", ".join(["t", *CONSTANTS])
-            raise ExpressionError(f"unknown name {shown(name)} in {shown(self.text)}; known are {known} and functions")
+            raise ExpressionError(
+                f"unknown name {shown(name)} in {shown(self.text)}; known are {known} and functions"
+            )
         self.program.append(CONSTANTS.get(name, "t"))
 
     def _call(self, name: str, start: int) -> None:
         if name not in FUNCTIONS:
             known = ", ".join(FUNCTIONS)
-            raise ExpressionError(f"unknown function {shown(name)} in {shown(self.text)}; known are {known}")
+            raise ExpressionError(
+                f"unknown function {shown(name)} in {shown(self.text)}; known are {known}"
+            )
         count = 0
         while self._token() != ")" or count:
             self._sum()
@@ -285,13 +330,17 @@ class _Parser:
         if not self._take(")"):
             self._fail_at_token()
         if count != FUNCTIONS[name]:
-            raise ExpressionError(f"{name} in {shown(self.text)} takes {FUNCTIONS[name]} argument(s), not {count}")
+            raise ExpressionError(
+                f"{name} in {shown(self.text)} takes {FUNCTIONS[name]} argument(s), not {count}"
+            )
         self._emit(name, start)
 
     # --- instructions ---
 
     def _are_known(self, count: int) -> bool:
-        """Whether the last operands are numbers: an operand that ends with a number is nothing but this number."""
+        """Whether the last operands are numbers: an operand that ends with a number is nothing but
+        this number.
+        """
         return all(isinstance(item, float) for item in self.program[-count:])
 
     def _emit(self, operation: str, start: int) -> None:

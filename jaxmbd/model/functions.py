@@ -1,4 +1,6 @@
-"""Functions that users give: called once with traced arguments, so that mistakes are told where they are made."""
+"""Functions that users give: called once with traced arguments, so that mistakes are told where
+they are made.
+"""
 
 import contextlib
 import os
@@ -8,7 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-# What Python does with an array whose value is not known yet: `if`, float(), math.sin, numpy.sin, indexing.
+# What Python does with an array whose value is not known yet: `if`, float(), math.sin, numpy.sin,
+# indexing.
 _TRACING = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,
@@ -18,8 +21,8 @@ _TRACING = (
 )
 
 _FORWARD = (
-    "forward-mode derivatives are needed here, and a function with jax.custom_vjp has none: give it its derivative "
-    "with jax.custom_jvp instead, which serves both modes"
+    "forward-mode derivatives are needed here, and a function with jax.custom_vjp has none: give "
+    "it its derivative with jax.custom_jvp instead, which serves both modes"
 )
 
 
@@ -29,7 +32,8 @@ def debugging() -> bool:
 
 
 def traced_shape(function: Callable, args: tuple, what: str) -> Any:
-    """The shapes that a function returns for arguments whose values are not known, as inside a compiled program.
+    """The shapes that a function returns for arguments whose values are not known, as inside a
+    compiled program.
 
     Args:
         function: What the user gave.
@@ -37,20 +41,23 @@ def traced_shape(function: Callable, args: tuple, what: str) -> Any:
         what: The part, for messages: "driver 'motor': angle".
 
     Raises:
-        ValueError: The function needs values where only shapes are known, or fails; the message says what to write.
+        ValueError: The function needs values where only shapes are known, or fails; the message
+            says what to write.
     """
     try:
         return jax.eval_shape(function, *args)
     except _TRACING as error:
         raise ValueError(
-            f"{what}: the function runs inside a compiled program, where its arguments have no values yet: use "
-            "jax.numpy instead of math and numpy (jnp.sin(t)), and jnp.where(t < 1, a, b) instead of if. Set "
-            "JAXMBD_DEBUG=1 to see where"
+            f"{what}: the function runs inside a compiled program, where its arguments have no "
+            "values yet: use jax.numpy instead of math and numpy (jnp.sin(t)), and jnp.where(t < "
+            "1, a, b) instead of if. Set JAXMBD_DEBUG=1 to see where"
         ) from (error if debugging() else None)
     except Exception as error:  # whatever the user's own code raises
         if _lacks_forward_mode(error):
             raise ValueError(f"{what}: {_FORWARD}") from (error if debugging() else None)
-        raise ValueError(f"{what}: the function failed with {type(error).__name__}: {error}") from error
+        raise ValueError(
+            f"{what}: the function failed with {type(error).__name__}: {error}"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -65,7 +72,9 @@ def forward_mode(what: str) -> Iterator[None]:
 
 
 def _lacks_forward_mode(error: Exception) -> bool:
-    """Whether JAX met a `jax.custom_vjp` where it takes first derivatives, or second ones ("custom_lin")."""
+    """Whether JAX met a `jax.custom_vjp` where it takes first derivatives, or second ones
+    ("custom_lin").
+    """
     text = str(error)
     return "custom_lin" in text or ("custom_vjp" in text and "forward-mode" in text)
 
@@ -73,10 +82,16 @@ def _lacks_forward_mode(error: Exception) -> bool:
 def numbers_of_shape(value: Any, shape: tuple[int, ...], what: str) -> None:
     """Refuse what is no array of numbers of one shape; `value` is a shape from `traced_shape`."""
     leaves = jax.tree.leaves(value)
-    if len(leaves) != 1 or not jnp.issubdtype(leaves[0].dtype, jnp.number) or leaves[0].dtype.kind == "c":
+    if (
+        len(leaves) != 1
+        or not jnp.issubdtype(leaves[0].dtype, jnp.number)
+        or leaves[0].dtype.kind == "c"
+    ):
         raise ValueError(f"{what} must return {_wanted(shape)}, but returned {_given(value)}")
     if leaves[0].shape != shape:
-        raise ValueError(f"{what} must return {_wanted(shape)}, but returned shape {leaves[0].shape}")
+        raise ValueError(
+            f"{what} must return {_wanted(shape)}, but returned shape {leaves[0].shape}"
+        )
 
 
 def _wanted(shape: tuple[int, ...]) -> str:

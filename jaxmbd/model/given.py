@@ -1,11 +1,14 @@
-"""What the fields of joints, drivers, forces and primitives are: kinds with units, declared where the field is.
+"""What the fields of joints, drivers, forces and primitives are: kinds with units, declared where
+the field is.
 
-All that reads, writes, checks or lists elements follows from these declarations: a new element needs no entry anywhere
-else. The helpers return dataclass fields, for instance `axis: Any = given.axis()`.
+All that reads, writes, checks or lists elements follows from these declarations: a new element
+needs no entry anywhere else. The helpers return dataclass fields, for instance `axis: Any =
+given.axis()`.
 """
 
 import dataclasses
 import enum
+import inspect
 from typing import Any
 
 _KEY = "jaxmbd"
@@ -113,13 +116,20 @@ def primitives() -> Any:
     return _field(Spec(Kind.PRIMITIVES), _MISSING)
 
 
+def summary(described: Any) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join(inspect.cleandoc(described.__doc__ or "").split("\n\n")[0].split())
+
+
 def specs(cls: type) -> dict[str, tuple[Spec, dataclasses.Field]]:
     """The declared fields of an element's class, by name."""
     return {f.name: (f.metadata[_KEY], f) for f in dataclasses.fields(cls) if _KEY in f.metadata}
 
 
 def primitive_specs(cls: type) -> dict[str, tuple[Spec, dataclasses.Field]]:
-    """The same of a primitive's class; undeclared fields hold numbers, unless they are set by the program (None)."""
+    """The same of a primitive's class; undeclared fields hold numbers, unless they are set by the
+    program (None).
+    """
     found = specs(cls)
     for f in dataclasses.fields(cls):
         if f.name not in found and f.init and f.default is not None:

@@ -1,7 +1,8 @@
 """Joints: short tables of primitives.
 
-Points and axes are given in global components at the initial pose; a joint turns them into body-fixed vectors.
-`perpendicular_1` and `perpendicular_2` are the two pairs of rows that most joints are made of (Kissel et al. Table 1).
+Points and axes are given in global components at the initial pose; a joint turns them into
+body-fixed vectors. `perpendicular_1` and `perpendicular_2` are the two pairs of rows that most
+joints are made of (Kissel et al. Table 1).
 """
 
 import abc
@@ -24,7 +25,15 @@ from .elements import AbstractElement
 from .expressions import Expression
 from .functions import numbers_of_shape, traced_shape
 from .motions import Squared, is_motion
-from .primitives import CD, DP1, DP2, AbstractNormalForm, AbstractPrimitive, AbstractVelocityPrimitive, D
+from .primitives import (
+    CD,
+    DP1,
+    DP2,
+    AbstractNormalForm,
+    AbstractPrimitive,
+    AbstractVelocityPrimitive,
+    D,
+)
 from .state import Twist
 from .validation import array, concrete, default_dtype, direction, number, vector
 
@@ -38,9 +47,14 @@ def coincident(i: Body, j: Body, point: Array) -> Rows:
 
 
 def perpendicular_1(i: Body, j: Body, normal: Array, axis: Array) -> Rows:
-    """Two DP1 rows: `axis` of body j stays perpendicular to the plane of body i that has the given normal."""
+    """Two DP1 rows: `axis` of body j stays perpendicular to the plane of body i that has the given
+    normal.
+    """
     e1, e2, _ = basis_from_axis(normal)
-    return [(f"axis perpendicular to e{k}", DP1(i.direction(e), j.direction(axis))) for k, e in ((1, e1), (2, e2))]
+    return [
+        (f"axis perpendicular to e{k}", DP1(i.direction(e), j.direction(axis)))
+        for k, e in ((1, e1), (2, e2))
+    ]
 
 
 def perpendicular_2(i: Body, j: Body, normal: Array, point_i: Array, point_j: Array) -> Rows:
@@ -70,10 +84,12 @@ class AbstractConstraint(AbstractElement):
     Class attributes:
         is_driver: Whether it prescribes a motion.
         is_link: Whether it is drawn as a link between its two points.
-        freedoms: What a tree of bodies may use it for: the freedoms it leaves, as slots of (translations along e1, e2
-            and the axis, rotations about them); None for one that closes loops.
+        freedoms: What a tree of bodies may use it for: the freedoms it leaves, as slots of
+            (translations along e1, e2 and the axis, rotations about them); None for one that closes
+            loops.
         tree_rows: How many of its first rows such a tree satisfies by itself; None for all.
-        has_angle: Whether it leaves or drives a rotation about its axis that `Solution.joint` tells.
+        has_angle: Whether it leaves or drives a rotation about its axis that `Solution.joint`
+            tells.
         has_displacement: Whether it leaves or drives a displacement along its axis.
         actions: What an actuator may do along its axis, the usual first.
     """
@@ -92,11 +108,14 @@ class AbstractConstraint(AbstractElement):
 
     @abc.abstractmethod
     def rows(self, *bodies: Body) -> Rows:
-        """Its table of primitives on all its bodies, with labels; data that make no sense are refused here."""
+        """Its table of primitives on all its bodies, with labels; data that make no sense are
+        refused here.
+        """
 
     @staticmethod
     def effort(lam: Scalar, f: Scalar) -> Scalar:
-        """What a driver of one row does along its driven coordinate, from its multiplier and prescribed value.
+        """What a driver of one row does along its driven coordinate, from its multiplier and
+        prescribed value.
 
         The joint force is -Φ_qᵀ λ, and Φ = coordinate - f(t).
         """
@@ -111,13 +130,17 @@ class AbstractConstraint(AbstractElement):
         return (i.r if j.is_ground else j.r) if point is None else self._point()
 
     def reference_points(self, i: Body, j: Body) -> tuple[Array, Array]:
-        """Its points on body i and on body j, global at the initial pose [m]; most joints have one common point."""
+        """Its points on body i and on body j, global at the initial pose [m]; most joints have one
+        common point.
+        """
         point = self.reference_point(i, j)
         return point, point
 
     def reference_axes(self, i: Body, j: Body) -> tuple[Array, Array]:
         """Its axes on body i and on body j, global at the initial pose; zero where it has none."""
-        axis = jnp.zeros(3, default_dtype()) if getattr(self, "axis", None) is None else self._axis()
+        axis = (
+            jnp.zeros(3, default_dtype()) if getattr(self, "axis", None) is None else self._axis()
+        )
         return axis, axis
 
     def _point(self) -> Array:
@@ -156,13 +179,19 @@ class Revolute(AbstractConstraint):
 
 @dataclass(frozen=True, eq=False)
 class Universal(AbstractConstraint):
-    """A cross joint: a common point, and `axis_i` of body i stays perpendicular to `axis_j` of body j. Removes 4."""
+    """A cross joint: a common point, and `axis_i` of body i stays perpendicular to `axis_j` of body
+    j. Removes 4.
+    """
 
     point: Any = given.point()
     axis_i: Any = given.axis()
     axis_j: Any = given.axis()
 
-    freedoms: ClassVar[tuple[int, ...] | None] = (3, 4, 5)  # as a ball, its fourth row left to the closures
+    freedoms: ClassVar[tuple[int, ...] | None] = (
+        3,
+        4,
+        5,
+    )  # as a ball, its fourth row left to the closures
     tree_rows: ClassVar[int | None] = 3
 
     def rows(self, i: Body, j: Body) -> Rows:
@@ -170,8 +199,9 @@ class Universal(AbstractConstraint):
         known = concrete(a_i @ a_j)
         if known is not None and abs(known) > 0.2:
             raise ValueError(
-                f"joint {self.name!r}: the axes of a universal joint must be perpendicular, but axis_i and axis_j "
-                f"enclose {np.degrees(np.arccos(np.clip(known, -1, 1))):.1f} degrees"
+                f"joint {self.name!r}: the axes of a universal joint must be perpendicular, but "
+                f"axis_i and axis_j enclose {np.degrees(np.arccos(np.clip(known, -1, 1))):.1f} "
+                "degrees"
             )
         row = ("axes perpendicular", DP1(i.direction(a_i), j.direction(a_j)))
         return coincident(i, j, self._point()) + [row]
@@ -212,7 +242,11 @@ class Translational(AbstractConstraint):
         point, axis = self._point(), self._axis()
         e1, e2, _ = basis_from_axis(axis)
         no_turn = ("no turn about the axis", DP1(i.direction(e1), j.direction(e2)))
-        return perpendicular_1(i, j, axis, axis) + perpendicular_2(i, j, axis, point, point) + [no_turn]
+        return (
+            perpendicular_1(i, j, axis, axis)
+            + perpendicular_2(i, j, axis, point, point)
+            + [no_turn]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +262,10 @@ class Planar(AbstractConstraint):
 
     def rows(self, i: Body, j: Body) -> Rows:
         point, axis = self._point(), self._axis()
-        distance = ("distance of the planes", DP2(i.direction(axis), i.point(point), j.point(point)))
+        distance = (
+            "distance of the planes",
+            DP2(i.direction(axis), i.point(point), j.point(point)),
+        )
         return perpendicular_1(i, j, axis, axis) + [distance]
 
 
@@ -251,7 +288,9 @@ class Fixed(AbstractConstraint):
 
 @dataclass(frozen=True, eq=False)
 class Distance(AbstractConstraint):
-    """A massless link: the distance of two points. Removes 1 freedom. `length` defaults to the initial distance [m]."""
+    """A massless link: the distance of two points. Removes 1 freedom. `length` defaults to the
+    initial distance [m].
+    """
 
     point_i: Any = given.point()
     point_j: Any = given.point()
@@ -261,15 +300,24 @@ class Distance(AbstractConstraint):
 
     def rows(self, i: Body, j: Body) -> Rows:
         what = f"joint {self.name!r}"
-        p_i, p_j = vector(self.point_i, 3, f"{what}: point_i"), vector(self.point_j, 3, f"{what}: point_j")
+        p_i, p_j = (
+            vector(self.point_i, 3, f"{what}: point_i"),
+            vector(self.point_j, 3, f"{what}: point_j"),
+        )
         length = Expression(self.length) if isinstance(self.length, str) else self.length
         if is_motion(length):
             squared: Any = Squared(length)
         else:
-            squared = (p_j - p_i) @ (p_j - p_i) if length is None else number(length, f"{what}: length") ** 2
+            squared = (
+                (p_j - p_i) @ (p_j - p_i)
+                if length is None
+                else number(length, f"{what}: length") ** 2
+            )
             known = concrete(squared)
             if known is not None and not known > 0.0:
-                raise ValueError(f"{what}: the length must be positive; use Spherical for coincident points")
+                raise ValueError(
+                    f"{what}: the length must be positive; use Spherical for coincident points"
+                )
         return [("distance", D(i.point(p_i), j.point(p_j), squared))]
 
     def reference_point(self, i: Body, j: Body) -> Array:
@@ -281,7 +329,9 @@ class Distance(AbstractConstraint):
 
 @dataclass(frozen=True, eq=False)
 class PointOnLine(AbstractConstraint):
-    """`point` of body j stays on the line of body i through the same place along `axis`. Removes 2 freedoms."""
+    """`point` of body j stays on the line of body i through the same place along `axis`. Removes 2
+    freedoms.
+    """
 
     point: Any = given.point()
     axis: Any = given.axis()
@@ -300,9 +350,10 @@ class PointOnLine(AbstractConstraint):
 class Constraint(AbstractConstraint):
     """Any primitives on two to four bodies, their vectors given in the body frames.
 
-    `primitives` is a list of `DP1`, `DP2`, `D`, `CD` and of your own (`AbstractPrimitive`); any `f` may be a function
-    of time. Each of them sees body i, body j and the `others` in that order. `point_j_bar` says where reactions are
-    given, in body j [m]; it defaults to the first point that the primitives name, else the mass center.
+    `primitives` is a list of `DP1`, `DP2`, `D`, `CD` and of your own (`AbstractPrimitive`); any `f`
+    may be a function of time. Each of them sees body i, body j and the `others` in that order.
+    `point_j_bar` says where reactions are given, in body j [m]; it defaults to the first point that
+    the primitives name, else the mass center.
     """
 
     primitives: Sequence[Any] = given.primitives()
@@ -312,7 +363,9 @@ class Constraint(AbstractConstraint):
 
     @property
     def is_driver(self) -> bool:  # type: ignore[override]
-        return self.driver or any(is_motion(p.prescribed) or isinstance(p.prescribed, str) for p in self.primitives)
+        return self.driver or any(
+            is_motion(p.prescribed) or isinstance(p.prescribed, str) for p in self.primitives
+        )
 
     @property
     def is_link(self) -> bool:  # type: ignore[override]
@@ -324,7 +377,10 @@ class Constraint(AbstractConstraint):
     def rows(self, *bodies: Body) -> Rows:
         if not self.primitives:
             raise ValueError(f"constraint {self.name!r}: has no primitives")
-        table: Rows = [(type(p).__name__ + f" {k + 1}", self._checked(p, k)) for k, p in enumerate(self.primitives)]
+        table: Rows = [
+            (type(p).__name__ + f" {k + 1}", self._checked(p, k))
+            for k, p in enumerate(self.primitives)
+        ]
         for (_, p), k in zip(table, range(len(table)), strict=True):
             self._check_bodies(p, k, bodies)
         return table
@@ -352,14 +408,18 @@ class Constraint(AbstractConstraint):
 
     def _check_bodies(self, p: Any, k: int, bodies: tuple[Body, ...]) -> None:
         """Refuse a primitive that cannot be evaluated on these bodies, with its own error."""
-        what = f"constraint {self.name!r}, primitive {k + 1} ({type(p).__name__}) on {len(bodies)} bodies"
+        kind = type(p).__name__
+        what = f"constraint {self.name!r}, primitive {k + 1} ({kind}) on {len(bodies)} bodies"
         poses = tuple(b.pose for b in bodies)
         if isinstance(p, AbstractVelocityPrimitive):
             twists = tuple(Twist(b.v, b.omega) for b in bodies)
             found = traced_shape(lambda *x: jnp.asarray(p.rate(*x)), (poses, twists), what)
         else:
             if isinstance(p, AbstractNormalForm) and len(bodies) != 2:
-                raise ValueError(f"{what}: {type(p).__name__} takes two bodies; give others=() or another primitive")
+                raise ValueError(
+                    f"{what}: {type(p).__name__} takes two bodies; give others=() or another "
+                    "primitive"
+                )
             if is_motion(getattr(p, "a_i_bar", None)):
                 return
             found = traced_shape(lambda *x: jnp.asarray(p.geometry(*x)), poses, what)
@@ -368,7 +428,9 @@ class Constraint(AbstractConstraint):
     def reference_point(self, i: Body, j: Body) -> Array:
         s_j = self.point_j_bar
         if s_j is None:
-            s_j = next((p.s_j_bar for p in self.primitives if "s_j_bar" in given.specs(type(p))), None)
+            s_j = next(
+                (p.s_j_bar for p in self.primitives if "s_j_bar" in given.specs(type(p))), None
+            )
         if s_j is None:
             return super().reference_point(i, j)
         return j.r + j.A @ vector(s_j, 3, f"constraint {self.name!r}: point_j_bar")
@@ -376,7 +438,11 @@ class Constraint(AbstractConstraint):
     def reference_points(self, i: Body, j: Body) -> tuple[Array, Array]:
         point_j = self.reference_point(i, j)
         s_i = next((p.s_i_bar for p in self.primitives if "s_i_bar" in given.specs(type(p))), None)
-        point_i = point_j if s_i is None else i.r + i.A @ vector(s_i, 3, f"constraint {self.name!r}: s_i_bar")
+        point_i = (
+            point_j
+            if s_i is None
+            else i.r + i.A @ vector(s_i, 3, f"constraint {self.name!r}: s_i_bar")
+        )
         return point_i, point_j
 
 
@@ -386,7 +452,9 @@ def vector3(value: Any, what: str) -> Array:
 
 
 def _numeric(value: Any, what: str) -> Any:
-    """Numbers, or lists of them, as an array of the default dtype, finite where known; anything else as it is."""
+    """Numbers, or lists of them, as an array of the default dtype, finite where known; anything
+    else as it is.
+    """
     if isinstance(value, eqx.Module):
         return jax.tree.map(lambda x: _numeric(x, what), value)
     if isinstance(value, bool) or not (eqx.is_array_like(value) or isinstance(value, list | tuple)):
@@ -395,7 +463,8 @@ def _numeric(value: Any, what: str) -> Any:
 
 
 def _nonzero(value: Any, what: str) -> Array:
-    # Not normalized: a primitive's vector is the user's own, and its length scales the row and its multiplier.
+    # Not normalized: a primitive's vector is the user's own, and its length scales the row and its
+    # multiplier.
     result = vector(value, 3, what)
     direction(result, what)
     return result

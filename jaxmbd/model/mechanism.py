@@ -33,8 +33,9 @@ _PLURALS = {"body": "bodies", "joint": "joints", "force": "forces"}
 class Mechanism:
     """Bodies, joints, drivers and forces by name; `build` turns them into arrays.
 
-    Points and axes of joints and forces are global components at the initial pose, so a mechanism is described as one
-    would draw it. Numbers may be traced by JAX: build inside a loss function and differentiate with respect to them.
+    Points and axes of joints and forces are global components at the initial pose, so a mechanism
+    is described as one would draw it. Numbers may be traced by JAX: build inside a loss function
+    and differentiate with respect to them.
 
     Args:
         name: For reports and files.
@@ -80,26 +81,32 @@ class Mechanism:
         Args:
             name: Unique; "ground" is taken.
             mass: [kg]. Mass and inertia may both be left out for kinematics only.
-            inertia: About the mass center in the body frame: (3,) principal moments or (3, 3) [kg·m²].
+            inertia: About the mass center in the body frame: (3,) principal moments or (3, 3)
+                [kg·m²].
             r: Position of the mass center, (3,) [m], global.
-            A: Rotation matrix from body to global components, (3, 3); a rounded one is projected to SO(3).
+            A: Rotation matrix from body to global components, (3, 3); a rounded one is projected to
+                SO(3).
             quaternion: Instead of A: (e0, e1, e2, e3), scalar first.
             euler: Instead of A: angles (phi, theta, psi) of the sequence z-x-z [rad].
-            v: Velocity of the mass center, (3,) [m/s], global. Where it is left out, assembly finds it: zero, or what
-                the joints and the described velocities ask for.
+            v: Velocity of the mass center, (3,) [m/s], global. Where it is left out, assembly finds
+                it: zero, or what the joints and the described velocities ask for.
             omega: Angular velocity, (3,) [rad/s], body frame; likewise.
             shape: Gives mass and inertia where these are left out, and the body's looks.
-            allow_unphysical_inertia: Accept principal moments that violate the triangle inequality (published data).
+            allow_unphysical_inertia: Accept principal moments that violate the triangle inequality
+                (published data).
 
         Returns:
             The body, to be named in joints and forces.
 
         Raises:
-            ValueError: Something is missing, of wrong shape or physically impossible; the message names the body.
+            ValueError: Something is missing, of wrong shape or physically impossible; the message
+                names the body.
         """
         self._check_name(name, "body", self.bodies)
         if name == "ground":
-            raise ValueError("body 'ground': the ground is part of every mechanism; use another name")
+            raise ValueError(
+                "body 'ground': the ground is part of every mechanism; use another name"
+            )
         body = make_body(
             name,
             mass=mass,
@@ -120,8 +127,8 @@ class Mechanism:
         """Add a joint, a driver, a constraint or a force, and return it.
 
         Raises:
-            ValueError: The name is taken, a body is unknown, or the part connects a body with itself or the ground with
-                the ground.
+            ValueError: The name is taken, a body is unknown, or the part connects a body with
+                itself or the ground with the ground.
         """
         if isinstance(part, AbstractConstraint):
             self._check_name(part.name, "joint", self.constraints)
@@ -137,24 +144,30 @@ class Mechanism:
             if len(bodies) == 2:
                 self._check_different(bodies, f"force {part.name!r}")
             elif all(b.is_ground for b in bodies):
-                raise ValueError(f"force {part.name!r}: acts on the ground only; name a moving body")
+                raise ValueError(
+                    f"force {part.name!r}: acts on the ground only; name a moving body"
+                )
             part.element(*bodies)
             self.forces[part.name] = part
         else:
-            raise TypeError(f"cannot add {part!r}: not a joint, driver, constraint or force of jaxmbd")
+            raise TypeError(
+                f"cannot add {part!r}: not a joint, driver, constraint or force of jaxmbd"
+            )
         return part
 
     def values(self) -> dict[str, Any]:
         """All numbers of the mechanism by path, in the order of description.
 
-        Paths: "gravity"; "bodies.NAME.mass" (inertia, r, A, v, omega); "joints.NAME.FIELD" with the fields of the joint
-        or driver, for a `Constraint` "joints.NAME.primitives.0.s_i_bar"; "forces.NAME.FIELD". A field that holds a
-        function with arrays (an `equinox` module, a neural network) is one value.
+        Paths: "gravity"; "bodies.NAME.mass" (inertia, r, A, v, omega); "joints.NAME.FIELD" with the
+        fields of the joint or driver, for a `Constraint` "joints.NAME.primitives.0.s_i_bar";
+        "forces.NAME.FIELD". A field that holds a function with arrays (an `equinox` module, a
+        neural network) is one value.
         """
         return parameters.values(self)
 
     def with_values(self, changes: Mapping[str, Any]) -> "Mechanism":
-        """A copy with some numbers replaced, by the paths of `values`; the new ones may be traced by JAX.
+        """A copy with some numbers replaced, by the paths of `values`; the new ones may be traced
+        by JAX.
 
         Raises:
             ValueError: No such number (the message names the nearest), or an impossible one.
@@ -165,25 +178,31 @@ class Mechanism:
         """Stack the mechanism into arrays.
 
         Args:
-            linear_solver: "range_space", "block_sparse" or "dense", see `docs/scale.md`; "auto" takes the fastest that
-                suits the mechanism.
+            linear_solver: "range_space", "block_sparse" or "dense", see `docs/scale.md`; "auto"
+                takes the fastest that suits the mechanism.
 
         Returns:
-            The system, and the state as described (not yet assembled: `simulate`, `kinematics` and `assemble` do that).
+            The system, and the state as described (not yet assembled: `simulate`, `kinematics` and
+            `assemble` do that).
 
         Raises:
-            ValueError: There is no body, a driver prescribes what is determined already, or `linear_solver` is unknown.
+            ValueError: There is no body, a driver prescribes what is determined already, or
+                `linear_solver` is unknown.
         """
         warn_if_single()
         self._check_precision()
         if not self.bodies:
             raise ValueError(f"mechanism {self.name!r} has no bodies; add one with add_body")
         if linear_solver not in ("auto", *STRATEGIES):
-            raise ValueError(f"linear_solver must be one of {('auto', *STRATEGIES)}, not {linear_solver!r}")
+            raise ValueError(
+                f"linear_solver must be one of {('auto', *STRATEGIES)}, not {linear_solver!r}"
+            )
         bodies = list(self.bodies.values())
         stacks, order, connections, angles = self._stack_constraints()
         if linear_solver == "auto":
-            linear_solver = choose_strategy(_suits_range_space(bodies, connections), 6 * len(bodies) + len(order))
+            linear_solver = choose_strategy(
+                _suits_range_space(bodies, connections), 6 * len(bodies) + len(order)
+            )
         system = System(
             mass=stack_arrays(*(_or_nan(b.mass, ()) for b in bodies)),
             inertia=stack_arrays(*(_or_nan(b.inertia, (3, 3)) for b in bodies)),
@@ -202,7 +221,9 @@ class Mechanism:
             linear_solver=linear_solver,
             described=tuple(b.described for b in bodies),
         )
-        state = State(*(stack_arrays(*(getattr(b, k) for b in bodies)) for k in ("r", "A", "v", "omega")))
+        state = State(
+            *(stack_arrays(*(getattr(b, k) for b in bodies)) for k in ("r", "A", "v", "omega"))
+        )
         return system, state
 
     def _check_precision(self) -> None:
@@ -213,8 +234,8 @@ class Mechanism:
             old.append("gravity")
         if old:
             raise ValueError(
-                f"mechanism {self.name!r}: {old[0]} was described in another precision than the present {dtype}; call "
-                "jaxmbd.enable_x64() once, before anything is described"
+                f"mechanism {self.name!r}: {old[0]} was described in another precision than the "
+                f"present {dtype}; call jaxmbd.enable_x64() once, before anything is described"
             )
 
     # --- parts -----------------------------------------------------------------------------------
@@ -223,7 +244,9 @@ class Mechanism:
         if not isinstance(name, str) or not name:
             raise ValueError(f"{kind}: needs a name, a non-empty string, not {name!r}")
         if name in table:
-            raise ValueError(f"{kind} {name!r}: the name is taken; names of {_PLURALS[kind]} are unique")
+            raise ValueError(
+                f"{kind} {name!r}: the name is taken; names of {_PLURALS[kind]} are unique"
+            )
 
     def _body(self, body: Body | str, part: str) -> Body:
         if isinstance(body, Body):
@@ -240,14 +263,20 @@ class Mechanism:
     def _check_different(self, bodies: list[Body], what: str) -> None:
         for k, i in enumerate(bodies):
             if any(i is j for j in bodies[:k]):
-                same = "both bodies are the ground" if i.is_ground else f"connects body {i.name!r} with itself"
+                same = (
+                    "both bodies are the ground"
+                    if i.is_ground
+                    else f"connects body {i.name!r} with itself"
+                )
                 raise ValueError(f"{what}: {same}; name different bodies")
 
     def _with_joint(self, part: AbstractJointForce) -> AbstractJointForce:
         joint = self.constraints.get(part.joint) if isinstance(part.joint, str) else part.joint
         if joint is None or self.constraints.get(joint.name) is not joint:
             known = ", ".join(self.constraints) or "none"
-            raise ValueError(f"force {part.name!r}: unknown joint {part.joint!r}; the joints are {known}")
+            raise ValueError(
+                f"force {part.name!r}: unknown joint {part.joint!r}; the joints are {known}"
+            )
         return dataclasses.replace(part, joint=joint)
 
     # --- stacking --------------------------------------------------------------------------------
@@ -300,7 +329,12 @@ class Mechanism:
                 numbers += [rows[k] for k in members]
         stacked = stack_alike([asarrays(angle, dtype) for angle, _ in angles]) if angles else None
         turning = AngleStack(stacked, tuple(bodies for _, bodies in angles))
-        return tuple(stacks), tuple(int(k) for k in np.argsort(numbers)), tuple(connections), turning
+        return (
+            tuple(stacks),
+            tuple(int(k) for k in np.argsort(numbers)),
+            tuple(connections),
+            turning,
+        )
 
     def _stack_forces(self) -> tuple[ForceStack, ...]:
         dtype, index = default_dtype(), self._indices()
@@ -312,13 +346,21 @@ class Mechanism:
             names.append(part.name)
         stacks = []
         for members, stacked in group_alike(elements):
-            stacks.append(ForceStack(stacked, tuple(targets[k] for k in members), tuple(names[k] for k in members)))
+            stacks.append(
+                ForceStack(
+                    stacked, tuple(targets[k] for k in members), tuple(names[k] for k in members)
+                )
+            )
         return tuple(stacks)
 
 
 def _rank(kind: type) -> tuple[bool, bool, str]:
     """Rows at position level first, and of these the ones in normal form."""
-    return not issubclass(kind, AbstractPrimitive), not issubclass(kind, AbstractNormalForm), kind.__name__
+    return (
+        not issubclass(kind, AbstractPrimitive),
+        not issubclass(kind, AbstractNormalForm),
+        kind.__name__,
+    )
 
 
 def _hoist_motions(primitive):
@@ -331,10 +373,15 @@ def _or_nan(value: Array | None, shape: tuple[int, ...]) -> Array:
 
 
 def _suits_range_space(bodies: list[Body], connections: tuple[Connection, ...]) -> bool:
-    """Whether every body has mass and inertia in all directions, as far as is known, and joints to few others."""
+    """Whether every body has mass and inertia in all directions, as far as is known, and joints to
+    few others.
+    """
     known = [b for b in bodies if b.mass is not None and is_concrete((b.mass, b.inertia))]
     moments = [np.linalg.eigvalsh(np.asarray(b.inertia)) for b in known]
-    regular = all(float(b.mass or 0.0) > 0.0 and x[0] > 1e-6 * x[-1] for b, x in zip(known, moments, strict=True))
+    regular = all(
+        float(b.mass or 0.0) > 0.0 and x[0] > 1e-6 * x[-1]
+        for b, x in zip(known, moments, strict=True)
+    )
     # A body leaves a block between every two of its joints.
     pairs = {frozenset((c.i, c.j)) for c in connections}
     neighbors = Counter(k for pair in pairs for k in pair if k < len(bodies))
@@ -342,10 +389,11 @@ def _suits_range_space(bodies: list[Body], connections: tuple[Connection, ...]) 
 
 
 def _length(bodies: list[Body], connections: tuple[Connection, ...]) -> Array:
-    """The scale of position tolerances: about the largest distance from a mass center to a joint, or between bodies.
+    """The scale of position tolerances: about the largest distance from a mass center to a joint,
+    or between bodies.
 
-    Assembly weighs turns by it, so assembled velocities and their derivatives depend on it: it is the 8-norm of the
-    distances, which has no kink where two of them are equal.
+    Assembly weighs turns by it, so assembled velocities and their derivatives depend on it: it is
+    the 8-norm of the distances, which has no kink where two of them are equal.
     """
     points = [c.s_i_bar for c in connections if c.i < len(bodies)]
     points += [c.s_j_bar for c in connections if c.j < len(bodies)]
@@ -353,13 +401,15 @@ def _length(bodies: list[Body], connections: tuple[Connection, ...]) -> Array:
     squared = jnp.sum(stack_arrays(*points) ** 2, axis=1)
     largest = jax.lax.stop_gradient(jnp.max(squared))
     scale = jnp.where(largest > 0.0, largest, 1.0)
-    # One body with its joint at the mass center has no length; its power must not meet zero, which has no derivative.
+    # One body with its joint at the mass center has no length; its power must not meet zero, which
+    # has no derivative.
     power = jnp.where(largest > 0.0, jnp.sum((squared / scale) ** 4), 1.0)
     return jnp.sqrt(scale) * power**0.125
 
 
 def _has_loops(nb: int, connections: tuple[Connection, ...]) -> bool:
-    """Whether redundant rows are possible: a cycle of bodies and joints, or two joints between one pair of bodies.
+    """Whether redundant rows are possible: a cycle of bodies and joints, or two joints between one
+    pair of bodies.
 
     A driver beside a joint is no cycle as long as both together leave the pair at most determined.
     """

@@ -1,7 +1,7 @@
 """Motions: functions of time, for drivers and rheonomic primitives.
 
-A motion is any callable from time [s] to a number (or, for a turning direction, to a vector). Python functions,
-`equinox` modules and parsed expressions all serve; derivatives are taken by JAX.
+A motion is any callable from time [s] to a number (or, for a turning direction, to a vector).
+Python functions, `equinox` modules and parsed expressions all serve; derivatives are taken by JAX.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,7 +51,8 @@ class Squared(eqx.Module):
 
 
 class Sampled(eqx.Module):
-    """A motion through samples at equal intervals: piecewise cubics through four neighbors, of fourth order.
+    """A motion through samples at equal intervals: piecewise cubics through four neighbors, of
+    fourth order.
 
     It may be differentiated by its values. Outside the samples the outermost cubics go on.
 
@@ -69,18 +70,24 @@ class Sampled(eqx.Module):
         times = np.asarray(t, float)
         steps = np.diff(times)
         if times.ndim != 1 or len(times) < 4:
-            raise ValueError(f"Sampled: needs four or more instants in one array, not shape {times.shape}")
+            raise ValueError(
+                f"Sampled: needs four or more instants in one array, not shape {times.shape}"
+            )
         if not (steps > 0.0).all() or np.ptp(steps) > 1e-6 * steps.mean():
             raise ValueError("Sampled: the instants must increase by equal intervals")
         self.values = jnp.asarray(values)
         if self.values.shape[:1] != times.shape:
-            raise ValueError(f"Sampled: {len(times)} instants but values of shape {self.values.shape}")
+            raise ValueError(
+                f"Sampled: {len(times)} instants but values of shape {self.values.shape}"
+            )
         self.start = jnp.asarray(times[0], self.values.dtype)
         self.interval = jnp.asarray((times[-1] - times[0]) / (len(times) - 1), self.values.dtype)
 
     def __call__(self, t: Scalar) -> Array:
         x = (t - self.start) / self.interval
-        first = jnp.clip(jnp.floor(jax.lax.stop_gradient(x)).astype(int) - 1, 0, self.values.shape[0] - 4)
+        first = jnp.clip(
+            jnp.floor(jax.lax.stop_gradient(x)).astype(int) - 1, 0, self.values.shape[0] - 4
+        )
         s = x - first.astype(x.dtype)  # between 1 and 2 inside
         p, q, r, u = s, s - 1.0, s - 2.0, s - 3.0
         weights = jnp.stack([-q * r * u / 6.0, p * r * u / 2.0, -p * q * u / 2.0, p * q * r / 6.0])
@@ -141,9 +148,11 @@ def is_motion(value: Any) -> bool:
 
 
 def hoist(function: Callable, *example_args) -> Callable:
-    """Make arrays that a Python function closes over visible to JAX, so that they can be differentiated.
+    """Make arrays that a Python function closes over visible to JAX, so that they can be
+    differentiated.
 
-    `lambda t: w * t` with a traced `w` would otherwise hide a derivative. Modules show their arrays already.
+    `lambda t: w * t` with a traced `w` would otherwise hide a derivative. Modules show their arrays
+    already.
     """
     if not isinstance(function, eqx.Module):
         converted = eqx.filter_closure_convert(function, *example_args)
@@ -154,7 +163,9 @@ def hoist(function: Callable, *example_args) -> Callable:
     return _Split.of(function)
 
 
-def jet(motion: Motion, t: Scalar) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, "..."]]:
+def jet(
+    motion: Motion, t: Scalar
+) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, "..."]]:
     """Value, first and second time derivative of a motion."""
     one = jnp.ones_like(t)
 

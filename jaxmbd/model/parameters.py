@@ -1,4 +1,6 @@
-"""The numbers of a mechanism by path: "gravity", "bodies.rod.mass", "joints.pin.point", "forces.spring.stiffness"."""
+"""The numbers of a mechanism by path: "gravity", "bodies.rod.mass", "joints.pin.point",
+"forces.spring.stiffness".
+"""
 
 import dataclasses
 import difflib
@@ -31,7 +33,9 @@ def values(mechanism) -> dict[str, Any]:
 
 
 def _collect(path: str, value: Any, found: dict[str, Any]) -> None:
-    """Numbers, arrays and modules that hold arrays; lists of primitives by their position and field."""
+    """Numbers, arrays and modules that hold arrays; lists of primitives by their position and
+    field.
+    """
     if isinstance(value, (str, Body, AbstractConstraint, bool)) or value is None:
         return
     if path.endswith(".primitives"):
@@ -76,7 +80,11 @@ def _split(mechanism, path: str) -> tuple[str, str, list[str]]:
     if path == "gravity":
         return "gravity", "", []
     kind, _, rest = path.partition(".")
-    tables = {"bodies": mechanism.bodies, "joints": mechanism.constraints, "forces": mechanism.forces}
+    tables = {
+        "bodies": mechanism.bodies,
+        "joints": mechanism.constraints,
+        "forces": mechanism.forces,
+    }
     for name in sorted(tables.get(kind, ()), key=len, reverse=True):
         if rest.startswith(name + "."):
             fields = rest[len(name) + 1 :].split(".")
@@ -84,7 +92,9 @@ def _split(mechanism, path: str) -> tuple[str, str, list[str]]:
                 return kind, name, fields
     known = list(values(mechanism))
     near = difflib.get_close_matches(path, known, n=3, cutoff=0.5) or known[:5]
-    raise ValueError(f"mechanism {mechanism.name!r} has no number {path!r}; did you mean {', '.join(near)}?")
+    raise ValueError(
+        f"mechanism {mechanism.name!r} has no number {path!r}; did you mean {', '.join(near)}?"
+    )
 
 
 def _has_field(kind: str, part: Any, fields: list[str]) -> bool:
@@ -93,7 +103,11 @@ def _has_field(kind: str, part: Any, fields: list[str]) -> bool:
     if fields[0] == "primitives" and len(fields) == 3 and fields[1].isdigit():
         k = int(fields[1])
         return k < len(part.primitives) and hasattr(part.primitives[k], fields[2])
-    return len(fields) == 1 and fields[0] in {f.name for f in dataclasses.fields(part)} - {"name", "body_i", "body_j"}
+    return len(fields) == 1 and fields[0] in {f.name for f in dataclasses.fields(part)} - {
+        "name",
+        "body_i",
+        "body_j",
+    }
 
 
 def _changed_body(body: Body, changes: dict[str, Any]) -> Body:

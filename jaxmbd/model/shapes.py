@@ -1,6 +1,7 @@
 """Solid shapes: mass, center and inertia of homogeneous bodies, and outlines for pictures.
 
-Every shape is given in a body frame at its own mass center, axes as said. Give either a mass [kg] or a density [kg/m³].
+Every shape is given in a body frame at its own mass center, axes as said. Give either a mass [kg]
+or a density [kg/m³].
 """
 
 import abc
@@ -36,7 +37,11 @@ class AbstractShape(eqx.Module):
 def _mass(name: str, mass, density, volume) -> Scalar:
     if (mass is None) == (density is None):
         raise ValueError(f"{name}: give either mass or density")
-    return number(mass, f"{name}: mass") if mass is not None else number(density, f"{name}: density") * volume
+    return (
+        number(mass, f"{name}: mass")
+        if mass is not None
+        else number(density, f"{name}: density") * volume
+    )
 
 
 def _positive(value, what: str) -> Scalar:
@@ -68,7 +73,9 @@ def _circle(radius: float, z: float, axis: str, count: int = 25) -> np.ndarray:
     return _turned(np.stack([radius * np.cos(s), radius * np.sin(s), np.full(count, z)], 1), axis)
 
 
-def _side_lines(r0: float, z0: float, r1: float, z1: float, axis: str, count: int = 4) -> list[np.ndarray]:
+def _side_lines(
+    r0: float, z0: float, r1: float, z1: float, axis: str, count: int = 4
+) -> list[np.ndarray]:
     lines = []
     for s in np.arange(count) * 2.0 * math.pi / count:
         c, d = math.cos(s), math.sin(s)
@@ -178,7 +185,9 @@ class Sphere(AbstractShape):
 
 
 class Cone(AbstractShape):
-    """A solid cone along a body axis; its tip is 3/4 of the height below the mass center, its base 1/4 above."""
+    """A solid cone along a body axis; its tip is 3/4 of the height below the mass center, its base
+    1/4 above.
+    """
 
     radius: Scalar
     height: Scalar
@@ -187,7 +196,10 @@ class Cone(AbstractShape):
 
     def __init__(self, radius, height, *, mass=None, density=None, axis: str = "z"):
         _check_axis("Cone", axis)
-        self.radius, self.height = _positive(radius, "Cone: radius"), _positive(height, "Cone: height")
+        self.radius, self.height = (
+            _positive(radius, "Cone: radius"),
+            _positive(height, "Cone: height"),
+        )
         self.axis = axis
         self.mass = _mass("Cone", mass, density, math.pi / 3.0 * self.radius**2 * self.height)
 
@@ -198,7 +210,9 @@ class Cone(AbstractShape):
 
     def outline(self) -> list[np.ndarray]:
         r, h = float(self.radius), float(self.height)
-        return [_circle(r, h / 4.0, self.axis)] + _side_lines(0.0, -0.75 * h, r, h / 4.0, self.axis, count=8)
+        return [_circle(r, h / 4.0, self.axis)] + _side_lines(
+            0.0, -0.75 * h, r, h / 4.0, self.axis, count=8
+        )
 
 
 class Composite(AbstractShape):
@@ -226,7 +240,11 @@ class Composite(AbstractShape):
         if len(points) != len(parts):
             raise ValueError(f"Composite: {len(parts)} parts but {len(points)} positions")
         eye = jnp.eye(3, dtype=masses.dtype)
-        turns = [eye] * len(parts) if rotations is None else [jnp.asarray(A, masses.dtype) for A in rotations]
+        turns = (
+            [eye] * len(parts)
+            if rotations is None
+            else [jnp.asarray(A, masses.dtype) for A in rotations]
+        )
         self.rotations = jnp.stack(turns)
         self.mass = jnp.sum(masses)
         self.center = masses @ points / self.mass
@@ -242,6 +260,8 @@ class Composite(AbstractShape):
 
     def outline(self) -> list[np.ndarray]:
         lines = []
-        for part, d, A in zip(self.parts, np.asarray(self.offsets), np.asarray(self.rotations), strict=True):
+        for part, d, A in zip(
+            self.parts, np.asarray(self.offsets), np.asarray(self.rotations), strict=True
+        ):
             lines += [line @ A.T + d for line in part.outline()]
         return lines

@@ -1,6 +1,7 @@
 """Stack equal things: modules of one structure become one module with a leading axis.
 
-Program size then does not grow with the number of joints, springs or motors, and one `vmap` evaluates them all.
+Program size then does not grow with the number of joints, springs or motors, and one `vmap`
+evaluates them all.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,9 @@ def _signature(item: Any) -> tuple:
 
 
 def group_alike(items: Sequence[Any]) -> list[tuple[tuple[int, ...], Any]]:
-    """Group items of equal structure; each group is the items' positions and the items stacked along axis 0."""
+    """Group items of equal structure; each group is the items' positions and the items stacked
+    along axis 0.
+    """
     groups: list[tuple[tuple, list[int]]] = []
     for k, item in enumerate(items):
         signature = _signature(item)
@@ -43,17 +46,26 @@ def stack(items: Sequence[Any]) -> Any:
 
 
 def stack_arrays(*leaves):
-    """Stack arrays of one shape; known ones by NumPy, because JAX would compile a program for every length."""
-    return jnp.asarray(np.stack([np.asarray(x) for x in leaves])) if is_concrete(leaves) else jnp.stack(leaves)
+    """Stack arrays of one shape; known ones by NumPy, because JAX would compile a program for every
+    length.
+    """
+    return (
+        jnp.asarray(np.stack([np.asarray(x) for x in leaves]))
+        if is_concrete(leaves)
+        else jnp.stack(leaves)
+    )
 
 
 def asarrays(item: Any, dtype) -> Any:
-    """Turn the numeric leaves of a description (Python numbers, lists, NumPy arrays) into arrays of one dtype."""
+    """Turn the numeric leaves of a description (Python numbers, lists, NumPy arrays) into arrays of
+    one dtype.
+    """
     return jax.tree.map(lambda x: jnp.asarray(x, dtype) if eqx.is_array_like(x) else x, item)
 
 
 def each(stacked: Any, function, *args, count: int | None = None) -> Any:
-    """`function(member, *args of that member)` for all members of a stack, with a leading axis of members.
+    """`function(member, *args of that member)` for all members of a stack, with a leading axis of
+    members.
 
     `count` is their number; needed where neither the members nor the arguments hold an array.
     """

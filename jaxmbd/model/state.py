@@ -37,8 +37,8 @@ class State(eqx.Module):
         A: Rotation matrices from body to global components, (nb, 3, 3) [-].
         v: Velocities of the mass centers, (nb, 3) [m/s], global.
         omega: Angular velocities, (nb, 3) [rad/s], body frame.
-        angles: Angles of joints and force elements with their turns, as `Solution.angles` has them, (w,) [rad]; None
-            for a state within half a turn of the description.
+        angles: Angles of joints and force elements with their turns, as `Solution.angles` has them,
+            (w,) [rad]; None for a state within half a turn of the description.
     """
 
     r: Float[Array, "*n 3"]

@@ -1,4 +1,6 @@
-"""System: a mechanism as stacked arrays, ready for computation. Topology is static, physics is dynamic."""
+"""System: a mechanism as stacked arrays, ready for computation. Topology is static, physics is
+dynamic.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -23,7 +25,8 @@ class Connection(eqx.Module):
 
     Attributes:
         s_i_bar: Its point on body i [m].
-        s_j_bar: Its point on body j [m]; reactions are given there. For a distance, the other end of the link.
+        s_j_bar: Its point on body j [m]; reactions are given there. For a distance, the other end
+            of the link.
         axis_i_bar: Its axis in body i [-] (zero where it has none).
         axis_j_bar: Its axis in body j [-].
         name: As given by the user.
@@ -66,7 +69,8 @@ class Connection(eqx.Module):
 
 
 class System(eqx.Module):
-    """A mechanism, stacked by type. Made by `Mechanism.build`; a pytree whose numbers may all be differentiated.
+    """A mechanism, stacked by type. Made by `Mechanism.build`; a pytree whose numbers may all be
+    differentiated.
 
     Attributes:
         mass: (nb,) [kg].
@@ -79,9 +83,11 @@ class System(eqx.Module):
         connections: Joints and drivers, for reports and pictures.
         shapes: What bodies look like, or None, one per body.
         bodies: Names of the moving bodies.
-        order: Position of each row of `Solution.lam` (the order of description) in the stacked order.
+        order: Position of each row of `Solution.lam` (the order of description) in the stacked
+            order.
         has_loops: Whether redundant constraints are possible, judged by topology.
-        linear_solver: "dense" or "block_sparse", how linear systems are solved; chosen by size when built.
+        linear_solver: "dense" or "block_sparse", how linear systems are solved; chosen by size when
+            built.
         massless: Names of bodies without mass; with any, only kinematics is possible.
         described: Whether v and omega of each body were described, or left to assembly.
     """
@@ -104,13 +110,17 @@ class System(eqx.Module):
     described: tuple[tuple[bool, bool], ...] = eqx.field(static=True, default=())
 
     def unnamed(self) -> "System":
-        """The same arrays and topology without names, shapes and other labels, which no computation needs."""
+        """The same arrays and topology without names, shapes and other labels, which no computation
+        needs.
+        """
         if not self.name and not any(self.bodies):
             return self
         return dataclasses.replace(
             self,
             connections=tuple(dataclasses.replace(c, name="") for c in self.connections),
-            forces=tuple(dataclasses.replace(stack, names=("",) * len(stack.names)) for stack in self.forces),
+            forces=tuple(
+                dataclasses.replace(stack, names=("",) * len(stack.names)) for stack in self.forces
+            ),
             shapes=(None,) * self.nb,
             name="",
             bodies=("",) * self.nb,
@@ -148,7 +158,9 @@ class System(eqx.Module):
         return sum(len(stack) for stack in self.holonomic)
 
     def with_rows(self, rows: Sequence[tuple[Connection, type, str, Any]]) -> "System":
-        """The system with further rows of joints it has, in normal form: (joint, kind of driver, label, primitive)."""
+        """The system with further rows of joints it has, in normal form: (joint, kind of driver,
+        label, primitive).
+        """
         if not rows:
             return self
         first = sum(isinstance(stack.primitive, AbstractNormalForm) for stack in self.constraints)
@@ -156,13 +168,22 @@ class System(eqx.Module):
         added, numbers, connections = [], [], []
         for n, (c, kind, label, primitive) in enumerate(rows):
             primitive = jax.tree.map(
-                lambda x: hoist(x, jnp.zeros((), self.dtype)) if is_motion(x) else x, primitive, is_leaf=is_motion
+                lambda x: hoist(x, jnp.zeros((), self.dtype)) if is_motion(x) else x,
+                primitive,
+                is_leaf=is_motion,
             )
             ((_, stack),) = PrimitiveStack.build([primitive], [c.bodies[:2]])
             added.append(stack)
             numbers.append(start + n)
             connections.append(
-                dataclasses.replace(c, element=kind, rows=(self.nc + n,), labels=(label,), is_driver=True, angle=None)
+                dataclasses.replace(
+                    c,
+                    element=kind,
+                    rows=(self.nc + n,),
+                    labels=(label,),
+                    is_driver=True,
+                    angle=None,
+                )
             )
         moved = tuple(k if k < start else k + len(rows) for k in self.order)
         return dataclasses.replace(
@@ -173,24 +194,36 @@ class System(eqx.Module):
         )
 
     def refuse_velocity_rows(self, who: str) -> None:
-        """Raise where there are rows at velocity level, for a method that knows positions alone; it names the joints.
+        """Raise where there are rows at velocity level, for a method that knows positions alone; it
+        names the joints.
 
         Raises:
             ValueError: There are such rows.
         """
         first = self.holonomic_rows
-        joints = [repr(c.name) for c in self.connections if any(self.order[row] >= first for row in c.rows)]
+        joints = [
+            repr(c.name)
+            for c in self.connections
+            if any(self.order[row] >= first for row in c.rows)
+        ]
         if joints:
             raise ValueError(
-                f"{who} works with constraints between positions; {', '.join(joints)} of mechanism {self.name!r} "
-                "constrain velocities: use simulate with another integrator, such as GeneralizedAlpha"
+                f"{who} works with constraints between positions; {', '.join(joints)} of mechanism "
+                f"{self.name!r} constrain velocities: use simulate with another integrator, such "
+                "as GeneralizedAlpha"
             )
 
     @property
     def row_bodies(self) -> np.ndarray:
-        """Bodies of every row in the stacked order, (nc, k); the ground, nb, stands in for bodies a row has not."""
+        """Bodies of every row in the stacked order, (nc, k); the ground, nb, stands in for bodies a
+        row has not.
+        """
         width = max([2, *(stack.width for stack in self.constraints)])
-        rows = [(*bodies, *[self.nb] * (width - len(bodies))) for stack in self.constraints for bodies in stack.bodies]
+        rows = [
+            (*bodies, *[self.nb] * (width - len(bodies)))
+            for stack in self.constraints
+            for bodies in stack.bodies
+        ]
         return np.array(rows, int).reshape(len(rows), width)
 
     def at_position_level(self) -> "System":
@@ -204,11 +237,15 @@ class System(eqx.Module):
             dataclasses.replace(
                 c,
                 rows=tuple(new_row[r] for r in c.rows if r in new_row),
-                labels=tuple(label for r, label in zip(c.rows, c.labels, strict=True) if r in new_row),
+                labels=tuple(
+                    label for r, label in zip(c.rows, c.labels, strict=True) if r in new_row
+                ),
             )
             for c in self.connections
         )
-        return dataclasses.replace(self, constraints=self.holonomic, order=order, connections=connections)
+        return dataclasses.replace(
+            self, constraints=self.holonomic, order=order, connections=connections
+        )
 
     @property
     def row_names(self) -> tuple[str, ...]:
@@ -233,14 +270,23 @@ class System(eqx.Module):
         return eqx.tree_at(lambda s: s.constraints, self, stacks)
 
     def jet(self, t: Scalar) -> tuple["System", Float[Array, " nc"], Float[Array, " nc"]]:
-        """The system at one instant with rates of turning vectors; first and second derivatives of f, stacked order."""
+        """The system at one instant with rates of turning vectors; first and second derivatives of
+        f, stacked order.
+        """
         jets = [stack.jet(t) for stack in self.constraints]
         system = eqx.tree_at(lambda s: s.constraints, self, tuple(j[0] for j in jets))
         empty = jnp.zeros(0, self.dtype)
-        return system, jnp.concatenate([empty] + [j[1] for j in jets]), jnp.concatenate([empty] + [j[2] for j in jets])
+        return (
+            system,
+            jnp.concatenate([empty] + [j[1] for j in jets]),
+            jnp.concatenate([empty] + [j[2] for j in jets]),
+        )
 
-    def wrenches(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "nb 3"], Float[Array, "nb 3"]]:
-        """Applied forces [N], global, and torques [N·m] about the mass centers, body frame; gravity included.
+    def wrenches(
+        self, pose: Pose, twist: Twist, t: Scalar
+    ) -> tuple[Float[Array, "nb 3"], Float[Array, "nb 3"]]:
+        """Applied forces [N], global, and torques [N·m] about the mass centers, body frame; gravity
+        included.
 
         `pose` and `twist` have nb + 1 rows, the last one being the ground.
         """
@@ -257,14 +303,17 @@ class System(eqx.Module):
         return force[: self.nb], torque[: self.nb]
 
     def on_branch(self, pose: Pose) -> Bool[Array, ""]:
-        """Whether every row stands at the root that is meant; `self` is at the instant, `pose` has nb + 1 rows."""
+        """Whether every row stands at the root that is meant; `self` is at the instant, `pose` has
+        nb + 1 rows.
+        """
         good = jnp.ones((), bool)
         for stack in self.holonomic:
             value = stack.each(lambda p, *x: p.branch(*x), *stack.local(pose))
             good = good if value is None else good & jnp.all(value >= 0.0)
         return good
 
-    # --- angles over many turns ---------------------------------------------------------------------
+    # --- angles over many turns
+    # ---------------------------------------------------------------------
 
     @property
     def _winding(self) -> tuple[Any, ...]:
@@ -288,7 +337,9 @@ class System(eqx.Module):
         return dataclasses.replace(self, angles=parts[0], forces=parts[1], constraints=parts[2])
 
     def angle_values(self, pose: Pose) -> Float[Array, " w"]:
-        """All angles at a pose with nb + 1 rows, each within half a turn of where it is looked for, (w,) [rad]."""
+        """All angles at a pose with nb + 1 rows, each within half a turn of where it is looked for,
+        (w,) [rad].
+        """
         return self._of_angles(lambda angle, i, j: angle.value(i[0], j[0]), pose)
 
     def angle_rates(self, pose: Pose, twist: Twist) -> Float[Array, " w"]:
@@ -304,7 +355,9 @@ class System(eqx.Module):
         return jax.lax.stop_gradient(jnp.concatenate([jnp.zeros(0, self.dtype), *values]))
 
     def potential(self, pose: Pose) -> Scalar:
-        """Potential energy of gravity and springs [J]; `pose` has nb + 1 rows, the last one being the ground."""
+        """Potential energy of gravity and springs [J]; `pose` has nb + 1 rows, the last one being
+        the ground.
+        """
         energy = -jnp.sum(self.mass * (pose.r[: self.nb] @ self.gravity))
         for stack in self.forces:
             local = Pose(pose.r[stack.index], pose.A[stack.index])

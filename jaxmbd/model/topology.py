@@ -19,7 +19,9 @@ class Forest:
         return node
 
     def join(self, *nodes: int) -> bool:
-        """Connect some nodes; False where two of them were connected already, so that the edge closes a loop."""
+        """Connect some nodes; False where two of them were connected already, so that the edge
+        closes a loop.
+        """
         roots = [self.root(node) for node in nodes]
         for root in roots:
             self._above[root] = roots[-1]

@@ -1,4 +1,6 @@
-"""Checks on what users give: shapes, finiteness, physical sense. Traced values pass unchecked where they must."""
+"""Checks on what users give: shapes, finiteness, physical sense. Traced values pass unchecked where
+they must.
+"""
 
 import sys
 import warnings
@@ -18,7 +20,9 @@ def default_dtype():
 
 
 def enable_x64() -> None:
-    """Switch JAX to double precision, the reference for this package; call it before any array is made."""
+    """Switch JAX to double precision, the reference for this package; call it before any array is
+    made.
+    """
     jax.config.update("jax_enable_x64", True)
 
 
@@ -28,16 +32,22 @@ def warn_if_single() -> None:
     if not _warned and default_dtype() != jnp.float64:
         _warned = True
         warnings.warn(
-            "double precision is off: results are in single precision, with errors of 1e-6 in positions and far more "
-            "in accelerations and multipliers. Call jaxmbd.enable_x64() first thing in your program.",
+            "double precision is off: results are in single precision, with errors of 1e-6 in "
+            "positions and far more in accelerations and multipliers. Call jaxmbd.enable_x64() "
+            "first thing in your program.",
             stacklevel=users_line(),
         )
 
 
 def users_line() -> int:
-    """The `stacklevel` of a warning that points at the line outside the package; call it in `warnings.warn(...)`."""
+    """The `stacklevel` of a warning that points at the line outside the package; call it in
+    `warnings.warn(...)`.
+    """
     package, frame, level = __name__.partition(".")[0], sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+    while (
+        frame.f_back is not None
+        and frame.f_globals.get("__name__", "").partition(".")[0] == package
+    ):
         frame, level = frame.f_back, level + 1
     return level
 
@@ -53,7 +63,9 @@ def concrete(value: Any) -> np.ndarray | None:
 
 
 def array(value: Any, shape: tuple[int, ...], what: str) -> Array:
-    """An array of the default dtype with the given shape and finite entries, or a ValueError that names `what`."""
+    """An array of the default dtype with the given shape and finite entries, or a ValueError that
+    names `what`.
+    """
     try:
         if not is_concrete(value):
             result = jnp.asarray(value, default_dtype())
@@ -98,7 +110,9 @@ def direction(value: Any, what: str) -> Array:
 
 
 def inertia_matrix(value: Any, what: str, *, allow_unphysical: bool = False) -> Array:
-    """A (3, 3) inertia matrix from (3,) principal moments or a full matrix; refused where no body can have it."""
+    """A (3, 3) inertia matrix from (3,) principal moments or a full matrix; refused where no body
+    can have it.
+    """
     try:
         principal = jnp.asarray(value, default_dtype()).ndim == 1
     except (TypeError, ValueError):
@@ -113,11 +127,14 @@ def inertia_matrix(value: Any, what: str, *, allow_unphysical: bool = False) -> 
     moments = np.linalg.eigvalsh(known)
     if moments[0] < -1e-9 * scale:
         raise ValueError(f"{what}: has a negative principal moment ({moments[0]:.3g} kg·m²)")
-    if not allow_unphysical and moments[2] > (moments[0] + moments[1]) * (1.0 + 1e-6) + 1e-12 * scale:
+    if (
+        not allow_unphysical
+        and moments[2] > (moments[0] + moments[1]) * (1.0 + 1e-6) + 1e-12 * scale
+    ):
         a, b, c = moments
         raise ValueError(
-            f"{what}: violates the triangle inequality: principal moment {c:.6g} exceeds the sum of the others, "
-            f"{a:.3g} + {b:.3g}. No body has it; correct it, or pass allow_unphysical_inertia to use published data as "
-            "they are"
+            f"{what}: violates the triangle inequality: principal moment {c:.6g} exceeds the sum "
+            f"of the others, {a:.3g} + {b:.3g}. No body has it; correct it, or pass "
+            "allow_unphysical_inertia to use published data as they are"
         )
     return result

@@ -1,4 +1,6 @@
-"""Roots of equations: Newton's method, its derivative by the implicit function theorem, and batches in lanes."""
+"""Roots of equations: Newton's method, its derivative by the implicit function theorem, and batches
+in lanes.
+"""
 
 from .implicit import AbstractRootProblem as AbstractRootProblem
 from .implicit import implicit_root as implicit_root

@@ -1,8 +1,9 @@
 """Roots as differentiable functions of their data, by the implicit function theorem.
 
-One rule serves forward mode, reverse mode, their compositions and `vmap`: a `custom_jvp` around the whole iteration
-whose tangent solve is a `custom_linear_solve` with factors of the exact Jacobian at the root. The iteration itself is
-never differentiated, and in reverse mode it never runs again: the root carries a name that checkpoint policies save.
+One rule serves forward mode, reverse mode, their compositions and `vmap`: a `custom_jvp` around the
+whole iteration whose tangent solve is a `custom_linear_solve` with factors of the exact Jacobian at
+the root. The iteration itself is never differentiated, and in reverse mode it never runs again: the
+root carries a name that checkpoint policies save.
 """
 
 import abc
@@ -28,8 +29,9 @@ class AbstractRootProblem(eqx.Module):
     """A family of equations residual(x, args) = 0; static, so that all numbers pass through `args`.
 
     Class attributes:
-        exact_factors: Whether `factors` are those of the Jacobian to rounding, their own regularization apart, so that
-            derivatives need no refinement with the residual's own derivative.
+        exact_factors: Whether `factors` are those of the Jacobian to rounding, their own
+            regularization apart, so that derivatives need no refinement with the residual's own
+            derivative.
     """
 
     exact_factors: ClassVar[bool] = False
@@ -43,7 +45,9 @@ class AbstractRootProblem(eqx.Module):
         """The root and a pytree of information; never differentiated."""
 
     def completed(self, x: Float[Array, " n"], args: Any) -> Float[Array, " N"]:
-        """All unknowns of `residual` at a root of which `solve` returns the first n; the same by default."""
+        """All unknowns of `residual` at a root of which `solve` returns the first n; the same by
+        default.
+        """
         return x
 
     @abc.abstractmethod
@@ -51,7 +55,9 @@ class AbstractRootProblem(eqx.Module):
         """Factors of the exact Jacobian at x, with `solve` and `solve_transpose`."""
 
 
-def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[Float[Array, " n"], Any]:
+def implicit_root(
+    problem: AbstractRootProblem, guess: Any, args: Any
+) -> tuple[Float[Array, " n"], Any]:
     """The root of `problem` and information about the solve.
 
     Derivatives flow through `args` only: neither the guess nor the information carries any.
@@ -77,7 +83,11 @@ def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[
         _, args_static = static
 
         args = eqx.combine(args_dynamic, args_static)
-        y = x if type(problem).completed is AbstractRootProblem.completed else problem.completed(x, args)
+        y = (
+            x
+            if type(problem).completed is AbstractRootProblem.completed
+            else problem.completed(x, args)
+        )
 
         def by_args(args_dynamic):
             return problem.residual(y, eqx.combine(args_dynamic, args_static))
@@ -100,7 +110,9 @@ def implicit_root(problem: AbstractRootProblem, guess: Any, args: Any) -> tuple[
                 return lambda _, b: solve((at_root, b))
 
             solve, transpose_solve = solver(transpose=False), solver(transpose=True)
-            x_dot = jax.lax.custom_linear_solve(matvec, -residual_dot, solve=solve, transpose_solve=transpose_solve)
+            x_dot = jax.lax.custom_linear_solve(
+                matvec, -residual_dot, solve=solve, transpose_solve=transpose_solve
+            )
         else:
             factors = problem.factors(jax.lax.stop_gradient(y), held(args))
             x_dot = linear_solve(matvec, factors, -residual_dot)

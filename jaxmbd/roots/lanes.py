@@ -1,11 +1,13 @@
 """Batches whose axis comes last: lanes of a vector unit, neighboring threads of a GPU.
 
-`jax.vmap` puts the batch axis first. Compilers vectorize along the last axis, where they then find the 3 or 6 numbers
-of one body; with the batch axis there, every instruction works on neighboring members. So under `vmap` a function
-wrapped by `in_lanes` is traced once for a single member, and its operations are replayed on arrays with a trailing
-axis. An operation without a rule here goes through its own rule of `vmap`: always right, at worst as slow as that.
-Where the replay fails altogether, as it may with a version of JAX that it does not know, plain `vmap` takes over with
-one warning. The environment variable JAXMBD_LANES=0, read while a program is traced, leaves everything to plain `vmap`.
+`jax.vmap` puts the batch axis first. Compilers vectorize along the last axis, where they then find
+the 3 or 6 numbers of one body; with the batch axis there, every instruction works on neighboring
+members. So under `vmap` a function wrapped by `in_lanes` is traced once for a single member, and
+its operations are replayed on arrays with a trailing axis. An operation without a rule here goes
+through its own rule
+of `vmap`: always right, at worst as slow as that. Where the replay fails altogether, as it may with
+a version of JAX that it does not know, plain `vmap` takes over with one warning. The environment
+variable JAXMBD_LANES=0, read while a program is traced, leaves everything to plain `vmap`.
 """
 
 import functools
@@ -32,7 +34,8 @@ _warned = False
 def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The same function of one pytree of arrays, whose `vmap` works with the batch axis last.
 
-    Not differentiable in reverse mode: for functions that are not, such as the iteration inside `implicit_root`.
+    Not differentiable in reverse mode: for functions that are not, such as the iteration inside
+    `implicit_root`.
     """
     mapped = custom_vmap(function)
 
@@ -54,9 +57,13 @@ def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
             return out, jax.tree.map(lambda _: True, out)
         try:
             return _replayed(function, leaves, flags, structure, size)
-        except Exception as error:  # the rules read JAX's own equations, which may change with any version
+        except (
+            Exception
+        ) as error:  # the rules read JAX's own equations, which may change with any version
             reason = error
-        out = _plain(function, leaves, flags, structure, size)  # an error of the function itself comes up here
+        out = _plain(
+            function, leaves, flags, structure, size
+        )  # an error of the function itself comes up here
         _warn(reason)
         return out
 
@@ -64,10 +71,14 @@ def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _replayed(function, leaves: Values, flags: Flags, structure: Any, size: int) -> tuple[Any, Any]:
-    """Outputs with the batch axis first, and which of them have it, by a replay with the axis last."""
+    """Outputs with the batch axis first, and which of them have it, by a replay with the axis
+    last.
+    """
     values = [jnp.moveaxis(x, 0, -1) if flag else x for x, flag in zip(leaves, flags, strict=True)]
     member = [_member(x, flag) for x, flag in zip(leaves, flags, strict=True)]
-    jaxpr, shapes = jax.make_jaxpr(lambda x: function(jax.tree.unflatten(structure, x)), return_shape=True)(member)
+    jaxpr, shapes = jax.make_jaxpr(
+        lambda x: function(jax.tree.unflatten(structure, x)), return_shape=True
+    )(member)
     values, flags = _replay(jaxpr, values, flags, size)
     out = [jnp.moveaxis(x, -1, 0) if flag else x for x, flag in zip(values, flags, strict=True)]
     tree = jax.tree.structure(shapes)
@@ -77,7 +88,9 @@ def _replayed(function, leaves: Values, flags: Flags, structure: Any, size: int)
 def _plain(function, leaves: Values, flags: Flags, structure: Any, size: int) -> tuple[Any, Any]:
     """The same by `jax.vmap`."""
     axes = [0 if flag else None for flag in flags]
-    batch = jax.vmap(lambda x: function(jax.tree.unflatten(structure, x)), in_axes=(axes,), axis_size=size)
+    batch = jax.vmap(
+        lambda x: function(jax.tree.unflatten(structure, x)), in_axes=(axes,), axis_size=size
+    )
     out = batch(leaves)
     return out, jax.tree.map(lambda _: True, out)
 
@@ -89,26 +102,32 @@ def _warn(reason: Exception) -> None:
         return
     _warned = True
     words = str(reason).splitlines()
-    # No line of the user's is at fault, and the frames that lie between it and this one, while JAX traces, are JAX's.
+    # No line of the user's is at fault, and the frames that lie between it and this one, while JAX
+    # traces, are JAX's.
     warnings.warn(
-        "jaxmbd could not put the batch axis last in a vmapped solve and uses plain jax.vmap instead: results are the "
-        "same, batches may take up to twice as long. Please report it with your version of jax "
-        f"({jax.__version__}) and this reason: {type(reason).__name__}: {words[0] if words else ''}. "
-        "JAXMBD_LANES=0 in the environment chooses plain jax.vmap without this warning",
+        "jaxmbd could not put the batch axis last in a vmapped solve and uses plain jax.vmap "
+        "instead: results are the same, batches may take up to twice as long. Please report it "
+        f"with your version of jax ({jax.__version__}) and this reason: {type(reason).__name__}: "
+        f"{words[0] if words else ''}. JAXMBD_LANES=0 in the environment chooses plain jax.vmap "
+        "without this warning",
         stacklevel=2,
     )
 
 
 def _member(x, flag: bool) -> jax.ShapeDtypeStruct:
     """What one member sees of an argument whose leading axis is the batch's."""
-    return jax.ShapeDtypeStruct(x.shape[1:] if flag else x.shape, x.dtype, weak_type=getattr(x, "weak_type", False))
+    return jax.ShapeDtypeStruct(
+        x.shape[1:] if flag else x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)
+    )
 
 
 def _replay(closed: ClosedJaxpr, values: Values, flags: Flags, size: int) -> tuple[Values, Flags]:
     """Outputs of a traced function on values of which some have the trailing axis."""
     jaxpr = closed.jaxpr
     known = {v: (x, False) for v, x in zip(jaxpr.constvars, closed.consts, strict=True)}
-    known |= {v: pair for v, pair in zip(jaxpr.invars, zip(values, flags, strict=True), strict=True)}
+    known |= {
+        v: pair for v, pair in zip(jaxpr.invars, zip(values, flags, strict=True), strict=True)
+    }
 
     def read(v):
         return (v.val, False) if isinstance(v, Literal) else known[v]
@@ -128,15 +147,17 @@ def _replay(closed: ClosedJaxpr, values: Values, flags: Flags, size: int) -> tup
             rule = _elementwise if name in _ELEMENTWISE else _RULES.get(name, _mapped)
             out = rule(eqn, xs, flags, size)
             flags = [True] * len(out)
-        known |= {v: pair for v, pair in zip(eqn.outvars, zip(out, flags, strict=True), strict=True)}
+        known |= {
+            v: pair for v, pair in zip(eqn.outvars, zip(out, flags, strict=True), strict=True)
+        }
     pairs = [read(v) for v in jaxpr.outvars]
     return [x for x, _ in pairs], [flag for _, flag in pairs]
 
 
 def _bind(eqn: JaxprEqn, *xs, **changed) -> Values:
     """Apply the operation, with some of its parameters changed."""
-    # An operation that holds functions (custom_vjp_call) takes them otherwise than its equation stores them; up to
-    # jax 0.8 they came apart from the other parameters.
+    # An operation that holds functions (custom_vjp_call) takes them otherwise than its equation
+    # stores them; up to jax 0.8 they came apart from the other parameters.
     given = eqn.primitive.get_bind_params(eqn.params | changed)
     functions, params = given if isinstance(given, tuple) else ((), given)
     out = eqn.primitive.bind(*functions, *xs, **params)
@@ -221,7 +242,10 @@ def _dot_general(eqn, xs, flags, size) -> Values:
     contracted, batch = eqn.params["dimension_numbers"]
     out = eqn.outvars[0].aval
     n, nb, nc = out.ndim, len(batch[0]), len(contracted[0])
-    free = [[k for k in range(jnp.ndim(xs[o]) - flags[o]) if k not in (*contracted[o], *batch[o])] for o in (0, 1)]
+    free = [
+        [k for k in range(jnp.ndim(xs[o]) - flags[o]) if k not in (*contracted[o], *batch[o])]
+        for o in (0, 1)
+    ]
     lengths = [xs[0].shape[k] for k in contracted[0]]
     # The batch's dimensions, the free ones of both operands, the contracted ones, the lanes.
     shape = (*out.shape, *lengths, size)
@@ -235,7 +259,9 @@ def _dot_general(eqn, xs, flags, size) -> Values:
             *range(n, n + nc),
             *([n + nc] if lanes else []),
         ]
-        x = jnp.transpose(jnp.asarray(xs[o], out.dtype), (*batch[o], *free[o], *contracted[o], *lanes))
+        x = jnp.transpose(
+            jnp.asarray(xs[o], out.dtype), (*batch[o], *free[o], *contracted[o], *lanes)
+        )
         factors.append(lax.broadcast_in_dim(x, shape, places))
     return [jnp.sum(factors[0] * factors[1], axis=tuple(range(n, n + nc)))]
 
@@ -261,20 +287,27 @@ def _while(eqn, xs, flags, size) -> tuple[Values, Flags]:
 
     def step(values):
         new, out = _replay(body, [*body_consts, *values], [*of_body, *carry], size)
-        new = [_spread(x, f, size) if flag else x for x, f, flag in zip(new, out, carry, strict=True)]
+        new = [
+            _spread(x, f, size) if flag else x for x, f, flag in zip(new, out, carry, strict=True)
+        ]
         if not apart:
             return new
         keep = running(values)
-        return [lax.select(jnp.broadcast_to(keep, x.shape), x, old) for x, old in zip(new, values, strict=True)]
+        return [
+            lax.select(jnp.broadcast_to(keep, x.shape), x, old)
+            for x, old in zip(new, values, strict=True)
+        ]
 
-    init = [_spread(x, f, size) if flag else x for x, f, flag in zip(init, start, carry, strict=True)]
+    init = [
+        _spread(x, f, size) if flag else x for x, f, flag in zip(init, start, carry, strict=True)
+    ]
     return list(lax.while_loop(lambda values: jnp.any(running(values)), step, init)), carry
 
 
 def _scan(eqn, xs, flags, size) -> tuple[Values, Flags]:
     p = eqn.params
-    # Shapes tell the parts apart in every version of JAX, whose names for their lengths change: what a sequence is
-    # stacked of has an axis less inside.
+    # Shapes tell the parts apart in every version of JAX, whose names for their lengths change:
+    # what a sequence is stacked of has an axis less inside.
     inner = p["jaxpr"].jaxpr
     nk = sum(a.aval.ndim == b.aval.ndim for a, b in zip(eqn.outvars, inner.outvars, strict=True))
     nc = sum(a.aval.ndim == b.aval.ndim for a, b in zip(eqn.invars, inner.invars, strict=True)) - nk
@@ -290,12 +323,20 @@ def _scan(eqn, xs, flags, size) -> tuple[Values, Flags]:
     wanted = [*carry, *reached[nk:]]
 
     def step(values, x):
-        new, out = _replay(p["jaxpr"], [*consts, *values, *x], [*of_consts, *carry, *of_sequence], size)
-        new = [_spread(y, f, size) if flag else y for y, f, flag in zip(new, out, wanted, strict=True)]
+        new, out = _replay(
+            p["jaxpr"], [*consts, *values, *x], [*of_consts, *carry, *of_sequence], size
+        )
+        new = [
+            _spread(y, f, size) if flag else y for y, f, flag in zip(new, out, wanted, strict=True)
+        ]
         return new[:nk], new[nk:]
 
-    init = [_spread(x, f, size) if flag else x for x, f, flag in zip(init, start, carry, strict=True)]
-    end, each = lax.scan(step, init, sequence, length=p["length"], reverse=p["reverse"], unroll=p["unroll"])
+    init = [
+        _spread(x, f, size) if flag else x for x, f, flag in zip(init, start, carry, strict=True)
+    ]
+    end, each = lax.scan(
+        step, init, sequence, length=p["length"], reverse=p["reverse"], unroll=p["unroll"]
+    )
     return [*end, *each], wanted
 
 
@@ -303,7 +344,9 @@ def _linear_solve(eqn, xs, flags, size) -> tuple[Values, Flags]:
     lengths = eqn.params["const_lengths"]
     first, end = lengths.matvec + lengths.vecmat, sum(lengths)
     part = [*range(first, first + lengths.solve), *range(end, len(xs))]
-    return _replay(eqn.params["jaxprs"].solve, [xs[k] for k in part], [flags[k] for k in part], size)
+    return _replay(
+        eqn.params["jaxprs"].solve, [xs[k] for k in part], [flags[k] for k in part], size
+    )
 
 
 def _reached(jaxpr: Jaxpr, flags: Flags) -> Flags:
@@ -319,7 +362,12 @@ def _reached(jaxpr: Jaxpr, flags: Flags) -> Flags:
     return [read(v) for v in jaxpr.outvars]
 
 
-_CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
+_CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+}
 _NESTED = {"while": _while, "scan": _scan, "custom_linear_solve": _linear_solve}
 _RULES = {
     "broadcast_in_dim": _broadcast,
@@ -334,7 +382,8 @@ _RULES = {
     "transpose": _transpose,
 }
 _ELEMENTWISE = frozenset(
-    """abs acos add add_any and asin atan atan2 cbrt ceil clamp convert_element_type copy cos cosh div eq erf exp exp2
-    expm1 floor ge gt integer_pow is_finite le log log1p logistic lt max min mul ne neg nextafter not or pow rem round
-    rsqrt select_n sign sin sinh sqrt square stop_gradient sub tan tanh xor""".split()
+    """abs acos add add_any and asin atan atan2 cbrt ceil clamp convert_element_type copy cos cosh
+    div eq erf exp exp2 expm1 floor ge gt integer_pow is_finite le log log1p logistic lt max min mul
+    ne neg nextafter not or pow rem round rsqrt select_n sign sin sinh sqrt square stop_gradient
+    sub tan tanh xor""".split()
 )

@@ -1,6 +1,8 @@
-"""Newton's method in two stages: a frozen quasi-Newton matrix first, the exact matrix where that is not enough.
+"""Newton's method in two stages: a frozen quasi-Newton matrix first, the exact matrix where that is
+not enough.
 
-Where the exact matrix contracts poorly as well, it is nearly singular; a careful solver then takes over, if given.
+Where the exact matrix contracts poorly as well, it is nearly singular; a careful solver then takes
+over, if given.
 """
 
 from collections.abc import Callable
@@ -24,8 +26,8 @@ class NewtonInfo(eqx.Module):
         converged: Whether the last iterate is a root.
         correction: The last correction's norm.
         careful: Whether the exact matrix contracted poorly, so that the careful solver took over.
-        undetermined: Whether the root leaves undetermined a part of what it holds; False unless the caller of `newton`
-            finds that out.
+        undetermined: Whether the root leaves undetermined a part of what it holds; False unless the
+            caller of `newton` finds that out.
         singular: Whether that ends a run; found out by the caller too.
     """
 
@@ -41,13 +43,16 @@ class NewtonOptions(eqx.Module):
     """Settings of the iteration.
 
     Attributes:
-        tolerance: On the norm of the correction (the error that remains is smaller by the rate of contraction).
+        tolerance: On the norm of the correction (the error that remains is smaller by the rate of
+            contraction).
         max_steps: Limit of the frozen stage; 0 leaves it out.
         max_exact_steps: Limit of the exact stage; 0 switches it off.
-        estimate_error: Stop on the estimated remaining error θ/(1-θ) |δ| with θ the observed contraction; otherwise, as
-            the paper does, on the correction |δ| itself.
-        contraction: The frozen stage ends where a correction is not smaller than the last one by this factor.
-        halvings: How often the exact stage may halve a correction that does not make the residual smaller.
+        estimate_error: Stop on the estimated remaining error θ/(1-θ) |δ| with θ the observed
+            contraction; otherwise, as the paper does, on the correction |δ| itself.
+        contraction: The frozen stage ends where a correction is not smaller than the last one by
+            this factor.
+        halvings: How often the exact stage may halve a correction that does not make the residual
+            smaller.
     """
 
     tolerance: float | Scalar
@@ -88,10 +93,11 @@ def newton(
         x0: Starting point.
         options: Tolerance and limits.
         active: False makes no iteration at all (a run that has failed already).
-        careful: From `exact_factors` and a residual the correction for a matrix that is nearly singular, its norm, and
-            whether the iterate is a root however long the correction. It takes over, from x0 anew, once the exact stage
-            contracts poorly.
-        doubtful: Whether an iterate of the frozen stage, a root or not, is one for the careful solver from x0 on.
+        careful: From `exact_factors` and a residual the correction for a matrix that is nearly
+            singular, its norm, and whether the iterate is a root however long the correction. It
+            takes over, from x0 anew, once the exact stage contracts poorly.
+        doubtful: Whether an iterate of the frozen stage, a root or not, is one for the careful
+            solver from x0 on.
 
     Returns:
         The last iterate and what happened. Nothing raises; `converged` tells.
@@ -104,7 +110,8 @@ def newton(
             return step_norm <= options.tolerance
         theta = jnp.where(jnp.isfinite(previous), step_norm / previous, 0.5)
         remaining = jnp.where(theta < 1.0, theta / (1.0 - theta), jnp.inf) * step_norm
-        # A correction far below the tolerance ends the iteration even where rounding hides the contraction.
+        # A correction far below the tolerance ends the iteration even where rounding hides the
+        # contraction.
         return (remaining <= options.tolerance) | (step_norm <= 0.1 * options.tolerance)
 
     def correct(loop: _Loop, factors) -> _Loop:
@@ -160,7 +167,8 @@ def newton(
             started = (loop.k == first) | loop.careful
             return active & ~loop.done & (loop.k < limit) & (started | jnp.isfinite(loop.norm))
 
-        # Where the frozen matrix contracted, however slowly, go on from there; where it diverged, start anew.
+        # Where the frozen matrix contracted, however slowly, go on from there; where it diverged,
+        # start anew.
         restart = jnp.where(loop.norm < loop.previous, loop.x, x0)
         first, doubt = loop.k, no
         if careful is not None and doubtful is not None:
@@ -168,7 +176,9 @@ def newton(
         begin = jnp.where(doubt, x0, jnp.where(loop.done, loop.x, restart))
         second = _Loop(begin, loop.k, infinity, infinity, loop.done & ~doubt, doubt)
         loop = jax.lax.while_loop(exact_continues, correct_exactly, second)
-    return loop.x, NewtonInfo(loop.k, loop.done & jnp.all(jnp.isfinite(loop.x)), loop.norm, loop.careful, no, no)
+    return loop.x, NewtonInfo(
+        loop.k, loop.done & jnp.all(jnp.isfinite(loop.x)), loop.norm, loop.careful, no, no
+    )
 
 
 def _shortened(residual, x: Vector, value: Vector, delta: Vector, halvings) -> Vector:
@@ -180,6 +190,8 @@ def _shortened(residual, x: Vector, value: Vector, delta: Vector, halvings) -> V
         return (k < halvings) & ~(jnp.linalg.norm(residual(x + scale * delta)) < size)
 
     scale, k = jax.lax.while_loop(
-        too_long, lambda trial: (0.5 * trial[0], trial[1] + 1), (jnp.ones((), x.dtype), jnp.zeros((), int))
+        too_long,
+        lambda trial: (0.5 * trial[0], trial[1] + 1),
+        (jnp.ones((), x.dtype), jnp.zeros((), int)),
     )
     return jnp.where(k < halvings, scale, 1.0) * delta

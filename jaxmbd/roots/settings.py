@@ -11,12 +11,15 @@ class Newton(eqx.Module):
     """Settings of Newton's method in integrators and kinematics.
 
     Attributes:
-        tolerance: In position units relative to the system's length (criterion "position"), by default eps^0.75; or Θ
-            of the paper, on the norm of the whole correction (criterion "correction"), by default 1e-3.
-        exact: None factors a quasi-Newton matrix once a step and falls back to the exact matrix where that contracts
-            poorly; False is the paper's iteration, the quasi matrix alone; True is Newton's method.
+        tolerance: In position units relative to the system's length (criterion "position"), by
+            default eps^0.75; or Θ of the paper, on the norm of the whole correction (criterion
+            "correction"), by default 1e-3.
+        exact: None factors a quasi-Newton matrix once a step and falls back to the exact matrix
+            where that contracts poorly; False is the paper's iteration, the quasi matrix alone;
+            True is Newton's method.
         max_steps: Limit of iterations with the quasi matrix.
-        criterion: "position" stops on the estimated remaining error h²|δa|; "correction" as the paper does (Eq. 46).
+        criterion: "position" stops on the estimated remaining error h²|δa|; "correction" as the
+            paper does (Eq. 46).
     """
 
     tolerance: Any = None

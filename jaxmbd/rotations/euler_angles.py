@@ -30,11 +30,19 @@ def to_matrix(eps: Vec3) -> Mat3:
 def from_matrix(A: Mat3) -> Vec3:
     """The angles of a rotation matrix, with theta in (0, π); undefined where theta is 0 or π."""
     sin_theta = jnp.sqrt(A[0, 2] ** 2 + A[1, 2] ** 2)
-    return jnp.stack([jnp.arctan2(A[0, 2], -A[1, 2]), jnp.arctan2(sin_theta, A[2, 2]), jnp.arctan2(A[2, 0], A[2, 1])])
+    return jnp.stack(
+        [
+            jnp.arctan2(A[0, 2], -A[1, 2]),
+            jnp.arctan2(sin_theta, A[2, 2]),
+            jnp.arctan2(A[2, 0], A[2, 1]),
+        ]
+    )
 
 
 def B(eps: Vec3) -> Mat3:
-    """Map rates of the angles to the body-frame angular velocity, omega_bar = B eps_dot (Kissel et al. Eq. 43b)."""
+    """Map rates of the angles to the body-frame angular velocity, omega_bar = B eps_dot (Kissel et
+    al. Eq. 43b).
+    """
     s2, c2 = jnp.sin(eps[1]), jnp.cos(eps[1])
     s3, c3 = jnp.sin(eps[2]), jnp.cos(eps[2])
     zero, one = jnp.zeros_like(s2), jnp.ones_like(s2)

@@ -1,7 +1,9 @@
 """Euler parameters p = (e0, e1, e2, e3): unit quaternions, scalar first.
 
-The rotation matrix is the homogeneous one, `A = (e0² - e·e) I + 2 (e eᵀ + e0 skew(e))`: it is a rotation only for
-|p| = 1, scales with |p|² elsewhere, and its derivative is the one that goes with the matrix `G` below.
+The rotation matrix is the homogeneous one, `A = (e0² - e·e) I + 2 (e eᵀ + e0 skew(e))`: it is a
+rotation only for
+|p| = 1, scales with |p|² elsewhere, and its derivative is the one that goes with the matrix `G`
+below.
 """
 
 import jax.numpy as jnp
@@ -18,7 +20,9 @@ def to_matrix(p: Vec4) -> Mat3:
 
 
 def from_matrix(A: Mat3) -> Vec4:
-    """Euler parameters of a rotation matrix (Shepperd's method), with the largest component positive."""
+    """Euler parameters of a rotation matrix (Shepperd's method), with the largest component
+    positive.
+    """
     trace = jnp.trace(A)
     squares = jnp.concatenate([trace[None], jnp.diagonal(A)])
     k = jnp.argmax(squares)
@@ -37,6 +41,8 @@ def from_matrix(A: Mat3) -> Vec4:
 
 
 def G(p: Vec4) -> Float[Array, "3 4"]:
-    """The 3 x 4 matrix of omega_bar = 2 G p_dot and p_dot = 1/2 Gᵀ omega_bar (Kissel et al. Eq. 39c)."""
+    """The 3 x 4 matrix of omega_bar = 2 G p_dot and p_dot = 1/2 Gᵀ omega_bar (Kissel et al. Eq.
+    39c).
+    """
     e0, e = p[0], p[1:]
     return jnp.concatenate([-e[:, None], e0 * jnp.eye(3, dtype=p.dtype) - skew(e)], axis=1)

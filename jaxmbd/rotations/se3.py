@@ -1,9 +1,10 @@
 """SE(3): exponential, logarithm, adjoint and right Jacobians of rigid motions.
 
-A motion is (r, A); it acts on the right, `(r, A) <- (r + A ρ', A A')`. Vectors of the algebra are (ρ, θ), translation
-first, in the body frame, as velocities (A^T v, ω̄) are. ad_(ρ,θ) = [[skew θ, skew ρ], [0, skew θ]], so an analytic
-function of it has the function of skew θ on its diagonal and that function's derivative along ρ beside it: Jacobians
-here are those of SO(3) with their exact derivatives, smooth at zero like them.
+A motion is (r, A); it acts on the right, `(r, A) <- (r + A ρ', A A')`. Vectors of the algebra are
+(ρ, θ), translation first, in the body frame, as velocities (A^T v, ω̄) are. ad_(ρ,θ) = [[skew θ,
+skew ρ], [0, skew θ]], so an analytic function of it has the function of skew θ on its diagonal and
+that function's derivative along ρ
+beside it: Jacobians here are those of SO(3) with their exact derivatives, smooth at zero like them.
 """
 
 import jax
@@ -18,7 +19,9 @@ Mat6 = Float[Array, "6 6"]
 
 
 def exp(xi: Vec6) -> tuple[Vec3, Mat3]:
-    """The motion of a constant body-fixed velocity over unit time (Müller, Terze Eq. 9 with its denominator right)."""
+    """The motion of a constant body-fixed velocity over unit time (Müller, Terze Eq. 9 with its
+    denominator right).
+    """
     rho, theta = xi[:3], xi[3:]
     return so3.right_jacobian(-theta) @ rho, so3.exp(theta)
 
@@ -45,7 +48,9 @@ def right_jacobian(xi: Vec6) -> Mat6:
 
 
 def inverse_right_jacobian(xi: Vec6) -> Mat6:
-    """The inverse of `right_jacobian`: ξ̇ = J⁻¹ V along a motion q₀ exp(ξ) with body-fixed velocity V (dexp⁻¹)."""
+    """The inverse of `right_jacobian`: ξ̇ = J⁻¹ V along a motion q₀ exp(ξ) with body-fixed velocity
+    V (dexp⁻¹).
+    """
     return _extended(so3.inverse_right_jacobian, xi)
 
 

@@ -1,7 +1,8 @@
 """SO(3): the cross-product matrix, exponential, logarithm, right Jacobian and projection.
 
-Rotations act on the right, `A <- A exp(skew(theta))` with `theta` in the body frame, as everywhere in this package.
-All functions take one rotation; batch them with `jax.vmap`. They are smooth at zero angle, and so are their
+Rotations act on the right, `A <- A exp(skew(theta))` with `theta` in the body frame, as everywhere
+in this package. All functions take one rotation; batch them with `jax.vmap`. They are smooth at
+zero angle, and so are their
 derivatives: every quotient has a power series that replaces it below a threshold.
 """
 
@@ -11,8 +12,8 @@ from jaxtyping import Array, Float
 
 from .types import Mat3, Scalar, Vec3
 
-# Below this squared angle the series (truncated after the x^12 term) is exact to double precision, and above it the
-# closed form of (x - sin x) / x^3 loses fewer than two digits to cancellation.
+# Below this squared angle the series (truncated after the x^12 term) is exact to double precision,
+# and above it the closed form of (x - sin x) / x^3 loses fewer than two digits to cancellation.
 _SERIES_BELOW = 0.25
 
 
@@ -52,9 +53,17 @@ def exp_coefficients(angle_squared: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     x = jnp.sqrt(x2_safe)
     sin, half = jnp.sin(x), jnp.sin(0.5 * x)
     x2_small = jnp.where(small, x2, 0.0)
-    a = _horner(x2_small, (1.0, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800, 1 / 6227020800))
-    b = _horner(x2_small, (1 / 2, -1 / 24, 1 / 720, -1 / 40320, 1 / 3628800, -1 / 479001600, 1 / 87178291200))
-    c = _horner(x2_small, (1 / 6, -1 / 120, 1 / 5040, -1 / 362880, 1 / 39916800, -1 / 6227020800, 1 / 1307674368000))
+    a = _horner(
+        x2_small, (1.0, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800, 1 / 6227020800)
+    )
+    b = _horner(
+        x2_small,
+        (1 / 2, -1 / 24, 1 / 720, -1 / 40320, 1 / 3628800, -1 / 479001600, 1 / 87178291200),
+    )
+    c = _horner(
+        x2_small,
+        (1 / 6, -1 / 120, 1 / 5040, -1 / 362880, 1 / 39916800, -1 / 6227020800, 1 / 1307674368000),
+    )
     return (
         jnp.where(small, a, sin / x),
         jnp.where(small, b, 2.0 * half * half / x2_safe),
@@ -77,7 +86,9 @@ def log(A: Mat3) -> Vec3:
     p = jnp.where(p[0] < 0.0, -p, p)
     e0, e = p[0], p[1:]
     n2 = e @ e
-    small = n2 < 1e-10  # 2 atan2(n, e0) / n = 2/e0 (1 - n²/(3 e0²) + ...), the next term is below 1e-20
+    small = (
+        n2 < 1e-10
+    )  # 2 atan2(n, e0) / n = 2/e0 (1 - n²/(3 e0²) + ...), the next term is below 1e-20
     n = jnp.sqrt(jnp.where(small, 1.0, n2))
     e0_safe = jnp.where(small, e0, 1.0)
     series = 2.0 / e0_safe * (1.0 - n2 / (3.0 * e0_safe * e0_safe))
@@ -85,13 +96,17 @@ def log(A: Mat3) -> Vec3:
 
 
 def cayley(w: Vec3) -> Mat3:
-    """The rotation by 2 atan(|w|/2) about w: R - I = skew(w) (R + I) / 2, so w is its twist about the midpoint."""
+    """The rotation by 2 atan(|w|/2) about w: R - I = skew(w) (R + I) / 2, so w is its twist about
+    the midpoint.
+    """
     K = skew(w)
     return jnp.eye(3, dtype=w.dtype) + (K + 0.5 * K @ K) / (1.0 + 0.25 * (w @ w))
 
 
 def right_jacobian(theta: Vec3) -> Mat3:
-    """J_r with `exp(theta + d) = exp(theta) exp(J_r d) + O(d²)` (the dexp of right trivialisation)."""
+    """J_r with `exp(theta + d) = exp(theta) exp(J_r d) + O(d²)` (the dexp of right
+    trivialisation).
+    """
     _, b, c = exp_coefficients(theta @ theta)
     K = skew(theta)
     return jnp.eye(3, dtype=theta.dtype) - b * K + c * (K @ K)
@@ -106,7 +121,15 @@ def inverse_right_jacobian(theta: Vec3) -> Mat3:
     x2_small = jnp.where(small, x2, 0.0)
     series = _horner(
         x2_small,
-        (1 / 12, 1 / 720, 1 / 30240, 1 / 1209600, 1 / 47900160, 691 / 1307674368000, 1 / 74724249600),
+        (
+            1 / 12,
+            1 / 720,
+            1 / 30240,
+            1 / 1209600,
+            1 / 47900160,
+            691 / 1307674368000,
+            1 / 74724249600,
+        ),
     )
     d = jnp.where(small, series, (1.0 - 0.5 * a / b) / x2_safe)
     K = skew(theta)
@@ -116,8 +139,8 @@ def inverse_right_jacobian(theta: Vec3) -> Mat3:
 def project(A: Float[Array, "3 3"], iterations: int = 8) -> Mat3:
     """The rotation nearest to `A` in the Frobenius norm (its polar factor), by Newton's iteration.
 
-    Differentiable, unlike a singular value decomposition at equal singular values. Eight iterations reach rounding
-    from a relative defect of order one; `det A > 0` is the caller's duty.
+    Differentiable, unlike a singular value decomposition at equal singular values. Eight iterations
+    reach rounding from a relative defect of order one; `det A > 0` is the caller's duty.
     """
     for _ in range(iterations):
         A = 0.5 * (A + jnp.linalg.inv(A).T)
@@ -127,7 +150,8 @@ def project(A: Float[Array, "3 3"], iterations: int = 8) -> Mat3:
 def basis_from_axis(axis: Vec3) -> Mat3:
     """A right-handed orthonormal basis (rows) whose third vector is along `axis`."""
     n = axis / jnp.linalg.norm(axis)
-    # The coordinate axis least aligned with n: never parallel, piecewise constant, hence differentiable.
+    # The coordinate axis least aligned with n: never parallel, piecewise constant, hence
+    # differentiable.
     helper = jnp.eye(3, dtype=n.dtype)[jnp.argmin(jnp.abs(n))]
     e1 = helper - (helper @ n) * n
     e1 = e1 / jnp.linalg.norm(e1)

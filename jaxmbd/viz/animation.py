@@ -25,7 +25,10 @@ _AXIS = 0.14  # half the length of a joint's axis, in half edges of the picture
 _TRIAD = 0.12  # length of the axes of a body that has no outline, likewise
 _MAX_LEGEND = 8  # bodies
 _MAX_SIZE = 50.0  # [inch]
-_MAX_FPS, _MAX_GIF_FPS = 240, 50  # a GIF counts in 1/100 s, and viewers slow down what takes less than two
+_MAX_FPS, _MAX_GIF_FPS = (
+    240,
+    50,
+)  # a GIF counts in 1/100 s, and viewers slow down what takes less than two
 
 
 def animate(
@@ -39,10 +42,12 @@ def animate(
     view: tuple[float, float] = (22.0, -55.0),
     trace: bool = True,
 ) -> FuncAnimation:
-    """Animate a motion: bodies as outlines and as sticks to their joints, joints as dots with their axes.
+    """Animate a motion: bodies as outlines and as sticks to their joints, joints as dots with their
+    axes.
 
-    The ground is gray, massless links are thin dark lines, springs are green. A body without a shape has the outline
-    of the solid box with its mass and inertia; a body without mass has three short axes.
+    The ground is gray, massless links are thin dark lines, springs are green. A body without a
+    shape has the outline of the solid box with its mass and inertia; a body without mass has three
+    short axes.
 
     Args:
         source: A solution, or the path of a result file.
@@ -58,8 +63,8 @@ def animate(
         The matplotlib animation.
 
     Raises:
-        ValueError: An argument out of range, more than 20000 frames, another ending, .mp4 without ffmpeg, or a result
-            without a finite row.
+        ValueError: An argument out of range, more than 20000 frames, another ending, .mp4 without
+            ffmpeg, or a result without a finite row.
     """
     path = None if out is None else Path(out)
     _check_arguments(path, fps, speed, size, view)
@@ -80,7 +85,11 @@ def animate(
 
 
 def snapshot(
-    source: Solution | str | Path, system: System | None = None, *, k: int = -1, out: str | Path | None = None
+    source: Solution | str | Path,
+    system: System | None = None,
+    *,
+    k: int = -1,
+    out: str | Path | None = None,
 ):
     """One row of a motion as a still picture; returns the matplotlib figure.
 
@@ -97,7 +106,10 @@ def snapshot(
     count = len(data.arrays["t"])
     k = operator.index(k)
     if not -count <= k < count:
-        raise ValueError(f"there is no row {k}: k goes from {-count} to {count - 1}, the finite rows of the motion")
+        raise ValueError(
+            f"there is no row {k}: k goes from {-count} to {count - 1}, the finite rows of the "
+            "motion"
+        )
     figure, artists, title = _stage(data, 5.5, (22.0, -55.0), True)
     artists.move(k % count)
     title.set_text(_title(data, k))
@@ -110,7 +122,9 @@ def snapshot(
 # --- arguments and files ---
 
 
-def _check_arguments(path: Path | None, fps: int, speed: float, size: float, view: tuple[float, float]) -> None:
+def _check_arguments(
+    path: Path | None, fps: int, speed: float, size: float, view: tuple[float, float]
+) -> None:
     ending = None if path is None else path.suffix.lower()
     if path is not None and ending not in (".gif", ".html", ".mp4"):
         raise ValueError(f"cannot write an animation to {path.name!r}; use .gif, .html or .mp4")
@@ -123,22 +137,28 @@ def _check_arguments(path: Path | None, fps: int, speed: float, size: float, vie
     if not 0.0 < size <= _MAX_SIZE:
         raise ValueError(f"size must be positive and at most {_MAX_SIZE:g} inches, not {size}")
     if len(view) != 2 or not all(math.isfinite(angle) for angle in view):
-        raise ValueError(f"view must be two finite angles in degrees, elevation and azimuth, not {view}")
+        raise ValueError(
+            f"view must be two finite angles in degrees, elevation and azimuth, not {view}"
+        )
     if ending == ".mp4" and not FFMpegWriter.isAvailable():
-        raise ValueError("writing .mp4 needs ffmpeg, which is not installed; write .gif or .html instead")
+        raise ValueError(
+            "writing .mp4 needs ffmpeg, which is not installed; write .gif or .html instead"
+        )
     if path is not None and not path.absolute().parent.is_dir():
         raise ValueError(f"cannot write {str(path)!r}: there is no such folder")
 
 
 def _frames(t: np.ndarray, fps: int, speed: float) -> np.ndarray:
-    """The rows nearest to the times of the frames; a row that lasts longer than a frame is repeated."""
+    """The rows nearest to the times of the frames; a row that lasts longer than a frame is
+    repeated.
+    """
     if np.any(np.diff(t) < 0.0):
         raise ValueError("the times of the result decrease somewhere, so it cannot be animated")
     seconds = float(t[-1] - t[0]) / speed
     if seconds * fps >= MAX_FRAMES:
         raise ValueError(
-            f"the animation would have {seconds * fps + 1:.6g} frames, and {MAX_FRAMES} are the most: "
-            "raise speed or lower fps"
+            f"the animation would have {seconds * fps + 1:.6g} frames, and {MAX_FRAMES} are the "
+            "most: raise speed or lower fps"
         )
     times = np.linspace(t[0], t[-1], max(2, round(seconds * fps) + 1) if len(t) > 1 else 1)
     return np.searchsorted(0.5 * (t[1:] + t[:-1]), times)
@@ -150,7 +170,8 @@ def _save(film: FuncAnimation, path: Path, fps: int) -> None:
         if ending == ".gif":
             film.save(path, writer=PillowWriter(fps=fps), dpi=80)
         elif ending == ".html":
-            # Beyond this limit [MB] matplotlib would leave frames out; their number is limited already.
+            # Beyond this limit [MB] matplotlib would leave frames out; their number is limited
+            # already.
             with plt.rc_context({"animation.embed_limit": 1e6}):
                 path.write_text(film.to_jshtml(fps=fps), encoding="utf-8")
         else:
@@ -170,7 +191,11 @@ def _stage(data: Picture, size: float, view: tuple[float, float], trace: bool):
     figure = plt.figure(figsize=(size, size))
     ax = figure.add_axes((-0.02, 0.0, 0.98, 0.96), projection="3d")
     _frame_axes(ax, middle, half, view)
-    return figure, _Artists(ax, data, trace, half), figure.text(0.02, 0.985, "", fontsize=10, va="top")
+    return (
+        figure,
+        _Artists(ax, data, trace, half),
+        figure.text(0.02, 0.985, "", fontsize=10, va="top"),
+    )
 
 
 class _Artists:
@@ -197,7 +222,12 @@ class _Artists:
 
     def _draw_body(self, b: int, half: float, trace: bool) -> None:
         color, outline = _COLORS[b % len(_COLORS)], self.data.drawing["outlines"][b]
-        arms = [p for c in _drawn(self.data) for body, p in _ends(c) if body == b and np.linalg.norm(p) > 1e-9]
+        arms = [
+            p
+            for c in _drawn(self.data)
+            for body, p in _ends(c)
+            if body == b and np.linalg.norm(p) > 1e-9
+        ]
         if arms:
             points = [x for p in arms for x in (np.zeros(3), p)]
             self._add(b, points, color=color, lw=3.0, solid_capstyle="round", alpha=0.9)
@@ -208,7 +238,15 @@ class _Artists:
         else:
             axes = np.stack([np.zeros((3, 3)), _TRIAD * half * np.eye(3)], axis=1)
             self._add(b, _joined(axes), color=color, lw=1.6)
-        self._add(b, np.zeros((1, 3)), marker="o", ls="", color=color, ms=4.0, label=label(self.data.bodies[b], 24))
+        self._add(
+            b,
+            np.zeros((1, 3)),
+            marker="o",
+            ls="",
+            color=color,
+            ms=4.0,
+            label=label(self.data.bodies[b], 24),
+        )
         if trace:
             self.traces.append((b, self.ax.plot([], [], [], color=color, lw=0.8, alpha=_TRACE)[0]))
 

@@ -51,21 +51,27 @@ def picture(source: Solution | str | Path, system: System | None = None) -> Pict
     data = read_npz(source)
     stats = data["stats"]
     arrays = {k: data[k] for k in ARRAYS}
-    return Picture(_drawable(arrays), stats.get("drawing") or _plain(arrays), stats.get("result", "unknown"))
+    return Picture(
+        _drawable(arrays), stats.get("drawing") or _plain(arrays), stats.get("result", "unknown")
+    )
 
 
 def label(text: str, most: int = 40) -> str:
     """A name as matplotlib may print it: one line, of bounded length, without formulas."""
-    # Whatever is not printable (line breaks, control characters, halves of surrogate pairs) becomes a space.
+    # Whatever is not printable (line breaks, control characters, halves of surrogate pairs) becomes
+    # a space.
     text = "".join(c if c.isprintable() else " " for c in text)
     text = text if len(text) <= most else text[: most - 1] + "…"
-    # A leading underscore would leave a line out of the legend, and a pair of "$" would be read as a formula.
+    # A leading underscore would leave a line out of the legend, and a pair of "$" would be read as
+    # a formula.
     return (" " + text if text.startswith("_") else text).replace("$", r"\$")
 
 
 @contextlib.contextmanager
 def quiet_fonts() -> Iterator[None]:
-    """Leave out matplotlib's warnings for characters that its font lacks; it draws a box for each."""
+    """Leave out matplotlib's warnings for characters that its font lacks; it draws a box for
+    each.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
@@ -81,13 +87,17 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 def _drawable(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The rows with finite times and poses."""
     if 0 in arrays["r"].shape:
-        raise ValueError("the result holds no rows" if len(arrays["t"]) == 0 else "the result holds no bodies")
+        raise ValueError(
+            "the result holds no rows" if len(arrays["t"]) == 0 else "the result holds no bodies"
+        )
     good = np.isfinite(arrays["t"]) & np.all(np.isfinite(arrays["r"]), axis=(1, 2))
     good &= np.all(np.isfinite(arrays["A"]), axis=(1, 2, 3))
     if not np.any(good):
         raise ValueError("the result holds no finite row: the run failed at its start")
     if max(np.max(np.abs(arrays[name][good])) for name in ("t", "r", "A")) > LARGEST:
-        raise ValueError(f"the result holds times or positions beyond {LARGEST:g}, which cannot be drawn")
+        raise ValueError(
+            f"the result holds times or positions beyond {LARGEST:g}, which cannot be drawn"
+        )
     return {name: x[good] for name, x in arrays.items()}
 
 

@@ -41,7 +41,8 @@ def plot(
         source: A solution, or the path of a result file.
         system: Its system, for names (a result file carries its own).
         quantities: Any of `QUANTITIES`.
-        bodies: Names of bodies, at most 40; by default all, or the first 8 of more than 8 with a warning.
+        bodies: Names of bodies, at most 40; by default all, or the first 8 of more than 8 with a
+            warning.
         out: Where to save the figure (PNG, PDF, SVG by its ending).
 
     Returns:
@@ -60,8 +61,8 @@ def plot(
     elif len(data.bodies) > FIRST_BODIES and not set(quantities) <= _WITHOUT_BODY:
         left_out = f" (first {FIRST_BODIES} of {len(data.bodies)} bodies)"
         warnings.warn(
-            f"{data.drawing['name']!r} has {len(data.bodies)} bodies; drawn are the first {FIRST_BODIES}: name others "
-            "with bodies=",
+            f"{data.drawing['name']!r} has {len(data.bodies)} bodies; drawn are the first "
+            f"{FIRST_BODIES}: name others with bodies=",
             UserWarning,
             stacklevel=2,
         )
@@ -86,7 +87,9 @@ def plot(
         visible = [ax for ax in axes[:, column] if ax.get_visible()]
         visible[-1].set_xlabel("t [s]")
         visible[-1].tick_params(labelbottom=True)
-        named = [ax for ax, q in zip(axes[:, column], quantities, strict=True) if q not in _WITHOUT_BODY]
+        named = [
+            ax for ax, q in zip(axes[:, column], quantities, strict=True) if q not in _WITHOUT_BODY
+        ]
         if named:
             named[0].set_title(label(body, 28), fontsize=10)
     stopped = "" if data.result == "successful" else f" (stopped: {label(data.result)})"
@@ -130,7 +133,9 @@ def _draw(ax, data: Picture, quantity: str, body: int, *, first: bool) -> None:
 
 
 def _thinned(t: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A line with the lowest and the highest point of every short interval, so that no peak is lost."""
+    """A line with the lowest and the highest point of every short interval, so that no peak is
+    lost.
+    """
     if len(t) <= _POINTS:
         return t, y
     parts = np.array_split(np.arange(len(t)), _POINTS // 2 - 1)

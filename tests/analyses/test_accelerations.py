@@ -19,7 +19,9 @@ def test_a_foreign_integrator_follows_the_double_pendulum():
         return ravel_pytree(mbd.state_rate(t, unravel(y), system))[0]
 
     ts = np.linspace(0.0, 1.0, 6)
-    y = solve_ivp(lambda t, y: np.asarray(f(t, y)), (0, 1), np.asarray(y0), rtol=1e-10, atol=1e-10, t_eval=ts).y
+    y = solve_ivp(
+        lambda t, y: np.asarray(f(t, y)), (0, 1), np.asarray(y0), rtol=1e-10, atol=1e-10, t_eval=ts
+    ).y
     ends = np.array([np.asarray(unravel(jnp.asarray(column)).r[1, 2]) for column in y.T])
     # Ten digits a step, some of which the motion takes.
     np.testing.assert_allclose(ends, reference_solutions.double_pendulum(ts), atol=1e-7)
@@ -37,7 +39,9 @@ def test_accelerations_of_a_top_are_those_of_eulers_equations_and_feedback_pulls
     torque = np.cross(s, mass * np.array([0.0, 0.0, -9.81])) - np.cross(omega, J_pivot @ omega)
     alpha = np.linalg.solve(J_pivot, torque)
     np.testing.assert_allclose(found.alpha[0], alpha, rtol=1e-12)
-    np.testing.assert_allclose(found.a[0], np.cross(alpha, s) + np.cross(omega, np.cross(omega, s)), rtol=1e-12)
+    np.testing.assert_allclose(
+        found.a[0], np.cross(alpha, s) + np.cross(omega, np.cross(omega, s)), rtol=1e-12
+    )
     # Moved off its pivot by d, at the right velocity: -β² d beside the motion about the pivot.
     d = np.array([1e-3, -2e-3, 5e-4])
     off = mbd.State(state.r + d[None], state.A, state.v, state.omega)

@@ -1,4 +1,5 @@
-"""Steps chosen for a tolerance: accuracy at requested times, derivatives, batches, refusals; dense output."""
+"""Steps chosen for a tolerance: accuracy at requested times, derivatives, batches, refusals; dense
+output."""
 
 import equinox as eqx
 import jax
@@ -37,12 +38,15 @@ def test_the_tolerance_rules_the_error_at_every_requested_time(pendulum, method,
     system, state, z = pendulum
     errors, steps = [], []
     for tolerance in (1e-4, 1e-6):
-        sol = mbd.simulate_adaptive(system, state, TS, tolerance=tolerance, integrator=method, max_steps=1024)
+        sol = mbd.simulate_adaptive(
+            system, state, TS, tolerance=tolerance, integrator=method, max_steps=1024
+        )
         errors.append(np.max(np.abs(np.asarray(sol.r[:, 1, 2]) - z)))
         steps.append(int(sol.stats["accepted_steps"]))
         np.testing.assert_array_equal(sol.t, TS)
     assert errors[1] < expected and errors[1] < errors[0] / 10
-    # The number of steps grows with the power of the local error: 1/3 of second order, 1/5 of the pair 5(4).
+    # The number of steps grows with the power of the local error: 1/3 of second order, 1/5 of the
+    # pair 5(4).
     power = 1 / (method.error_order + 1)
     assert abs(np.log(steps[1] / steps[0]) / np.log(100) - power) < 0.1
 
@@ -52,7 +56,9 @@ def test_derivatives_and_batches(pendulum):
 
     def height(factor):
         heavier = eqx.tree_at(lambda s: s.mass, system, system.mass * jnp.stack([1.0, factor]))
-        sol = mbd.simulate_adaptive(heavier, state, TS[::10], tolerance=1e-8, integrator=RK5, max_steps=96)
+        sol = mbd.simulate_adaptive(
+            heavier, state, TS[::10], tolerance=1e-8, integrator=RK5, max_steps=96
+        )
         return sol.r[-1, 1, 2]
 
     value, slope = jax.jit(jax.value_and_grad(height))(1.3)
@@ -81,7 +87,8 @@ def test_between_two_instants_positions_are_of_sixth_order():
 
     def rotation(t):
         return (
-            Rotation.from_rotvec([0.4 * t, 0.3 * t**2, 0.0]) * Rotation.from_rotvec([0.0, np.sin(t), t])
+            Rotation.from_rotvec([0.4 * t, 0.3 * t**2, 0.0])
+            * Rotation.from_rotvec([0.0, np.sin(t), t])
         ).as_matrix()
 
     def row(t):
@@ -90,23 +97,43 @@ def test_between_two_instants_positions_are_of_sixth_order():
 
         def omega(s):
             rate = (rotation(s + d) - rotation(s - d)) / (2 * d)
-            W = rotation(s).T @ (rate - (rotation(s + 2 * d) - rotation(s - 2 * d) - 2 * d * 2 * rate) / (12 * d))
+            W = rotation(s).T @ (
+                rate - (rotation(s + 2 * d) - rotation(s - 2 * d) - 2 * d * 2 * rate) / (12 * d)
+            )
             return np.array([W[2, 1], W[0, 2], W[1, 0]])
 
-        alpha = (8 * (omega(t + d) - omega(t - d)) - (omega(t + 2 * d) - omega(t - 2 * d))) / (12 * d)
+        alpha = (8 * (omega(t + d) - omega(t - d)) - (omega(t + 2 * d) - omega(t - 2 * d))) / (
+            12 * d
+        )
         curve = [np.array([np.sin(t), np.cos(t), t]), np.array([np.cos(t), -np.sin(t), 1.0])]
-        curve = [jnp.asarray(x)[None] for x in (*curve, A, omega(t), [-np.sin(t), -np.cos(t), 0.0], alpha)]
+        curve = [
+            jnp.asarray(x)[None]
+            for x in (*curve, A, omega(t), [-np.sin(t), -np.cos(t), 0.0], alpha)
+        ]
         r, v, A, omega_t, a, alpha = curve
-        return Row(mbd.Pose(r, A), mbd.Twist(v, omega_t), a, alpha, jnp.zeros(0), jnp.zeros(0), jnp.zeros((), int))
+        return Row(
+            mbd.Pose(r, A),
+            mbd.Twist(v, omega_t),
+            a,
+            alpha,
+            jnp.zeros(0),
+            jnp.zeros(0),
+            jnp.zeros((), int),
+        )
 
     gaps = {"r": [], "A": [], "omega": []}
     for h in (0.4, 0.2):
-        found, true = between(row(0.3), row(0.3 + h), jnp.asarray(h), jnp.asarray(0.4)), row(0.3 + 0.4 * h)
+        found, true = (
+            between(row(0.3), row(0.3 + h), jnp.asarray(h), jnp.asarray(0.4)),
+            row(0.3 + 0.4 * h),
+        )
         gaps["r"].append(np.linalg.norm(found.pose.r - true.pose.r))
         gaps["A"].append(np.linalg.norm(found.pose.A - true.pose.A))
         gaps["omega"].append(np.linalg.norm(found.twist.omega - true.twist.omega))
     orders = {name: np.log2(gap[0] / gap[1]) for name, gap in gaps.items()}
-    assert abs(orders["r"] - 6) < 0.5 and abs(orders["A"] - 6) < 0.7 and orders["omega"] > 4.3, orders
+    assert abs(orders["r"] - 6) < 0.5 and abs(orders["A"] - 6) < 0.7 and orders["omega"] > 4.3, (
+        orders
+    )
 
 
 def hanging_rod():
@@ -117,10 +144,17 @@ def hanging_rod():
 
 
 def rod_reference(ts):
-    """Position, acceleration and pin force of the falling rod, from its angle below the horizontal alone."""
+    """Position, acceleration and pin force of the falling rod, from its angle below the horizontal
+    alone."""
     k = 3.0 * 9.5 * 0.8 / (0.4 + 3.0 * 0.8**2)
     y = solve_ivp(
-        lambda t, y: [y[1], k * np.cos(y[0])], (0, ts[-1]), [0, 0], t_eval=ts, rtol=1e-12, atol=1e-12, method="DOP853"
+        lambda t, y: [y[1], k * np.cos(y[0])],
+        (0, ts[-1]),
+        [0, 0],
+        t_eval=ts,
+        rtol=1e-12,
+        atol=1e-12,
+        method="DOP853",
     ).y
     along = np.stack([np.cos(y[0]), 0 * ts, -np.sin(y[0])], axis=1)
     across = np.stack([-np.sin(y[0]), 0 * ts, -np.cos(y[0])], axis=1)
@@ -128,7 +162,8 @@ def rod_reference(ts):
     return 0.8 * along, a, 3.0 * (a - np.array([0.0, 0.0, -9.5]))
 
 
-# The errors of rows follow from those of the motion: forces are m l times the squares of rates and m l k sin(angle).
+# The errors of rows follow from those of the motion: forces are m l times the squares of rates and
+# m l k sin(angle).
 @pytest.mark.parametrize(
     ("method", "tolerance", "position", "force"),
     [
@@ -137,14 +172,20 @@ def rod_reference(ts):
         pytest.param(RK5, 1e-9, 1e-7, 3e-6, id="rk5"),
     ],
 )
-def test_reactions_and_accelerations_are_as_accurate_as_the_motion(method, tolerance, position, force):
+def test_reactions_and_accelerations_are_as_accurate_as_the_motion(
+    method, tolerance, position, force
+):
     ts = np.linspace(0.0, 2.0, 101)
     system, state = hanging_rod()
-    sol = mbd.simulate_adaptive(system, state, ts, tolerance=tolerance, integrator=method, max_steps=1024)
+    sol = mbd.simulate_adaptive(
+        system, state, ts, tolerance=tolerance, integrator=method, max_steps=1024
+    )
     r, a, pin = rod_reference(ts)
     assert np.max(np.abs(sol.r[:, 0] - r)) < position
     found = sol.reactions(system)["pin"].force
     assert np.max(np.abs(sol.a[:, 0] - a)) < force / 3.0
     assert np.max(np.abs(found - pin)) < force
     # Newton's law holds in every row to rounding, between steps too.
-    np.testing.assert_allclose(found, 3.0 * (np.asarray(sol.a[:, 0]) - np.array([0, 0, -9.5])), atol=1e-11)
+    np.testing.assert_allclose(
+        found, 3.0 * (np.asarray(sol.a[:, 0]) - np.array([0, 0, -9.5])), atol=1e-11
+    )

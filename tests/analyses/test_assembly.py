@@ -18,8 +18,22 @@ from jaxmbd.rotations import so3
 def loose_mechanism(joint_x=1.0):
     """Two bars on hinges, described apart: the pose must move and both bodies must turn."""
     m = mbd.Mechanism("loose")
-    m.add_body("a", mass=1.0, inertia=(0.01, 0.1, 0.1), r=(0.5, 0.05, 0.02), euler=(0.1, 0.05, -0.1), omega=(0, 1, 2))
-    m.add_body("b", mass=9.0, inertia=(0.01, 0.9, 0.9), r=(1.6, -0.05, 0.1), euler=(-0.1, 0.1, 0.05), v=(0, 0, 1))
+    m.add_body(
+        "a",
+        mass=1.0,
+        inertia=(0.01, 0.1, 0.1),
+        r=(0.5, 0.05, 0.02),
+        euler=(0.1, 0.05, -0.1),
+        omega=(0, 1, 2),
+    )
+    m.add_body(
+        "b",
+        mass=9.0,
+        inertia=(0.01, 0.9, 0.9),
+        r=(1.6, -0.05, 0.1),
+        euler=(-0.1, 0.1, 0.05),
+        v=(0, 0, 1),
+    )
     x, y, z = np.eye(3)
     ball = [mbd.CD(e, (0, 0, 0), (-0.5, 0, 0)) for e in (x, y, z)]
     m.add(mbd.Constraint("base", m.ground, "a", primitives=[*ball, mbd.DP1(x, y), mbd.DP1(z, y)]))
@@ -62,7 +76,9 @@ def test_the_assembled_pose_is_consistent_and_closest():
 def test_described_velocities_are_the_projection_on_the_constraints(metric):
     m = loose_mechanism()
     given = m.values()
-    m = m.with_values({p: given[p] for p in given if p.endswith((".v", ".omega"))})  # all of them described
+    m = m.with_values(
+        {p: given[p] for p in given if p.endswith((".v", ".omega"))}
+    )  # all of them described
     system, state = m.build()
     new, _ = mbd.assemble(system, state, metric=metric)
     rows = np.asarray(dense_rows(mbd.RA(), system, new.pose))
@@ -70,7 +86,9 @@ def test_described_velocities_are_the_projection_on_the_constraints(metric):
     if metric == "identity":
         W = np.diag(np.tile([1, 1, 1, *[float(system.length) ** 2] * 3], 2))
     else:  # least kinetic energy of the difference
-        W = block_diag(*[x for k in range(2) for x in (system.mass[k] * np.eye(3), spin(system, k))])
+        W = block_diag(
+            *[x for k in range(2) for x in (system.mass[k] * np.eye(3), spin(system, k))]
+        )
     inverse = np.linalg.inv(W)
     projected = u0 - inverse @ rows.T @ np.linalg.solve(rows @ inverse @ rows.T, rows @ u0)
     found = np.concatenate([new.v, new.omega], axis=1).ravel()
@@ -80,11 +98,14 @@ def test_described_velocities_are_the_projection_on_the_constraints(metric):
 
 def spin(system, k):
     """The inertia with the trace of mass times length squared that the metric adds for rods."""
-    return np.asarray(system.inertia[k]) + 1e-6 * float(system.mass[k] * system.length**2) * np.eye(3)
+    return np.asarray(system.inertia[k]) + 1e-6 * float(system.mass[k] * system.length**2) * np.eye(
+        3
+    )
 
 
 def test_velocities_that_were_left_out_follow_those_that_were_described():
-    """Of all motions that the joints allow, the one nearest by mass to the described velocities alone."""
+    """Of all motions that the joints allow, the one nearest by mass to the described velocities
+    alone."""
     system, state = loose_chain()
     assert system.described == ((False, True), (True, False))
     new, _ = mbd.assemble(system, state)
@@ -109,9 +130,15 @@ def test_a_described_spin_about_a_hinge_is_kept_and_the_mass_center_follows():
 
 
 CHANGES = {
-    "contradicting": ({"omega": (0, 10, 0), "v": (0, 0, 0)}, "velocity of body 'rod'.*does not satisfy the joints"),
+    "contradicting": (
+        {"omega": (0, 10, 0), "v": (0, 0, 0)},
+        "velocity of body 'rod'.*does not satisfy the joints",
+    ),
     "locked axis": ({"omega": (3, 0, 0)}, "angular velocity of body 'rod'.*became"),
-    "moved": ({"A": so3.exp(jnp.array([0.0, 0.0, 0.5]))}, "assembly moved body 'rod' by .* and turned it"),
+    "moved": (
+        {"A": so3.exp(jnp.array([0.0, 0.0, 0.5]))},
+        "assembly moved body 'rod' by .* and turned it",
+    ),
 }
 
 
@@ -131,7 +158,9 @@ def test_a_change_of_what_was_described_is_told(fields, message):
 def test_a_distance_that_does_not_fit_is_told_with_the_way_it_took():
     m = mbd.Mechanism("crane")
     m.add_body("load", mass=1.0, inertia=(0.1, 0.1, 0.1), r=(3.0, 0, 0))
-    m.add(mbd.Distance("rope", m.ground, "load", point_i=(0, 0, 0), point_j=(3.0, 0.5, 0), length=4.0))
+    m.add(
+        mbd.Distance("rope", m.ground, "load", point_i=(0, 0, 0), point_j=(3.0, 0.5, 0), length=4.0)
+    )
     system, state = m.build()
     with pytest.warns(mbd.AssemblyWarning, match="assembly moved body 'load'"):
         mbd.simulate(system, state, steps=1, h=1e-3)
@@ -155,7 +184,9 @@ def test_a_consistent_state_is_returned_as_it_is():
 
 def test_each_metric_minimizes_its_own_distance():
     system, state = loose_chain()
-    plain, heavy = (mbd.assemble(system, state, metric=metric)[0] for metric in ("identity", "mass"))
+    plain, heavy = (
+        mbd.assemble(system, state, metric=metric)[0] for metric in ("identity", "mass")
+    )
 
     def by_mass(new):
         d = displacement(state, new)
@@ -175,7 +206,11 @@ def test_moving_a_joint_moves_the_assembled_state():
     def tip(x):
         system, state = loose_chain(x)
         new, _ = mbd.assemble(system, state)
-        return new.r[1] @ jnp.array([1.0, 2.0, 3.0]) + new.v[1, 2] + jnp.sum(new.A[0, 0] * new.omega[1])
+        return (
+            new.r[1] @ jnp.array([1.0, 2.0, 3.0])
+            + new.v[1, 2]
+            + jnp.sum(new.A[0, 0] * new.omega[1])
+        )
 
     tip = jax.jit(tip)
     forward, reverse = jax.jit(jax.jacfwd(tip))(1.0), jax.jit(jax.grad(tip))(1.0)
@@ -189,13 +224,16 @@ def test_a_driver_half_a_turn_away_is_refused():
     m.add(mbd.Revolute("pin", m.ground, "b", point=(0, 0, 0), axis=(0, 0, 1)))
     m.add(mbd.RotationDriver("motor", m.ground, "b", axis=(0, 0, 1), angle=lambda t: 3.0 + t))
     system, state = m.build()
-    with pytest.raises(mbd.AssemblyError, match="driver 'motor': .* Angles count from the described pose"):
+    with pytest.raises(
+        mbd.AssemblyError, match="driver 'motor': .* Angles count from the described pose"
+    ):
         mbd.simulate(system, state, steps=1, h=1e-3)
 
 
 @pytest.mark.parametrize("size", [0.1, 0.3])
 def test_a_redundant_loop_closes_from_far(size):
-    """Four hinges in space, every body displaced and turned at random: damping and limited steps must find the way."""
+    """Four hinges in space, every body displaced and turned at random: damping and limited steps
+    must find the way."""
     system, state = mbd.load_mechanism("four_bar").build()
     for seed in range(6):
         away = jnp.array(size * np.random.default_rng(seed).normal(size=(3, 6)))
@@ -210,7 +248,13 @@ def test_the_derivative_of_assembled_velocities_by_geometry_includes_their_weigh
     @jax.jit
     def velocities(x):
         m = mbd.Mechanism("top")
-        m.add_body("top", mass=2.0, inertia=(0.1, 0.12, 0.2), r=(0.1, 0.0, 0.5 + 0.3 * x), omega=(0.3, 0.0, 9.0))
+        m.add_body(
+            "top",
+            mass=2.0,
+            inertia=(0.1, 0.12, 0.2),
+            r=(0.1, 0.0, 0.5 + 0.3 * x),
+            omega=(0.3, 0.0, 9.0),
+        )
         m.add(mbd.Spherical("tip", "ground", "top", point=(0.0, 0.2 * x, 0.0)))
         state, _ = mbd.assemble(*m.build())
         return jnp.concatenate([state.v[0], state.omega[0]])
@@ -222,10 +266,18 @@ def test_the_derivative_of_assembled_velocities_by_geometry_includes_their_weigh
 
 
 def test_a_gradient_by_a_mass_outside_jit_is_not_stopped_by_the_warnings():
-    # The pose is then a number and the velocities, which the masses weigh, are not: their warning read them.
+    # The pose is then a number and the velocities, which the masses weigh, are not: their warning
+    # read them.
     def speed(mass):
         m = mbd.Mechanism("arm")
-        m.add_body("arm", mass=mass, inertia=(0.1, 0.1, 0.1), r=(1.0, 0, 0), v=(0, 2.0, 0), omega=(0, 0, 2.0))
+        m.add_body(
+            "arm",
+            mass=mass,
+            inertia=(0.1, 0.1, 0.1),
+            r=(1.0, 0, 0),
+            v=(0, 2.0, 0),
+            omega=(0, 0, 2.0),
+        )
         m.add(mbd.Revolute("pin", m.ground, "arm", point=(0, 0, 0), axis=(0, 0, 1)))
         return assembled(*m.build(), jnp.zeros(()))[0].v[0, 1]
 

@@ -19,7 +19,9 @@ WORKER = Path(__file__).parent / "batch_worker.py"
 def start(out, *arguments, devices=1):
     flags = os.environ.get("XLA_FLAGS", "") + f" --xla_force_host_platform_device_count={devices}"
     command = [sys.executable, str(WORKER), str(out), *map(str, arguments)]
-    return subprocess.Popen(command, env=os.environ | {"XLA_FLAGS": flags}, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=os.environ | {"XLA_FLAGS": flags}, stderr=subprocess.PIPE, text=True
+    )
 
 
 def finish(process):
@@ -37,7 +39,9 @@ def test_four_devices_and_two_processes_give_the_numbers_of_one(tmp_path):
     pair = [start(tmp_path / f"pair{k}.npz", k, 2, port) for k in range(2)]
     for process in pair:
         finish(process)
-    results = {name: dict(np.load(tmp_path / f"{name}.npz")) for name in ("one", "four", "pair0", "pair1")}
+    results = {
+        name: dict(np.load(tmp_path / f"{name}.npz")) for name in ("one", "four", "pair0", "pair1")
+    }
     assert results["four"]["devices"] == 4
     assert results["pair0"]["processes"] == 2 and results["pair0"]["devices"] == 2
     for name, data in results.items():
@@ -67,7 +71,9 @@ def test_an_interruption_keeps_the_members_done():
         if len(seen) == 2:
             raise KeyboardInterrupt
 
-    out = mbd.run_batch(simple, {"x": np.arange(9.0), "y": np.ones((9, 3))}, chunk=3, progress=False, on_chunk=stop)
+    out = mbd.run_batch(
+        simple, {"x": np.arange(9.0), "y": np.ones((9, 3))}, chunk=3, progress=False, on_chunk=stop
+    )
     np.testing.assert_array_equal(out["square"], np.arange(6.0) ** 2)
 
 

@@ -23,7 +23,11 @@ def analyses(m):
     """All of them on one mechanism; the ends of the motions."""
     system, state = m.build()
     driven = mbd.Mechanism(m.name)
-    driven.bodies, driven.constraints, driven.forces = dict(m.bodies), dict(m.constraints), dict(m.forces)
+    driven.bodies, driven.constraints, driven.forces = (
+        dict(m.bodies),
+        dict(m.constraints),
+        dict(m.forces),
+    )
     driven.ground = m.ground
     (body,), (motor,) = m.bodies, m.forces
     driven.add(mbd.RotationDriver(f"driver of {body}", "ground", body, axis=(0, 1, 0), angle=angle))
@@ -46,7 +50,11 @@ def test_names_shapes_and_numbers_compile_nothing():
     first, ends = analyses(hinge())
     assert first > 0  # the counter counts
     names = {"name": "two [x]", "body": "stick", "pin": "axle"}
-    for other in (hinge(**names), hinge(shape=mbd.Box((1, 0.1, 0.2), mass=3.0)), hinge(mass=jnp.asarray(2.0))):
+    for other in (
+        hinge(**names),
+        hinge(shape=mbd.Box((1, 0.1, 0.2), mass=3.0)),
+        hinge(mass=jnp.asarray(2.0)),
+    ):
         again, new = analyses(other)
         assert again == 0
     np.testing.assert_array_equal(ends[2], analyses(hinge(**names))[1][2])

@@ -35,7 +35,13 @@ def test_double_pendulum_approaches_its_minimal_equations_at_first_order(formula
     z = reference_solutions.double_pendulum(np.array([0.0, 1.0]))[-1]
     h = np.array([2e-3, 1e-3, 5e-4])
     error = [
-        abs(run_at(system, state, k, round(1 / k), formulation, pieces=round(1 / k) // 500).r[-1, 1, 2] - z) for k in h
+        abs(
+            run_at(system, state, k, round(1 / k), formulation, pieces=round(1 / k) // 500).r[
+                -1, 1, 2
+            ]
+            - z
+        )
+        for k in h
     ]
     ratios = np.array(error[:-1]) / np.array(error[1:])
     assert np.all(np.abs(ratios - 2.0) < 0.1), ratios
@@ -83,20 +89,33 @@ def test_spatial_rotation_approaches_eulers_equations_at_first_order(case, formu
         drift.append(abs(energy[-1] - energy[0]))
     for k in range(2):
         assert abs(slope(h, np.array(error)[:, k]) - 1.0) < 0.1, (case, error)
-    assert np.all(np.array(drift[1:]) < 0.6 * np.array(drift[:-1]))  # first order: each halving halves it
+    assert np.all(
+        np.array(drift[1:]) < 0.6 * np.array(drift[:-1])
+    )  # first order: each halving halves it
 
 
 def test_euler_angles_tumble_through_their_singularities():
-    """A body that turns about a horizontal axis carries every chart's axis through the vertical in turn."""
+    """A body that turns about a horizontal axis carries every chart's axis through the vertical in
+    turn."""
     m = mbd.Mechanism("tumbling", gravity=(0, 0, 0))
     m.add_body("body", mass=1.0, inertia=FULL_INERTIA, omega=(0.3, 6.0, -0.4))
     system, state = m.build()
-    A, omega = top_reference(FULL_INERTIA, 0.0, np.zeros(3), np.zeros(3), np.array([0.3, 6.0, -0.4]), 2.0)
+    A, omega = top_reference(
+        FULL_INERTIA, 0.0, np.zeros(3), np.zeros(3), np.array([0.3, 6.0, -0.4]), 2.0
+    )
     h = np.array([1e-3, 5e-4])
     error = []
     for k in h:
         steps = round(2.0 / k)
-        sol = mbd.run(system, state, h=k, steps=steps, formulation=mbd.REps(), chunks=steps // 500, progress=False)
+        sol = mbd.run(
+            system,
+            state,
+            h=k,
+            steps=steps,
+            formulation=mbd.REps(),
+            chunks=steps // 500,
+            progress=False,
+        )
         vertical = np.max(np.abs(np.asarray(sol.A[:, 0, 2, :])), axis=0)
         assert np.all(
             vertical[[0, 2]] > 0.97
@@ -109,19 +128,30 @@ def test_euler_angles_tumble_through_their_singularities():
 
 @pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
 def test_a_top_in_steady_precession_stays_in_it(formulation):
-    """Closed form: J3 W (W cos θ + ψ') - J1 W² cos θ = m g l for precession W, spin ψ', inertias about the pivot."""
+    """Closed form: J3 W (W cos θ + ψ') - J1 W² cos θ = m g l for precession W, spin ψ', inertias
+    about the pivot."""
     mass, length, g = 1.5, 0.3, 9.81
     J1, J3 = 0.1, 0.12
     J1_pivot = J1 + mass * length**2
     theta, precession = 0.6, 3.0
-    spin = (mass * g * length + J1_pivot * precession**2 * np.cos(theta)) / (J3 * precession) - precession * np.cos(
-        theta
-    )
+    spin = (mass * g * length + J1_pivot * precession**2 * np.cos(theta)) / (
+        J3 * precession
+    ) - precession * np.cos(theta)
     A = np.array([[1, 0, 0], [0, np.cos(theta), -np.sin(theta)], [0, np.sin(theta), np.cos(theta)]])
-    omega = np.array([0, precession * np.sin(theta), precession * np.cos(theta) + spin])  # body frame at ψ = 0
+    omega = np.array(
+        [0, precession * np.sin(theta), precession * np.cos(theta) + spin]
+    )  # body frame at ψ = 0
     r = A @ [0, 0, length]
     m = mbd.Mechanism("precession")
-    m.add_body("top", mass=mass, inertia=(J1, J1, J3), r=r, A=A, omega=omega, v=A @ np.cross(omega, [0, 0, length]))
+    m.add_body(
+        "top",
+        mass=mass,
+        inertia=(J1, J1, J3),
+        r=r,
+        A=A,
+        omega=omega,
+        v=A @ np.cross(omega, [0, 0, length]),
+    )
     m.add(mbd.Spherical("pivot", m.ground, "top", point=(0, 0, 0)))
     system, state = m.build()
     turns = []
@@ -142,19 +172,35 @@ def test_redundant_four_bar_closes_its_loop_at_every_step(formulation):
     system, state = mbd.load("four_bar")
     m = mbd.mobility(system, state)
     assert (m.rows, m.rank, m.freedoms, m.redundant_rows) == (20, 17, 1, 3)
-    assert set(m.redundant_joints) == {"pin_crank", "pin_crank_coupler", "pin_coupler_rocker", "pin_rocker"}
+    assert set(m.redundant_joints) == {
+        "pin_crank",
+        "pin_crank_coupler",
+        "pin_coupler_rocker",
+        "pin_rocker",
+    }
     lost = []
     for h in (1e-3, 5e-4):
         steps = round(1 / h)
-        sol = mbd.run(system, state, h=h, steps=steps, formulation=formulation, chunks=steps // 1000, progress=False)
+        sol = mbd.run(
+            system,
+            state,
+            h=h,
+            steps=steps,
+            formulation=formulation,
+            chunks=steps // 1000,
+            progress=False,
+        )
         assert np.max(np.abs(sol.violation(system).position)) < 1e-10
         assert np.max(np.abs(sol.r[..., 1])) < 1e-12  # the motion stays in its plane
         energy = np.asarray(sol.energy(system).total)
         lost.append(energy[0] - energy[-1])
-        # Multipliers of minimum norm vary as smoothly as the motion: no null-space part creeps in from step to step.
+        # Multipliers of minimum norm vary as smoothly as the motion: no null-space part creeps in
+        # from step to step.
         lam = np.asarray(sol.lam)
         assert np.max(np.abs(np.diff(lam, axis=0)[1:])) < 0.05 * np.max(np.abs(lam))
-    assert 0.4 < lost[1] / lost[0] < 0.6  # first order: implicit Euler dissipates in proportion to the step
+    assert (
+        0.4 < lost[1] / lost[0] < 0.6
+    )  # first order: implicit Euler dissipates in proportion to the step
 
 
 def test_slider_crank_without_driver_conserves_energy_ever_better():
@@ -162,7 +208,9 @@ def test_slider_crank_without_driver_conserves_energy_ever_better():
     drift = []
     for h in (1e-3, 5e-4):
         steps = round(0.5 / h)
-        energy = np.asarray(run_at(system, state, h, steps, mbd.RA(), pieces=steps // 500).energy(system).total)
+        energy = np.asarray(
+            run_at(system, state, h, steps, mbd.RA(), pieces=steps // 500).energy(system).total
+        )
         drift.append(abs(energy[-1] - energy[0]))
     assert 0.4 < drift[1] / drift[0] < 0.6
 
@@ -171,9 +219,14 @@ def test_newton_modes_agree_and_count_as_expected():
     system, state = mbd.load("slider_crank")
     kw = {"t_end": 0.2, "h": 1e-3}
     auto = mbd.simulate(system, state, **kw)
-    exact = mbd.simulate(system, state, integrator=mbd.ImplicitEuler(newton=mbd.Newton(exact=True)), **kw)
+    exact = mbd.simulate(
+        system, state, integrator=mbd.ImplicitEuler(newton=mbd.Newton(exact=True)), **kw
+    )
     frozen = mbd.simulate(
-        system, state, integrator=mbd.ImplicitEuler(newton=mbd.Newton(1e-6, exact=False, criterion="correction")), **kw
+        system,
+        state,
+        integrator=mbd.ImplicitEuler(newton=mbd.Newton(1e-6, exact=False, criterion="correction")),
+        **kw,
     )
     for other in (exact, frozen):
         np.testing.assert_allclose(other.r, auto.r, atol=1e-11)
@@ -215,18 +268,32 @@ def test_changing_numbers_does_not_recompile():
     with CompilationCounter() as count:
         mbd.simulate(heavier, state, t_end=0.25, h=5e-4)
     assert count.programs == 0
-    with CompilationCounter() as count:  # the counter does count: another setting of Newton's method is another program
-        mbd.simulate(heavier, state, steps=2, h=5e-4, integrator=mbd.ImplicitEuler(newton=mbd.Newton(max_steps=9)))
+    with (
+        CompilationCounter() as count
+    ):  # the counter does count: another setting of Newton's method is another program
+        mbd.simulate(
+            heavier,
+            state,
+            steps=2,
+            h=5e-4,
+            integrator=mbd.ImplicitEuler(newton=mbd.Newton(max_steps=9)),
+        )
     assert count.programs == 2  # the start, and the steps
 
 
 def test_build_inside_a_loss_and_simulate_differentiate():
-    """Mass, geometry, friction and a parameter that a user's function closes over, against central differences."""
+    """Mass, geometry, friction and a parameter that a user's function closes over, against central
+    differences."""
 
     def height(x):
         mass, length, friction, drag = x
         m = mbd.Mechanism("pendulum")
-        m.add_body("rod", mass=mass, inertia=(0.01, mass * length**2 / 3, mass * length**2 / 3), r=(length, 0.0, 0.0))
+        m.add_body(
+            "rod",
+            mass=mass,
+            inertia=(0.01, mass * length**2 / 3, mass * length**2 / 3),
+            r=(length, 0.0, 0.0),
+        )
         m.add(mbd.Revolute("pin", m.ground, "rod", point=(0, 0, 0), axis=(0, 1, 0)))
         m.add(mbd.ViscousFriction("friction", "pin", rotational=friction))
         m.add(mbd.UserForce("drag", ["rod"], lambda p, w, t: (-drag * w.v, jnp.zeros((1, 3)))))
@@ -261,9 +328,15 @@ def test_a_run_that_fails_keeps_the_steps_before_and_names_time_and_part():
     m = mbd.Mechanism("struck")
     m.add_body("rod", mass=1.0, inertia=(0.01, 0.1, 0.1), r=(0.5, 0, 0))
     m.add(mbd.Revolute("pin", m.ground, "rod", point=(0, 0, 0), axis=(0, 1, 0)))
-    m.add(mbd.PointForce("bang", "rod", force=lambda t: jnp.where(t > 0.0305, jnp.nan, 0.0) * jnp.ones(3)))
+    m.add(
+        mbd.PointForce(
+            "bang", "rod", force=lambda t: jnp.where(t > 0.0305, jnp.nan, 0.0) * jnp.ones(3)
+        )
+    )
     system, state = m.build()
-    with pytest.raises(mbd.SimulationError, match="t = 0.03 s.*NaN.*Force 'bang' on 'rod' is NaN") as caught:
+    with pytest.raises(
+        mbd.SimulationError, match="t = 0.03 s.*NaN.*Force 'bang' on 'rod' is NaN"
+    ) as caught:
         mbd.simulate(system, state, t_end=0.1, h=1e-3)
     sol = caught.value.solution
     assert int(sol.stats["completed_steps"]) == 30
@@ -276,7 +349,12 @@ def test_a_driver_that_asks_for_the_impossible_fails_with_its_name():
     m.add(mbd.Spherical("ball", m.ground, "rod", point=(0, 0, 0)))
     m.add(
         mbd.DistanceDriver(
-            "winch", m.ground, "rod", point_i=(1, 0.2, 0), point_j=(1, 0, 0), length=lambda t: 0.2 + 20.0 * t
+            "winch",
+            m.ground,
+            "rod",
+            point_i=(1, 0.2, 0),
+            point_j=(1, 0, 0),
+            length=lambda t: 0.2 + 20.0 * t,
         )
     )
     system, state = m.build()

@@ -1,4 +1,5 @@
-"""Derivatives of whole simulations: against differences, in both modes, of second order, in batches, at rest."""
+"""Derivatives of whole simulations: against differences, in both modes, of second order, in
+batches, at rest."""
 
 import equinox as eqx
 import jax
@@ -10,12 +11,17 @@ import cases
 import jaxmbd as mbd
 from helpers import name_of
 
-# A loop with rows of all kinds and a driver, and free rotation in other coordinates; `experiments/gradients` runs all
-# mechanisms and formulations.
-PAIRS = [("slider_crank", mbd.RA()), pytest.param("double_pendulum", mbd.RP(), marks=pytest.mark.slow)]
+# A loop with rows of all kinds and a driver, and free rotation in other coordinates;
+# `experiments/gradients` runs all mechanisms and formulations.
+PAIRS = [
+    ("slider_crank", mbd.RA()),
+    pytest.param("double_pendulum", mbd.RP(), marks=pytest.mark.slow),
+]
 
 
-@pytest.mark.parametrize(("model", "formulation"), PAIRS, ids=lambda x: x if isinstance(x, str) else name_of(x))
+@pytest.mark.parametrize(
+    ("model", "formulation"), PAIRS, ids=lambda x: x if isinstance(x, str) else name_of(x)
+)
 def test_reverse_gradient_by_every_kind_of_number_is_right(model, formulation):
     # 1e-6 is what differences of the fourth order resolve where a term of the loss cancels.
     for kind, found in cases.errors(model, formulation, steps=(1e-3, 1e-4)).items():
@@ -25,11 +31,18 @@ def test_reverse_gradient_by_every_kind_of_number_is_right(model, formulation):
 def test_forward_mode_and_second_derivatives_agree_with_the_reverse_gradient():
     def height(x):
         m = mbd.load_mechanism("double_pendulum")
-        spring = {"point_i": (0.5, 0.0, 0.0), "point_j": (0.0, 4.0, -2.0), "stiffness": x[2], "free_length": 3.0}
+        spring = {
+            "point_i": (0.5, 0.0, 0.0),
+            "point_j": (0.0, 4.0, -2.0),
+            "stiffness": x[2],
+            "free_length": 3.0,
+        }
         m.add(mbd.SpringDamper("spring", "ground", "lower", **spring))
         m = m.with_values({"bodies.upper.mass": x[0], "bodies.lower.mass": x[1]})
         system, state = m.build()
-        return mbd.simulate(system, state, h=1e-2, steps=20, integrator=cases.INTEGRATOR).r[-1, 1, 2]
+        return mbd.simulate(system, state, h=1e-2, steps=20, integrator=cases.INTEGRATOR).r[
+            -1, 1, 2
+        ]
 
     x, direction = jnp.array([78.0, 39.0, 500.0]), jnp.array([10.0, -5.0, 80.0])
     # One program: the reverse gradient, and its derivative in forward mode.
@@ -81,14 +94,18 @@ def test_gradients_are_finite_at_rest_at_zero_angle_and_with_aligned_axes():
         m = mbd.Mechanism("hanging")
         last = m.ground
         for k in range(2):
-            body = m.add_body(f"bar{k}", mass=1.0, inertia=(0.1, 0.1, 0.01), r=(x[0], 0, -0.5 - k), omega=x[1:4])
+            body = m.add_body(
+                f"bar{k}", mass=1.0, inertia=(0.1, 0.1, 0.01), r=(x[0], 0, -0.5 - k), omega=x[1:4]
+            )
             m.add(mbd.Spherical(f"ball{k}", last, body, point=(x[0], 0, -k)))
             last = body
         spring = {"axis": (0, 0, 1.0), "stiffness": x[4], "damping": 0.1}
         m.add(mbd.TorsionalSpringDamper("twist", "bar0", "bar1", **spring))
         system, state = m.build()
         sol = mbd.simulate(system, state, h=1e-2, steps=10)
-        return jnp.sum(sol.r[-1] @ jnp.array([1.0, 2.0, 3.0])) + jnp.sum(sol.A[-1].reshape(2, 9) @ jnp.arange(9.0))
+        return jnp.sum(sol.r[-1] @ jnp.array([1.0, 2.0, 3.0])) + jnp.sum(
+            sol.A[-1].reshape(2, 9) @ jnp.arange(9.0)
+        )
 
     gradient = jax.jit(jax.grad(run))(jnp.array([0.0, 0.0, 0.0, 0.0, 2.0]))
     assert np.all(np.isfinite(gradient)) and float(jnp.max(jnp.abs(gradient))) > 0.1

@@ -1,4 +1,5 @@
-"""Inverse dynamics: closed forms, efforts fed back into forward dynamics, actuators that share or cannot."""
+"""Inverse dynamics: closed forms, efforts fed back into forward dynamics, actuators that share or
+cannot."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,8 @@ def swing(t):
 
 
 def pendulum(mass=2.0, motors=1):
-    """A bar of 2 m that a driver swings about x from hanging down; motors on its hinge, a damper, gravity."""
+    """A bar of 2 m that a driver swings about x from hanging down; motors on its hinge, a damper,
+    gravity."""
     m = mbd.Mechanism("pendulum")
     m.add_body("bar", mass=mass, inertia=(0.5, 0.5, 0.1), r=(0.0, 0.0, -1.0))
     hinge = m.add(mbd.Revolute("hinge", m.ground, "bar", point=(0, 0, 0), axis=(1, 0, 0)))
@@ -80,11 +82,20 @@ def test_slides_and_lengths_need_the_force_of_newton():
     m.add_body("load", mass=3.0, inertia=(1, 1, 1))
     m.add(mbd.Translational("rail", m.ground, "load", point=(0, 0, 0), axis=(0, 0, 1)))
     lift = m.with_values({})
-    lift.add(mbd.TranslationDriver("lift", lift.ground, "load", axis=(0, 0, 1), displacement=lambda t: 0.5 * t**3))
+    lift.add(
+        mbd.TranslationDriver(
+            "lift", lift.ground, "load", axis=(0, 0, 1), displacement=lambda t: 0.5 * t**3
+        )
+    )
     rope = m.with_values({})
     rope.add(
         mbd.DistanceDriver(
-            "rope", rope.ground, "load", point_i=(0, 0, 4), point_j=(0, 0, 0), length=lambda t: 4.0 - 0.5 * t**3
+            "rope",
+            rope.ground,
+            "load",
+            point_i=(0, 0, 4),
+            point_j=(0, 0, 0),
+            length=lambda t: 4.0 - 0.5 * t**3,
         )
     )
     pull = 3.0 * (9.81 + 3.0 * TS)
@@ -92,13 +103,17 @@ def test_slides_and_lengths_need_the_force_of_newton():
     np.testing.assert_allclose(up.efforts["lift"], pull, atol=1e-10)
     np.testing.assert_allclose(up.rates["lift"], 1.5 * TS**2, atol=1e-10)
     down = mbd.inverse_dynamics(*rope.build(), TS)
-    np.testing.assert_allclose(down.efforts["rope"], -pull, atol=1e-9)  # a push along the rope is positive
+    np.testing.assert_allclose(
+        down.efforts["rope"], -pull, atol=1e-9
+    )  # a push along the rope is positive
     np.testing.assert_allclose(down.power["rope"], pull * 1.5 * TS**2, atol=1e-9)
 
 
 def test_motions_that_the_actuators_cannot_make_are_refused():
     m = stewart_platform()
-    m.add(mbd.PoseDriver("move", m.ground, "platform", displacement=_displacement, rotation=_rotation))
+    m.add(
+        mbd.PoseDriver("move", m.ground, "platform", displacement=_displacement, rotation=_rotation)
+    )
     with pytest.raises(ValueError, match=r"\(leg 1, leg 2\) cannot make this motion.*unbalanced"):
         mbd.inverse_dynamics(*m.build(), TS, actuators=LEGS[:2])
     with pytest.raises(ValueError, match="actuators is empty"):
@@ -121,18 +136,28 @@ def _rotation(t):
 
 
 def at_rest(m):
-    return m.with_values({f"bodies.{b}.{part}": np.zeros(3) for b in m.bodies for part in ("v", "omega")})
+    return m.with_values(
+        {f"bodies.{b}.{part}": np.zeros(3) for b in m.bodies for part in ("v", "omega")}
+    )
 
 
 def test_efforts_of_the_legs_move_the_platform_as_prescribed():
     m = at_rest(stewart_platform())
     driven = m.with_values({})
-    driven.add(mbd.PoseDriver("move", driven.ground, "platform", displacement=_displacement, rotation=_rotation))
+    driven.add(
+        mbd.PoseDriver(
+            "move", driven.ground, "platform", displacement=_displacement, rotation=_rotation
+        )
+    )
     h = 2e-3
     found = mbd.inverse_dynamics(*driven.build(), np.arange(501) * h / 2, actuators=LEGS)
     pushed = m.with_values({f"forces.{leg}.actuator": found.motion(leg) for leg in LEGS})
     back = mbd.simulate(
-        *pushed.build(), h=h, steps=250, formulation=mbd.RotationElements(), integrator=mbd.RungeKutta()
+        *pushed.build(),
+        h=h,
+        steps=250,
+        formulation=mbd.RotationElements(),
+        integrator=mbd.RungeKutta(),
     )
     # Stages meet the samples, so the errors are those of the method: h⁴.
     np.testing.assert_allclose(back.r, found.solution.r[::2], atol=1e-8)
@@ -147,11 +172,15 @@ def test_a_prescribed_pose_is_met_over_several_turns():
     system, state = m.build()
     ts = np.linspace(0.0, 2.0, 81)
     sol = mbd.kinematics(system, state, ts)
-    np.testing.assert_allclose(sol.r[:, 0], state.r[0][None] + jax.vmap(_displacement)(jnp.asarray(ts)), atol=1e-12)
+    np.testing.assert_allclose(
+        sol.r[:, 0], state.r[0][None] + jax.vmap(_displacement)(jnp.asarray(ts)), atol=1e-12
+    )
     turned = jax.vmap(lambda t: so3.exp(spin(t)) @ state.A[0])(jnp.asarray(ts))
     np.testing.assert_allclose(sol.A[:, 0], turned, atol=1e-11)
     np.testing.assert_allclose(
-        jnp.einsum("tij,tj->ti", sol.A[:, 0], sol.omega[:, 0]), np.tile([4.2, 0, 5.6], (81, 1)), atol=1e-11
+        jnp.einsum("tij,tj->ti", sol.A[:, 0], sol.omega[:, 0]),
+        np.tile([4.2, 0, 5.6], (81, 1)),
+        atol=1e-11,
     )
 
 
@@ -164,7 +193,9 @@ def test_the_packaged_platforms_have_six_freedoms_and_consistent_starts():
         assert float(jnp.max(report.velocity)) < 1e-14
     base, platform = anchors()
     lengths = np.linalg.norm(HOME + platform - base, axis=1)
-    np.testing.assert_allclose(lengths, lengths[0], rtol=1e-14)  # 6-6 with both circles symmetric alike
+    np.testing.assert_allclose(
+        lengths, lengths[0], rtol=1e-14
+    )  # 6-6 with both circles symmetric alike
     with pytest.raises(ValueError, match="comes in one size"):
         mbd.load("stewart_platform:3")
 

@@ -40,13 +40,20 @@ def test_a_spring_wound_a_thousand_turns_is_exact():
     np.testing.assert_allclose(joint.acceleration, -(omega**2) * joint.angle, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(sol.energy().total, sol.energy().total[0], rtol=1e-8)
     # A run from the middle goes on with its turns.
-    again = mbd.simulate(system, sol.at(10), h=h, steps=10000, save_every=1000, t0=sol.t[10], integrator=GA)
+    again = mbd.simulate(
+        system, sol.at(10), h=h, steps=10000, save_every=1000, t0=sol.t[10], integrator=GA
+    )
     np.testing.assert_allclose(again.joint("pin").angle, joint.angle[10:], rtol=1e-9)
 
 
 @pytest.mark.parametrize(
     ("formulation", "integrator"),
-    [(mbd.RP(), GA), (mbd.REps(), mbd.BDF2()), (mbd.RA(), mbd.MuntheKaas()), (mbd.Directors(), mbd.EnergyMomentum())],
+    [
+        (mbd.RP(), GA),
+        (mbd.REps(), mbd.BDF2()),
+        (mbd.RA(), mbd.MuntheKaas()),
+        (mbd.Directors(), mbd.EnergyMomentum()),
+    ],
     ids=lambda x: x.name,
 )
 def test_every_method_counts_turns(formulation, integrator):
@@ -54,12 +61,20 @@ def test_every_method_counts_turns(formulation, integrator):
     system, state = clock(stiffness, spin, free_angle=free)
     omega = np.sqrt(stiffness / INERTIA)
     sol = mbd.simulate(
-        system, state, h=2e-4, steps=2000, save_every=100, formulation=formulation, integrator=integrator
+        system,
+        state,
+        h=2e-4,
+        steps=2000,
+        save_every=100,
+        formulation=formulation,
+        integrator=integrator,
     )
     t = np.asarray(sol.t)
     angle = free - free * np.cos(omega * t) + spin / omega * np.sin(omega * t)
     assert np.ptp(angle) > 2 * TURN
-    np.testing.assert_allclose(sol.joint("pin").angle, angle, atol=2e-3)  # second order: h² ω² of the amplitude
+    np.testing.assert_allclose(
+        sol.joint("pin").angle, angle, atol=2e-3
+    )  # second order: h² ω² of the amplitude
     if integrator.name == "energy_momentum":
         np.testing.assert_allclose(sol.energy().total, sol.energy().total[0], rtol=1e-11)
 
@@ -69,14 +84,20 @@ def test_chosen_steps_count_turns():
     omega = np.sqrt(20.0 / INERTIA)
     ts = np.linspace(0.0, 1.0, 6)
     sol = mbd.simulate_adaptive(system, state, ts, tolerance=1e-6)
-    np.testing.assert_allclose(sol.joint("pin").angle, 60.0 / omega * np.sin(omega * ts), atol=1e-3)  # 1e-6 a step
+    np.testing.assert_allclose(
+        sol.joint("pin").angle, 60.0 / omega * np.sin(omega * ts), atol=1e-3
+    )  # 1e-6 a step
 
 
 def motor(speed):
     m = mbd.Mechanism("motor")
     m.add_body("rotor", mass=1.0, inertia=(0.1, 0.2, 0.3))
     m.add(mbd.Revolute("pin", m.ground, "rotor", point=(0, 0, 0), axis=(1, 2, 2)))
-    m.add(mbd.RotationDriver("drive", m.ground, "rotor", axis=(1, 2, 2), angle=lambda t: speed * t + jnp.sin(t)))
+    m.add(
+        mbd.RotationDriver(
+            "drive", m.ground, "rotor", axis=(1, 2, 2), angle=lambda t: speed * t + jnp.sin(t)
+        )
+    )
     return m.build()
 
 
@@ -90,9 +111,13 @@ def test_a_motor_after_a_thousand_turns():
         joint = sol.joint(name)
         np.testing.assert_allclose(joint.angle, wanted, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(joint.rate, 3000.0 + np.cos(ts), rtol=1e-9)
-        np.testing.assert_allclose(joint.acceleration, -np.sin(ts), atol=3e-5)  # Newton's tolerance, 2e-12, times 3000²
+        np.testing.assert_allclose(
+            joint.acceleration, -np.sin(ts), atol=3e-5
+        )  # Newton's tolerance, 2e-12, times 3000²
     sol = mbd.simulate(system, state, h=1e-3, steps=2200, save_every=200, integrator=GA)
-    np.testing.assert_allclose(sol.joint("drive").angle, 3000.0 * sol.t + np.sin(sol.t), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        sol.joint("drive").angle, 3000.0 * sol.t + np.sin(sol.t), rtol=1e-9, atol=1e-9
+    )
 
 
 def screw_pair():
@@ -128,8 +153,18 @@ def test_coordinates_and_rates_belong_together():
     h = 1e-3
     sol = mbd.simulate(system, state, h=h, steps=200, integrator=GA)
     hinge, sleeve, slide = (sol.joint(n) for n in ("hinge", "sleeve", "slide"))
-    start = [hinge.angle, hinge.rate, sleeve.angle, sleeve.rate, sleeve.displacement, sleeve.speed, slide.displacement]
-    np.testing.assert_allclose([x[0] for x in start], [0.4, 1.0, -7.0, 5.0, 0.2, -0.3, 0.05], atol=1e-12)
+    start = [
+        hinge.angle,
+        hinge.rate,
+        sleeve.angle,
+        sleeve.rate,
+        sleeve.displacement,
+        sleeve.speed,
+        slide.displacement,
+    ]
+    np.testing.assert_allclose(
+        [x[0] for x in start], [0.4, 1.0, -7.0, 5.0, 0.2, -0.3, 0.05], atol=1e-12
+    )
     assert hinge.displacement is None and slide.angle is None
     # Rates are derivatives of coordinates, by central differences.
     for x, x_dot, x_ddot in (
@@ -140,7 +175,9 @@ def test_coordinates_and_rates_belong_together():
     ):
         scale = np.max(np.abs(x_ddot)) + 1.0
         np.testing.assert_allclose((x[2:] - x[:-2]) / (2 * h), x_dot[1:-1], atol=20 * h**2 * scale)
-        np.testing.assert_allclose((x_dot[2:] - x_dot[:-2]) / (2 * h), x_ddot[1:-1], atol=0.02 * scale)
+        np.testing.assert_allclose(
+            (x_dot[2:] - x_dot[:-2]) / (2 * h), x_ddot[1:-1], atol=0.02 * scale
+        )
 
 
 def test_a_pose_by_joint_coordinates_closes_loops_and_is_differentiable():
@@ -153,7 +190,9 @@ def test_a_pose_by_joint_coordinates_closes_loops_and_is_differentiable():
     turned = placed(0.3)
     sol = mbd.simulate(system, turned, h=1e-4, steps=1, integrator=GA)
     assert np.max(np.abs(sol.violation().position)) < 1e-12
-    np.testing.assert_allclose([sol.joint(name).angle[0], sol.joint(name).rate[0]], [0.3, 2.0], atol=1e-10)
+    np.testing.assert_allclose(
+        [sol.joint(name).angle[0], sol.joint(name).rate[0]], [0.3, 2.0], atol=1e-10
+    )
     slope = jax.jit(jax.jacfwd(lambda a: placed(a).r))(0.3)
     step = 1e-5
     by_differences = (np.asarray(placed(0.3 + step).r) - placed(0.3 - step).r) / (2 * step)
@@ -166,7 +205,9 @@ def test_requests_that_make_no_sense_are_refused_by_name():
     system, state = screw_pair()
     with pytest.raises(ValueError, match="no joint 'pin'; the joints are hinge"):
         mbd.set_joints(system, state, {"pin": 1.0})
-    with pytest.raises(ValueError, match="'hinge' .Revolute. has no 'displacement'; it has angle, rate"):
+    with pytest.raises(
+        ValueError, match="'hinge' .Revolute. has no 'displacement'; it has angle, rate"
+    ):
         mbd.set_joints(system, state, {"hinge": {"displacement": 1.0}})
     sol = mbd.simulate(system, state, h=1e-3, steps=1, integrator=GA)
     with pytest.raises(ValueError, match="no joint 'pin'"):
@@ -181,7 +222,9 @@ def test_requests_that_make_no_sense_are_refused_by_name():
 def test_an_angle_has_the_derivative_of_the_motion():
     def angle(stiffness):
         system, state = clock(stiffness, 60.0)
-        sol = mbd.simulate(system, state, h=2e-3, steps=100, save_every=100, integrator=GA, throw=False)
+        sol = mbd.simulate(
+            system, state, h=2e-3, steps=100, save_every=100, integrator=GA, throw=False
+        )
         return sol.joint("pin").angle[-1]
 
     omega = lambda k: jnp.sqrt(k / INERTIA)  # noqa: E731

@@ -1,4 +1,5 @@
-"""Kinematics of fully driven mechanisms: formulations against each other, closed forms, reactions against dynamics."""
+"""Kinematics of fully driven mechanisms: formulations against each other, closed forms, reactions
+against dynamics."""
 
 import functools
 
@@ -15,7 +16,9 @@ from jaxmbd.rotations import so3
 pytestmark = pytest.mark.xdist_group("kinematics")
 
 DRIVEN = ["single_pendulum", "four_link", "slider_crank"]
-TS = np.arange(0, 2001) * 1e-3  # two seconds: a full turn of the four-link's rotor, two of the crank
+TS = (
+    np.arange(0, 2001) * 1e-3
+)  # two seconds: a full turn of the four-link's rotor, two of the crank
 
 
 @functools.cache
@@ -30,19 +33,24 @@ def test_formulations_agree_over_full_turns_of_the_driver(model, quantity):
     reference = np.asarray(getattr(solution(model, "rA"), quantity))
     scale = max(1.0, np.max(np.abs(reference)))
     for name in ("rp", "reps"):
-        np.testing.assert_allclose(getattr(solution(model, name), quantity), reference, atol=1e-8 * scale)
+        np.testing.assert_allclose(
+            getattr(solution(model, name), quantity), reference, atol=1e-8 * scale
+        )
 
 
 def test_single_pendulum_follows_its_closed_form():
     sol = solution("single_pendulum", "rA")
     t = np.asarray(sol.t)
-    # The y axis of the bar is (0, cos b, sin b) with b = (pi/4) cos 2t; the bar, 2 m to its center, is normal to it.
+    # The y axis of the bar is (0, cos b, sin b) with b = (pi/4) cos 2t; the bar, 2 m to its center,
+    # is normal to it.
     b = np.pi / 4 * np.cos(2 * t)
     b_dot, b_ddot = -np.pi / 2 * np.sin(2 * t), -np.pi * np.cos(2 * t)
     e, n = np.stack([0 * b, np.sin(b), -np.cos(b)], 1), np.stack([0 * b, np.cos(b), np.sin(b)], 1)
     np.testing.assert_allclose(sol.r[:, 0], 2 * e, atol=1e-12)
     np.testing.assert_allclose(sol.v[:, 0], 2 * b_dot[:, None] * n, atol=1e-11)
-    np.testing.assert_allclose(sol.a[:, 0], 2 * (b_ddot[:, None] * n - (b_dot**2)[:, None] * e), atol=1e-10)
+    np.testing.assert_allclose(
+        sol.a[:, 0], 2 * (b_ddot[:, None] * n - (b_dot**2)[:, None] * e), atol=1e-10
+    )
 
 
 def test_motor_torque_of_the_pendulum_is_that_of_its_equation_of_motion():
@@ -65,7 +73,8 @@ def test_velocities_and_accelerations_are_derivatives_of_positions(model):
     sol = solution(model, "rA")
     dt = TS[1]
     r, v = np.asarray(sol.r), np.asarray(sol.v)
-    # Central differences at 1 ms: error dt²/6 times the third derivative, below 2e-4 of these motions' rates.
+    # Central differences at 1 ms: error dt²/6 times the third derivative, below 2e-4 of these
+    # motions' rates.
     np.testing.assert_allclose((r[2:] - r[:-2]) / (2 * dt), v[1:-1], atol=3e-4 * np.max(np.abs(v)))
     a = np.asarray(sol.a)
     np.testing.assert_allclose((v[2:] - v[:-2]) / (2 * dt), a[1:-1], atol=3e-4 * np.max(np.abs(a)))
@@ -95,16 +104,24 @@ def test_constraints_hold_at_position_and_velocity_level():
 @pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
 def test_a_redundant_driven_four_bar_moves(formulation):
     m = mbd.load_mechanism("four_bar")
-    m.add(mbd.RotationDriver("motor", "ground", "crank", axis=(0, 1, 0), angle=lambda t: 2 * jnp.pi * t))
+    m.add(
+        mbd.RotationDriver(
+            "motor", "ground", "crank", axis=(0, 1, 0), angle=lambda t: 2 * jnp.pi * t
+        )
+    )
     system, state = m.build()
     sol = mbd.kinematics(system, state, np.arange(0, 501) * 2e-3, formulation=formulation)
     assert np.max(np.abs(sol.violation(system).position)) < 1e-10
     # A full turn of the crank brings every body back.
     np.testing.assert_allclose(sol.r[-1], sol.r[0], atol=1e-9)
     # Multipliers are of minimum norm: those of the pseudo-inverse.
-    rows = np.asarray(system.to_natural(dense_rows(mbd.RA(), system.at(sol.t[100]), sol.at(100).pose).T))  # (18, 21)
+    rows = np.asarray(
+        system.to_natural(dense_rows(mbd.RA(), system.at(sol.t[100]), sol.at(100).pose).T)
+    )  # (18, 21)
     lam = np.asarray(sol.lam[100])
-    np.testing.assert_allclose(np.linalg.pinv(rows, rcond=1e-9) @ (rows @ lam), lam, atol=1e-8 * np.max(np.abs(lam)))
+    np.testing.assert_allclose(
+        np.linalg.pinv(rows, rcond=1e-9) @ (rows @ lam), lam, atol=1e-8 * np.max(np.abs(lam))
+    )
 
 
 def test_frozen_mode_reaches_the_same_motion_in_more_iterations():
@@ -122,8 +139,12 @@ def test_a_plain_dp1_driver_says_that_it_is_singular():
     m.add(mbd.Constraint("driver", m.ground, b, primitives=[dp1]))
     system, state = m.build()
     with pytest.raises(mbd.SimulationError, match="use a RotationDriver") as caught:
-        mbd.kinematics(system, state, np.arange(11) * 0.1)  # the angle is 180 degrees at t = 0.5 exactly
-    assert np.all(np.isfinite(caught.value.solution.r[:5])) and np.all(np.isnan(caught.value.solution.r[5:]))
+        mbd.kinematics(
+            system, state, np.arange(11) * 0.1
+        )  # the angle is 180 degrees at t = 0.5 exactly
+    assert np.all(np.isfinite(caught.value.solution.r[:5])) and np.all(
+        np.isnan(caught.value.solution.r[5:])
+    )
 
 
 def test_kinematics_refuses_freedoms_and_says_how_many():

@@ -1,4 +1,5 @@
-"""Block-sparse systems in every analysis, and loops whose rows repeat, against closed forms and dense algebra."""
+"""Block-sparse systems in every analysis, and loops whose rows repeat, against closed forms and
+dense algebra."""
 
 import equinox as eqx
 import jax
@@ -13,9 +14,12 @@ from jaxmbd.equations.rows import dense_rows
 
 
 def ladder_angle(n, t):
-    """The one freedom of the ladder: rockers about their feet, couplers in translation on a unit circle."""
+    """The one freedom of the ladder: rockers about their feet, couplers in translation on a unit
+    circle."""
     inertia, weight = (n + 1) / 3 + n, 9.81 * ((n + 1) / 2 + n)
-    y = solve_ivp(lambda t, y: [y[1], weight * np.sin(y[0]) / inertia], (0, t), [0, 1], rtol=1e-11, atol=1e-11).y
+    y = solve_ivp(
+        lambda t, y: [y[1], weight * np.sin(y[0]) / inertia], (0, t), [0, 1], rtol=1e-11, atol=1e-11
+    ).y
     return y[0, -1]
 
 
@@ -24,7 +28,13 @@ def test_a_ladder_of_loops_falls_like_its_one_freedom(formulation):
     system, state = mbd.load("four_bar_ladder:3")
     assert system.linear_solver == "range_space" and mbd.mobility(system, state).freedoms == 1
     sol = mbd.simulate(
-        system, state, h=2e-3, steps=250, save_every=250, formulation=formulation, integrator=mbd.GeneralizedAlpha()
+        system,
+        state,
+        h=2e-3,
+        steps=250,
+        save_every=250,
+        formulation=formulation,
+        integrator=mbd.GeneralizedAlpha(),
     )
     angle = ladder_angle(3, 0.5)
     tip = np.array([3.5 + np.sin(angle), 0.0, np.cos(angle)]) - [1.0, 0.0, 0.0]
@@ -36,7 +46,11 @@ def test_a_ladder_of_loops_falls_like_its_one_freedom(formulation):
 def test_strategies_agree_in_dynamics_kinematics_gradients_and_linearization():
     m = mbd.load_mechanism("four_bar_ladder:3")
     driven = mbd.load_mechanism("four_bar_ladder:3")
-    driven.add(mbd.RotationDriver("motor", "ground", "rocker0", axis=(0, 1, 0), angle=lambda t: 0.3 * jnp.sin(2 * t)))
+    driven.add(
+        mbd.RotationDriver(
+            "motor", "ground", "rocker0", axis=(0, 1, 0), angle=lambda t: 0.3 * jnp.sin(2 * t)
+        )
+    )
     ts = np.linspace(0.0, 0.1, 11)
     found = {}
     for solver in ("dense", "block_sparse", "range_space"):
@@ -55,7 +69,8 @@ def test_strategies_agree_in_dynamics_kinematics_gradients_and_linearization():
         found[solver] = [value, slope, motion.r, motion.v, motion.a, motion.lam, linear.A]
     for name in ("block_sparse", "range_space"):
         for dense, sparse in zip(found["dense"], found[name], strict=False):
-            # Multipliers and gradients of loops carry the square root of rounding that picks the minimum norm.
+            # Multipliers and gradients of loops carry the square root of rounding that picks the
+            # minimum norm.
             np.testing.assert_allclose(dense, sparse, rtol=1e-7, atol=1e-7 * np.max(np.abs(dense)))
 
 
@@ -71,7 +86,8 @@ def test_euler_parameters_and_angles_take_the_kinematics_of_blocks_too():
 
 
 def test_a_driven_bennett_loop_obeys_bennetts_relation():
-    """tan(θ₁/2) tan(θ₂/2) = sin((β + α)/2) / sin((β - α)/2) at every angle, with the twists α and β of the links."""
+    """tan(θ₁/2) tan(θ₂/2) = sin((β + α)/2) / sin((β - α)/2) at every angle, with the twists α and β
+    of the links."""
     m = mbd.load_mechanism("bennett")
     m.add(mbd.RotationDriver("motor", "ground", "link_1", axis=(0, 0, 1), angle=lambda t: t))
     ts = np.linspace(0.0, 1.0, 11)
@@ -82,12 +98,17 @@ def test_a_driven_bennett_loop_obeys_bennetts_relation():
         sol = mbd.kinematics(*m.build(), ts, formulation=formulation)
         x_1, x_2 = np.asarray(sol.A[:, 0, :, 0]), np.asarray(sol.A[:, 1, :, 0])
         axis = hinge_axis(sol)
-        theta_2 = np.arctan2(np.einsum("ti,ti->t", np.cross(x_1, x_2), axis), np.einsum("ti,ti->t", x_1, x_2))
-        np.testing.assert_allclose(np.tan((start + ts) / 2) * np.tan(theta_2 / 2), wanted, rtol=1e-9)
+        theta_2 = np.arctan2(
+            np.einsum("ti,ti->t", np.cross(x_1, x_2), axis), np.einsum("ti,ti->t", x_1, x_2)
+        )
+        np.testing.assert_allclose(
+            np.tan((start + ts) / 2) * np.tan(theta_2 / 2), wanted, rtol=1e-9
+        )
 
 
 def hinge_axis(sol):
-    """The axis of the hinge between link 1 and link 2 of the Bennett loop: z of link 1 turned about it by its twist."""
+    """The axis of the hinge between link 1 and link 2 of the Bennett loop: z of link 1 turned about
+    it by its twist."""
     x, z = np.asarray(sol.A[:, 0, :, 0]), np.broadcast_to([0.0, 0.0, 1.0], (len(sol.t), 3))
     twist = np.deg2rad(40.0)
     return np.cos(twist) * z + np.sin(twist) * np.cross(x, z)
@@ -105,7 +126,13 @@ def test_overconstrained_loops_move_alike_in_all_formulations(name):
     ends, energies, multipliers = [], [], []
     for formulation in FORMULATIONS:
         sol = mbd.simulate(
-            system, state, h=2e-3, steps=200, save_every=20, formulation=formulation, integrator=mbd.GeneralizedAlpha()
+            system,
+            state,
+            h=2e-3,
+            steps=200,
+            save_every=20,
+            formulation=formulation,
+            integrator=mbd.GeneralizedAlpha(),
         )
         assert np.max(np.abs(sol.violation(system).position)) < 1e-9
         energy = sol.energy(system)
@@ -124,7 +151,9 @@ def test_overconstrained_loops_move_alike_in_all_formulations(name):
     np.testing.assert_allclose(ends[1], ends[0], atol=2e-5)
     np.testing.assert_allclose(ends[2], ends[0], atol=2e-5)
     # The minimum norm is one over the rows of joints, whatever the coordinates.
-    np.testing.assert_allclose(multipliers[1:], [multipliers[0]] * 2, atol=1e-3 * np.max(np.abs(multipliers[0])))
+    np.testing.assert_allclose(
+        multipliers[1:], [multipliers[0]] * 2, atol=1e-3 * np.max(np.abs(multipliers[0]))
+    )
 
 
 @pytest.mark.parametrize("name", REDUNDANT)
@@ -135,7 +164,9 @@ def test_gradients_of_overconstrained_loops_are_finite_and_right(name):
     def place(factor):
         heavier = eqx.tree_at(lambda s: s.mass, system, system.mass.at[1].multiply(factor))
         integrator = mbd.ImplicitEuler(newton=mbd.Newton(1e-13, exact=True))
-        return mbd.simulate(heavier, state, h=2e-3, steps=50, save_every=50, integrator=integrator).r[-1, 1, 2]
+        return mbd.simulate(
+            heavier, state, h=2e-3, steps=50, save_every=50, integrator=integrator
+        ).r[-1, 1, 2]
 
     slope = jax.jit(jax.grad(place))(1.2)
     step = 1e-3
@@ -144,7 +175,8 @@ def test_gradients_of_overconstrained_loops_are_finite_and_right(name):
 
 
 def test_single_precision_keeps_positions_to_its_rounding():
-    """The documented mode: positions to rounding, velocities to eps / h, accelerations of the steps to eps / h²."""
+    """The documented mode: positions to rounding, velocities to eps / h, accelerations of the steps
+    to eps / h²."""
     h, eps = 2e-3, float(jnp.finfo(jnp.float32).eps)
     for name in ("four_bar", "four_bar_ladder:2"):
         system, state = mbd.load(name)
@@ -160,11 +192,14 @@ def test_single_precision_keeps_positions_to_its_rounding():
         assert np.max(np.abs(single.violation(narrow_system).position)) < 20 * eps * length
         assert np.max(np.abs(np.asarray(single.r) - np.asarray(double.r))) < 100 * eps * length
         assert np.max(np.abs(np.asarray(single.v) - np.asarray(double.v))) < 20 * eps * length / h
-        # Accelerations that the equations of motion give at the state reached are as good as the state.
+        # Accelerations that the equations of motion give at the state reached are as good as the
+        # state.
         again = mbd.simulate(narrow_system, jax.tree.map(narrow, double.at(1)), h=h, steps=1)
         truth = mbd.simulate(system, double.at(1), h=h, steps=1)
         wanted = np.asarray(truth.a[0])
-        np.testing.assert_allclose(np.asarray(again.a[0]), wanted, atol=1e-3 * np.max(np.abs(wanted)))
+        np.testing.assert_allclose(
+            np.asarray(again.a[0]), wanted, atol=1e-3 * np.max(np.abs(wanted))
+        )
 
 
 def test_reverse_mode_crosses_the_checked_solves_of_a_large_redundant_mechanism():
@@ -172,7 +207,9 @@ def test_reverse_mode_crosses_the_checked_solves_of_a_large_redundant_mechanism(
     assert 6 * system.nb + system.nc > 60  # above the size up to which everything is dense
 
     def outcome(x):
-        heavier = eqx.tree_at(lambda s: s.mass, system, system.mass * (1.0 + x * jnp.arange(float(system.nb))))
+        heavier = eqx.tree_at(
+            lambda s: s.mass, system, system.mass * (1.0 + x * jnp.arange(float(system.nb)))
+        )
         sol = mbd.simulate(heavier, state, h=2e-3, steps=5)
         return sol.r[-1, -1, 2] + 1e-3 * jnp.sum(sol.lam[-1] ** 2)
 

@@ -1,4 +1,5 @@
-"""Linearization in minimal coordinates: textbook matrices, gyroscopic eigenvalues, loops, feedback."""
+"""Linearization in minimal coordinates: textbook matrices, gyroscopic eigenvalues, loops,
+feedback."""
 
 import jax
 import jax.numpy as jnp
@@ -25,30 +26,42 @@ def cart_pole(cart=2.0, pole=0.7, half=0.6, spin=0.05):
 
 def test_the_cart_pole_has_the_matrices_of_the_textbook():
     M, m, arm, spin = 2.0, 0.7, 0.6, 0.05
-    lin = mbd.linearize(*cart_pole(M, m, arm, spin).build(), coordinates=("cart.r.x", "pole.theta.y"))
+    lin = mbd.linearize(
+        *cart_pole(M, m, arm, spin).build(), coordinates=("cart.r.x", "pole.theta.y")
+    )
     # (M + m) x'' + m l φ'' = F,   m l x'' + (I + m l²) φ'' - m g l φ = τ,   φ a turn about y
     mass = np.array([[M + m, m * arm], [m * arm, spin + m * arm**2]])
     stiffness = np.diag([0.0, -m * G * arm])
-    A = np.block([[np.zeros((2, 2)), np.eye(2)], [-np.linalg.solve(mass, stiffness), np.zeros((2, 2))]])
+    A = np.block(
+        [[np.zeros((2, 2)), np.eye(2)], [-np.linalg.solve(mass, stiffness), np.zeros((2, 2))]]
+    )
     np.testing.assert_allclose(lin.A, A, atol=LINEAR)
-    np.testing.assert_allclose(lin.B, np.concatenate([np.zeros((2, 2)), np.linalg.inv(mass)]), atol=LINEAR)
+    np.testing.assert_allclose(
+        lin.B, np.concatenate([np.zeros((2, 2)), np.linalg.inv(mass)]), atol=LINEAR
+    )
     np.testing.assert_allclose(lin.drift, 0.0, atol=LINEAR)
-    chosen = mbd.linearize(*cart_pole(M, m, arm, spin).build(), inputs=("cart.force.x", "pole.torque.y"))
+    chosen = mbd.linearize(
+        *cart_pole(M, m, arm, spin).build(), inputs=("cart.force.x", "pole.torque.y")
+    )
     assert len(chosen.coordinates) == 2 and chosen.B.shape == (4, 2)
     np.testing.assert_allclose(sorted(eigvals(chosen.A).real), sorted(eigvals(A).real), atol=1e-6)
 
 
 def test_a_spinning_top_upright_has_its_gyroscopic_eigenvalues():
-    """Sleeping top: I z'' - i Iz Ω z' - m g l z = 0 in z = x + i y of the axis, I about the pivot."""
+    """Sleeping top: I z'' - i Iz Ω z' - m g l z = 0 in z = x + i y of the axis, I about the
+    pivot."""
     mass, arm, transverse, axial, spin = 1.3, 0.4, 0.02, 0.03, 120.0
     m = mbd.Mechanism("top", gravity=(0, 0, -G))
-    top = m.add_body("top", mass=mass, inertia=(transverse, transverse, axial), r=(0, 0, arm), omega=(0, 0, spin))
+    top = m.add_body(
+        "top", mass=mass, inertia=(transverse, transverse, axial), r=(0, 0, arm), omega=(0, 0, spin)
+    )
     m.add(mbd.Spherical("pivot", m.ground, top, point=(0, 0, 0)))
     lin = mbd.linearize(*m.build())
     about_pivot = transverse + mass * arm**2
     inertial = np.roots([about_pivot, -1j * axial * spin, -mass * G * arm])
     found = lin.modes().eigenvalues
-    # Components in the body: its frequencies differ by the spin. Two eigenvalues at zero belong to the spin itself.
+    # Components in the body: its frequencies differ by the spin. Two eigenvalues at zero belong to
+    # the spin itself.
     expected = np.sort(np.abs((inertial - 1j * spin).imag))
     oscillating = np.sort(np.abs(found[np.abs(found) > 1e-3].imag))
     np.testing.assert_allclose(oscillating, expected, rtol=1e-9)
@@ -63,7 +76,8 @@ def four_bar(stiffness=2000.0):
 
 
 def test_a_redundant_loop_swings_at_the_frequency_of_its_energies():
-    """One freedom: frequency² = V'' / M(θ) from energies along the kinematic motion, by differences."""
+    """One freedom: frequency² = V'' / M(θ) from energies along the kinematic motion, by
+    differences."""
     m = four_bar()
     # Without weight the described pose is an equilibrium.
     m = m.with_values({"gravity": (0.0, 0.0, 0.0)})
@@ -76,7 +90,9 @@ def test_a_redundant_loop_swings_at_the_frequency_of_its_energies():
     moving, start = driven.build()
     sol = mbd.kinematics(moving, start, jnp.array([0.0]))
     mass = 2.0 * float(sol.energy(moving).kinetic[0])
-    np.testing.assert_allclose(float(lin.modes().frequency[0]) * 2 * np.pi, np.sqrt(2000.0 / mass), rtol=1e-9)
+    np.testing.assert_allclose(
+        float(lin.modes().frequency[0]) * 2 * np.pi, np.sqrt(2000.0 / mass), rtol=1e-9
+    )
 
 
 def test_frequencies_have_gradients():
@@ -107,8 +123,12 @@ def test_feedback_from_the_linearization_keeps_the_pole_up():
     np.testing.assert_allclose(again.A, closed, atol=1e-8 * np.max(np.abs(closed)))
     tilt = 0.2
     system, state = m.build()
-    turned = jnp.array([[np.cos(tilt), 0, np.sin(tilt)], [0, 1, 0], [-np.sin(tilt), 0, np.cos(tilt)]])
-    state = mbd.State(state.r.at[1].set(turned @ state.r[1]), state.A.at[1].set(turned), state.v, state.omega)
+    turned = jnp.array(
+        [[np.cos(tilt), 0, np.sin(tilt)], [0, 1, 0], [-np.sin(tilt), 0, np.cos(tilt)]]
+    )
+    state = mbd.State(
+        state.r.at[1].set(turned @ state.r[1]), state.A.at[1].set(turned), state.v, state.omega
+    )
     sol = mbd.simulate(system, state, h=1e-2, t_end=8.0)
     assert float(jnp.max(jnp.abs(sol.r[-1, :, 0]))) < 1e-2
 

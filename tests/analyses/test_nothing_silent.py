@@ -23,7 +23,12 @@ class Angle(eqx.Module):
     frequency: float = 0.0
 
     def __call__(self, t):
-        smooth = self.constant + self.linear * t + self.quartic * t**4 + self.wave * jnp.sin(self.frequency * t)
+        smooth = (
+            self.constant
+            + self.linear * t
+            + self.quartic * t**4
+            + self.wave * jnp.sin(self.frequency * t)
+        )
         return smooth + self.jump * jnp.sign(t - self.at)
 
 
@@ -44,7 +49,11 @@ def rotor(angle, driver="RotationDriver"):
         m.add(mbd.RotationDriver("motor", m.ground, "wheel", axis=(0, 0, 1), angle=angle))
     else:
         still = jnp.zeros(3)
-        m.add(mbd.PoseDriver("motor", m.ground, "wheel", displacement=lambda t: still + t, rotation=Turn(angle)))
+        m.add(
+            mbd.PoseDriver(
+                "motor", m.ground, "wheel", displacement=lambda t: still + t, rotation=Turn(angle)
+            )
+        )
     return m.build()
 
 
@@ -80,7 +89,8 @@ ANGLES = {
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("case", ANGLES)
 def test_a_driven_rotation_is_at_its_angle_or_the_result_says_that_it_is_not(case, driver):
-    """Inside `jit`, where nothing can be refused: never another branch with the result `successful`."""
+    """Inside `jit`, where nothing can be refused: never another branch with the result
+    `successful`."""
     angle = jax.tree.map(jnp.asarray, ANGLES[case])
     ts = 1e-3 * jnp.arange(11.0)
     axis = np.array([0.6, 0, 0.8]) if driver == "PoseDriver" else np.array([0.0, 0, 1])
@@ -101,7 +111,9 @@ def test_a_driven_rotation_is_at_its_angle_or_the_result_says_that_it_is_not(cas
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_driver_may_turn_any_number_of_times(driver):
-    result, A = moved(jax.tree.map(jnp.asarray, Angle(linear=1400.0)), 1e-3 * jnp.arange(11.0), driver)
+    result, A = moved(
+        jax.tree.map(jnp.asarray, Angle(linear=1400.0)), 1e-3 * jnp.arange(11.0), driver
+    )
     assert name(result) == "successful"
     axis = np.array([0.6, 0, 0.8]) if driver == "PoseDriver" else np.array([0.0, 0, 1])
     np.testing.assert_allclose(A[-1, 0], mbd.rotations.so3.exp(jnp.asarray(14.0 * axis)), atol=1e-9)
@@ -109,7 +121,9 @@ def test_a_driver_may_turn_any_number_of_times(driver):
 
 def test_a_driver_half_a_turn_off_during_a_run_is_an_error_with_its_rows():
     system, state = rotor(jax.tree.map(jnp.asarray, ANGLES["jumps"]))
-    with pytest.raises(mbd.SimulationError, match="half a turn from its prescribed angle") as caught:
+    with pytest.raises(
+        mbd.SimulationError, match="half a turn from its prescribed angle"
+    ) as caught:
         mbd.simulate(system, state, h=1e-3, steps=10)
     assert int(np.sum(np.isfinite(caught.value.solution.r[:, 0, 0]))) == 6
 
@@ -166,7 +180,9 @@ def test_a_force_that_is_not_a_number_is_named_with_its_body_and_instant(end):
 
 def test_a_motion_that_is_not_a_number_is_named_with_its_joint():
     system, state = rotor(lambda t: jnp.where(t < 5.5e-3, t, jnp.nan))
-    with pytest.raises(mbd.SimulationError, match=r"motion of 'motor' \(angle\) is NaN or infinite at t = 0.006 s"):
+    with pytest.raises(
+        mbd.SimulationError, match=r"motion of 'motor' \(angle\) is NaN or infinite at t = 0.006 s"
+    ):
         mbd.simulate(system, state, h=1e-3, steps=10)
 
 
@@ -184,7 +200,9 @@ def test_nothing_compiles_again_for_another_step_end_or_number_of_rows():
 def test_an_interrupted_run_keeps_its_rows_and_says_so(monkeypatch):
     monkeypatch.setattr(host_loop, "tqdm", ImpatientBar)
     system, state = rotor(Angle(linear=jnp.asarray(1.0)))
-    sol = mbd.simulate(system, state, h=1e-3, steps=5000, progress=True, integrator=mbd.GeneralizedAlpha())
+    sol = mbd.simulate(
+        system, state, h=1e-3, steps=5000, progress=True, integrator=mbd.GeneralizedAlpha()
+    )
     assert name(sol.result) == "interrupted" and 1 < len(sol.t) < 5001 and np.isfinite(sol.r).all()
     sol = mbd.kinematics(system, state, np.arange(5000) * 1e-3, progress=True)
     assert name(sol.result) == "interrupted" and 1 < len(sol.t) < 5000 and np.isfinite(sol.r).all()

@@ -14,7 +14,11 @@ _SCRIPT = Path(misuse_cases.__file__)
 
 def outcomes(**environment):
     done = subprocess.run(
-        [sys.executable, _SCRIPT], capture_output=True, text=True, env={**os.environ, **environment}, timeout=600
+        [sys.executable, _SCRIPT],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -1,4 +1,5 @@
-"""Discrete null space matrices: G P = 0 at instants and midpoints, for all pairs either way round and along a tree."""
+"""Discrete null space matrices: G P = 0 at instants and midpoints, for all pairs either way round
+and along a tree."""
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,8 @@ PAIRS = {  # freedoms of each, and rows that are left to the closures
 
 @pytest.fixture(scope="module")
 def tree_of_all_pairs():
-    """A floating body with two branches of all pairs, one of them with the bodies of every joint exchanged."""
+    """A floating body with two branches of all pairs, one of them with the bodies of every joint
+    exchanged."""
     rng = np.random.default_rng(5)
     m = mbd.Mechanism("all pairs")
     m.add_body("root", mass=1.0, inertia=(1, 1, 1), r=vec(rng), A=rotation(rng))

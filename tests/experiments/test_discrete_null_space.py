@@ -12,10 +12,16 @@ SCRIPT = Path(__file__).parents[2] / "experiments" / "discrete_null_space" / "ru
 
 def test_the_top_precesses_at_second_order_and_conditions_are_as_printed(tmp_path):
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--quick", "--out", str(tmp_path)], capture_output=True, text=True
+        [sys.executable, str(SCRIPT), "--quick", "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert {p.name for p in tmp_path.glob("*.png")} == {"conservation.png", "convergence.png", "relative.png"}
+    assert {p.name for p in tmp_path.glob("*.png")} == {
+        "conservation.png",
+        "convergence.png",
+        "relative.png",
+    }
     found = json.loads((tmp_path / "results.json").read_text())["gyro_top"]
     assert found["schemes_max_difference"] < 1e-10
     for scheme in ("constrained", "reduced"):
@@ -23,6 +29,8 @@ def test_the_top_precesses_at_second_order_and_conditions_are_as_printed(tmp_pat
         assert found[scheme]["angular_momentum_rel_dev_max"] < 1e-11
         assert abs(found[scheme]["order"] - 2.0) < 0.05  # against steady precession in closed form
     # Table II, constrained scheme.
-    np.testing.assert_allclose(list(found["condition_constrained"].values()), [1.6e4, 1.6e7, 1.6e10], rtol=0.05)
+    np.testing.assert_allclose(
+        list(found["condition_constrained"].values()), [1.6e4, 1.6e7, 1.6e10], rtol=0.05
+    )
     scaled = list(found["condition_scaled"].values())
     assert max(scaled) < 1e4  # whatever the step

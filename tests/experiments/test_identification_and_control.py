@@ -1,4 +1,5 @@
-"""Quick runs of the identification and control experiments: their files, and numbers that must come out even so."""
+"""Quick runs of the identification and control experiments: their files, and numbers that must come
+out even so."""
 
 import json
 import subprocess
@@ -9,7 +10,15 @@ EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
 def run(name, folder, *parts):
-    command = [sys.executable, EXPERIMENTS / name / "run.py", "--out", folder, "--quick", "--parts", *parts]
+    command = [
+        sys.executable,
+        EXPERIMENTS / name / "run.py",
+        "--out",
+        folder,
+        "--quick",
+        "--parts",
+        *parts,
+    ]
     subprocess.run(command, check=True, capture_output=True)
     return json.loads((folder / "results.json").read_text())
 

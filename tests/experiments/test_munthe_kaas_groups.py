@@ -10,7 +10,9 @@ SCRIPT = Path(__file__).parents[2] / "experiments" / "munthe_kaas_groups" / "run
 
 def test_the_heavy_top_holds_its_pivot_on_se3_and_turns_alike_on_both_groups(tmp_path):
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--quick", "--out", str(tmp_path)], capture_output=True, text=True
+        [sys.executable, str(SCRIPT), "--quick", "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert {p.name for p in tmp_path.glob("*.png")} == {"violation.png", "energy.png"}
@@ -23,4 +25,6 @@ def test_the_heavy_top_holds_its_pivot_on_se3_and_turns_alike_on_both_groups(tmp
         assert found[group]["projection"]["violation"]["pivot"]["0.1"] < 1e-12
         assert found[group]["projection"]["violation_velocity_max"] < 1e-12
     assert found["SE3"]["none"]["violation"]["pivot"]["0.1"] < 1e-11
-    assert found["SO3xR3"]["none"]["violation"]["pivot"]["0.1"] > 1e-9  # of the method's order there
+    assert (
+        found["SO3xR3"]["none"]["violation"]["pivot"]["0.1"] > 1e-9
+    )  # of the method's order there

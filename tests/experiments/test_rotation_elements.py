@@ -1,4 +1,5 @@
-"""The quick experiment of rotation-matrix elements runs and finds orders, eliminations and singular poses right."""
+"""The quick experiment of rotation-matrix elements runs and finds orders, eliminations and singular
+poses right."""
 
 import json
 import subprocess

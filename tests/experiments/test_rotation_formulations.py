@@ -1,4 +1,5 @@
-"""The quick comparison of formulations runs, and what it finds agrees with the paper and the references."""
+"""The quick comparison of formulations runs, and what it finds agrees with the paper and the
+references."""
 
 import json
 import subprocess
@@ -24,7 +25,12 @@ def results(tmp_path_factory):
 
 
 def test_it_reports_every_number_it_promises(results):
-    keys = ("table8_kinematics_speedup", "table9_iterations", "table10_dynamics_speedup", "order_velocity")
+    keys = (
+        "table8_kinematics_speedup",
+        "table9_iterations",
+        "table10_dynamics_speedup",
+        "order_velocity",
+    )
     for key in (*keys, "order_acceleration", "us_per_step", "flops_per_step"):
         assert set(results[key]["single_pendulum"]) == {"rA", "rp"}, key
     assert set(results["us_per_step"]["single_pendulum"]["rA"]) == {"single", "batch8", "gradient"}
@@ -43,7 +49,8 @@ def test_orders_are_one(results):
         assert abs(results["order_velocity"]["single_pendulum"][name] - 1) < 0.05
         assert abs(results["order_acceleration"]["single_pendulum"][name] - 1) < 0.05
         assert abs(results["fig3_order"]["double_pendulum"][name] - 1) < 0.05
-        # A spinning spatial chain against equations of its own; its steps are still coarse for 77 rad/s.
+        # A spinning spatial chain against equations of its own; its steps are still coarse for 77
+        # rad/s.
         assert abs(results["spatial"]["spinning_chain"][name]["order_position"] - 1) < 0.1
 
 

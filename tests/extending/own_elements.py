@@ -98,12 +98,17 @@ class CubicPull(mbd.AbstractForceDescription):
 
 
 class SymplecticEuler(mbd.AbstractIntegrator):
-    """u ← u + h a(q, u), q ← q ⊕ h u: an explicit method of first order, projected onto the constraints."""
+    """u ← u + h a(q, u), q ← q ⊕ h u: an explicit method of first order, projected onto the
+    constraints."""
 
     name = "symplectic_euler"
 
     def step(self, formulation, system, motion, t, h, active=True):
-        from jaxmbd.equations.index1 import closest_position, closest_velocity, dynamic_accelerations
+        from jaxmbd.equations.index1 import (
+            closest_position,
+            closest_velocity,
+            dynamic_accelerations,
+        )
 
         u = motion.u + h * motion.a
         q = closest_position(formulation, system, jax.vmap(formulation.retract)(motion.q, h * u), t)
@@ -139,7 +144,9 @@ class TwoAxes(mbd.AbstractFormulation):
 
     def twist(self, q, u):
         W = self.pose(q).A.T @ self._turn(q, u)
-        return mbd.Twist(u[:3], 0.5 * jnp.stack([W[2, 1] - W[1, 2], W[0, 2] - W[2, 0], W[1, 0] - W[0, 1]]))
+        return mbd.Twist(
+            u[:3], 0.5 * jnp.stack([W[2, 1] - W[1, 2], W[0, 2] - W[2, 0], W[1, 0] - W[0, 1]])
+        )
 
     def accelerations(self, q, u, a, alpha):
         W = _skew(self.twist(q, u).omega)
@@ -152,7 +159,9 @@ class TwoAxes(mbd.AbstractFormulation):
         return a[:3], omega_dot
 
     def generalized(self, q, force, torque):
-        return jax.vjp(lambda u: (self.twist(q, u).v, self.twist(q, u).omega), jnp.zeros_like(q))[1]((force, torque))[0]
+        return jax.vjp(lambda u: (self.twist(q, u).v, self.twist(q, u).omega), jnp.zeros_like(q))[
+            1
+        ]((force, torque))[0]
 
     def retract(self, q, delta):
         return q + delta

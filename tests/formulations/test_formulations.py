@@ -1,4 +1,5 @@
-"""Rows, links between Jacobians, Newton matrices: every formulation against automatic differentiation of the whole."""
+"""Rows, links between Jacobians, Newton matrices: every formulation against automatic
+differentiation of the whole."""
 
 import equinox as eqx
 import jax
@@ -17,21 +18,35 @@ from jaxmbd.rotations import so3
 
 
 def all_primitives(rng) -> mbd.Mechanism:
-    """Two bodies and the ground, every primitive, springs and dampers that couple, full inertias."""
+    """Two bodies and the ground, every primitive, springs and dampers that couple, full
+    inertias."""
     m = mbd.Mechanism("all")
     a = rng.normal(size=(2, 3, 3))
     inertia = [np.eye(3) * 3 + 0.2 * (x + x.T) for x in a]
     b1 = m.add_body("b1", mass=1.3, inertia=inertia[0])
     b2 = m.add_body("b2", mass=2.1, inertia=inertia[1])
     v = lambda: vec(rng)  # noqa: E731
-    rows = [mbd.DP1(v(), v(), 0.3), mbd.DP2(v(), v(), v(), 0.1), mbd.D(v(), v(), 2.0), mbd.CD(v(), v(), v(), 0.5)]
+    rows = [
+        mbd.DP1(v(), v(), 0.3),
+        mbd.DP2(v(), v(), v(), 0.1),
+        mbd.D(v(), v(), 2.0),
+        mbd.CD(v(), v(), v(), 0.5),
+    ]
     m.add(mbd.Constraint("pair", b1, b2, primitives=rows))
     m.add(mbd.Constraint("to ground", b2, m.ground, primitives=rows))
     m.add(mbd.Constraint("from ground", m.ground, b1, primitives=rows[:2]))
-    m.add(mbd.SpringDamper("s", b1, b2, point_i=v(), point_j=v(), stiffness=40.0, damping=3.0, free_length=0.4))
+    m.add(
+        mbd.SpringDamper(
+            "s", b1, b2, point_i=v(), point_j=v(), stiffness=40.0, damping=3.0, free_length=0.4
+        )
+    )
     m.add(mbd.TorsionalSpringDamper("ts", b1, m.ground, axis=v(), stiffness=5.0, damping=0.7))
     m.add(mbd.PointForce("push", b2, force=(1.0, 2.0, 3.0), point=v(), frame="body"))
-    m.add(mbd.UserForce("drag", [b1], lambda p, w, t: (-0.3 * w.v, -0.2 * w.omega * jnp.sum(w.omega**2))))
+    m.add(
+        mbd.UserForce(
+            "drag", [b1], lambda p, w, t: (-0.3 * w.v, -0.2 * w.omega * jnp.sum(w.omega**2))
+        )
+    )
     return m
 
 
@@ -74,7 +89,11 @@ def test_rows_are_the_derivative_of_all_constraints(formulation, case):
     system, state = case
     q, _ = formulation.from_state(state)
     zero = jnp.zeros((2, formulation.size))
-    by_ad = jax.jit(jax.jacfwd(lambda d: equations.phi(formulation, system, jax.vmap(formulation.retract)(q, d))))(zero)
+    by_ad = jax.jit(
+        jax.jacfwd(
+            lambda d: equations.phi(formulation, system, jax.vmap(formulation.retract)(q, d))
+        )
+    )(zero)
     rows = jax.jit(lambda q: dense_rows(formulation, system, q))(q)
     np.testing.assert_allclose(rows, by_ad.reshape(rows.shape), atol=ROUNDOFF)
 
@@ -83,17 +102,27 @@ def test_the_three_jacobians_are_linked(case):
     """Φ_eps = Π B and Π = 1/2 Φ_p Gᵀ."""
     system, state = case
     q = {f.name: f.from_state(state)[0] for f in FORMULATIONS}
-    rows = {f.name: jax.jit(lambda q, f=f: equations.rows(f, system, q))(q[f.name])[: system.nc] for f in FORMULATIONS}
+    rows = {
+        f.name: jax.jit(lambda q, f=f: equations.rows(f, system, q))(q[f.name])[: system.nc]
+        for f in FORMULATIONS
+    }
     B = np.concatenate(
-        [[mbd.REps()._B(jax.tree.map(lambda x, b=b: x[b], q["reps"])) for b in range(2)], np.eye(3)[None]]
+        [
+            [mbd.REps()._B(jax.tree.map(lambda x, b=b: x[b], q["reps"])) for b in range(2)],
+            np.eye(3)[None],
+        ]
     )
-    G = np.concatenate([[ep.G(q["rp"][b, 3:]) for b in range(2)], ep.G(jnp.array([1.0, 0, 0, 0]))[None]])
+    G = np.concatenate(
+        [[ep.G(q["rp"][b, 3:]) for b in range(2)], ep.G(jnp.array([1.0, 0, 0, 0]))[None]]
+    )
     bodies = system.row_bodies
     moving = bodies < 2
     pi = np.asarray(rows["rA"][..., 3:])
     by_eps = np.einsum("mka,mkab->mkb", pi, B[bodies])
     by_p = 0.5 * np.einsum("mkp,mkap->mka", np.asarray(rows["rp"][..., 3:]), G[bodies])
-    np.testing.assert_allclose(np.asarray(rows["reps"][..., 3:])[moving], by_eps[moving], atol=ROUNDOFF)
+    np.testing.assert_allclose(
+        np.asarray(rows["reps"][..., 3:])[moving], by_eps[moving], atol=ROUNDOFF
+    )
     np.testing.assert_allclose(by_p[moving], pi[moving], atol=ROUNDOFF)
 
 
@@ -119,10 +148,13 @@ def test_exact_newton_matrix_is_the_derivative_of_the_residual(formulation, case
     x = jnp.array(rng.normal(size=u.size + len(equations.row_bodies(formulation, system))))
     by_ad = jax.jit(jax.jacfwd(lambda x: step.residual(x, args)))(x)
     scale = np.max(np.abs(by_ad))
-    # The matrix of a mechanism that may be redundant is regularized; here the equations alone are compared.
-    matrix = jax.jit(lambda x: eqx.tree_at(lambda m: m.regularization, step.matrix(x, args, exact=True), None).dense())(
-        x
-    )
+    # The matrix of a mechanism that may be redundant is regularized; here the equations alone are
+    # compared.
+    matrix = jax.jit(
+        lambda x: eqx.tree_at(
+            lambda m: m.regularization, step.matrix(x, args, exact=True), None
+        ).dense()
+    )(x)
     np.testing.assert_allclose(matrix, by_ad, atol=ROUNDOFF * scale)
 
 
@@ -137,8 +169,14 @@ def test_quasi_newton_matrix_approaches_the_exact_one_as_h_squared(formulation, 
     x = jnp.array(rng.normal(size=u.size + len(equations.row_bodies(formulation, system))))
     gaps = []
     for h in (1e-2, 1e-3):
-        args = StepData(system, q, u, h * u, jnp.array(0.0), StepScales(jnp.array(h), jnp.array(h**2)))
-        exact, quasi = jax.jit(lambda x: [step.matrix(x, args, exact=e).dense() for e in (True, False)])(x)  # noqa: B023
+        args = StepData(
+            system, q, u, h * u, jnp.array(0.0), StepScales(jnp.array(h), jnp.array(h**2))
+        )
+
+        def matrices(x, args=args):
+            return [step.matrix(x, args, exact=e).dense() for e in (True, False)]
+
+        exact, quasi = jax.jit(matrices)(x)
         gaps.append(np.max(np.abs(exact - quasi)[: u.size, : u.size]))
     assert gaps[1] < gaps[0] * 0.02  # second order in the bodies' block
 
@@ -166,4 +204,6 @@ def test_a_chart_switch_changes_coordinates_but_not_the_motion(rng):
     before, after = reps.to_state(q, u), reps.to_state(q2, u2)
     for name in ("r", "A", "v", "omega"):
         np.testing.assert_allclose(getattr(after, name), getattr(before, name), atol=1e-12)
-    np.testing.assert_allclose(jax.vmap(reps.physical_accelerations)(q2, u2, a2)[1][0], [4, 5, 6], atol=1e-10)
+    np.testing.assert_allclose(
+        jax.vmap(reps.physical_accelerations)(q2, u2, a2)[1][0], [4, 5, 6], atol=1e-10
+    )

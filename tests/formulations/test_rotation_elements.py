@@ -1,4 +1,5 @@
-"""Rotation-matrix elements: both eliminations against rA, the paper's double pendulum against minimal coordinates."""
+"""Rotation-matrix elements: both eliminations against rA, the paper's double pendulum against
+minimal coordinates."""
 
 import functools
 
@@ -30,7 +31,11 @@ def all_joints(rng):
     m.add(mbd.Translational("P", "b2", "b3", point=vec(rng), axis=vec(rng)))
     m.add(mbd.Cylindrical("C", "b3", "b4", point=vec(rng), axis=vec(rng)))
     m.add(mbd.Distance("D", "b4", "b5", point_i=vec(rng), point_j=vec(rng)))
-    m.add(mbd.SpringDamper("s", "b0", "b3", point_i=vec(rng), point_j=vec(rng), stiffness=40.0, damping=3.0))
+    m.add(
+        mbd.SpringDamper(
+            "s", "b0", "b3", point_i=vec(rng), point_j=vec(rng), stiffness=40.0, damping=3.0
+        )
+    )
     return m.build()[0]
 
 
@@ -50,9 +55,12 @@ def test_both_eliminations_and_rotation_matrices_agree_on_random_spatial_states(
         a, lam = dynamic_accelerations(formulation, system, q, u, t)
         return jax.vmap(formulation.physical_accelerations)(q, u, a), lam
 
-    each = {name: jax.jit(functools.partial(by, mbd.RotationElements(name))) for name in ELIMINATIONS}
+    each = {
+        name: jax.jit(functools.partial(by, mbd.RotationElements(name))) for name in ELIMINATIONS
+    }
     for _ in range(5):
-        # Far from assembled: the linear problem is the same in all formulations wherever R is a rotation.
+        # Far from assembled: the linear problem is the same in all formulations wherever R is a
+        # rotation.
         state = random_state(rng, 6)
         other = mbd.Pose(vec(rng, (6, 3)), jnp.stack([rotation(rng) for _ in range(6)]))
         (two, lam_two), (one, lam_one) = (each[name](state, other) for name in ELIMINATIONS)
@@ -63,7 +71,9 @@ def test_both_eliminations_and_rotation_matrices_agree_on_random_spatial_states(
         ra = mbd.accelerations(system, state, t)
         np.testing.assert_allclose(two[0], ra.a, atol=1e-9 * float(jnp.max(jnp.abs(ra.a))))
         np.testing.assert_allclose(two[1], ra.alpha, atol=1e-9 * float(jnp.max(jnp.abs(ra.alpha))))
-        np.testing.assert_allclose(system.to_natural(lam_two[: system.nc]), ra.lam, atol=1e-9 * float(scale))
+        np.testing.assert_allclose(
+            system.to_natural(lam_two[: system.nc]), ra.lam, atol=1e-9 * float(scale)
+        )
 
 
 @pytest.mark.parametrize("elimination", ELIMINATIONS)
@@ -75,7 +85,9 @@ def test_redundant_joints_get_multipliers_of_minimum_norm(elimination):
     _, lam = jax.jit(lambda q, u: dynamic_accelerations(f, system, q, u, jnp.zeros(())))(q, u)
     expected = mbd.accelerations(system, state).lam
     # Both regularize with sqrt(eps), which leaves the norm that far from least.
-    np.testing.assert_allclose(system.to_natural(lam[: system.nc]), expected, atol=1e-6 * np.max(np.abs(expected)))
+    np.testing.assert_allclose(
+        system.to_natural(lam[: system.nc]), expected, atol=1e-6 * np.max(np.abs(expected))
+    )
 
 
 # --- the paper's double pendulum -----------------------------------------------------------------
@@ -127,12 +139,16 @@ def test_the_double_pendulum_follows_its_minimal_coordinates_at_fourth_order(run
 
 
 def test_multipliers_of_the_start_are_the_forces_of_minimal_coordinates(runs):
-    # From rest M (φ̈, ψ̈) = weights gives the bars' accelerations, and these the forces of the joints.
+    # From rest M (φ̈, ψ̈) = weights gives the bars' accelerations, and these the forces of the
+    # joints.
     system, sol = runs[STEPS[-1]]
     m, length, g, (p, q) = 0.108, 0.2, 9.81, (np.pi / 9, np.pi / 18)
     C, ml2 = m * (length**2 + 0.02**2) / 12, m * length**2
     c = 0.5 * ml2 * np.cos(p - q)
-    M, load = np.array([[C + 1.25 * ml2, c], [c, C + 0.25 * ml2]]), -m * g * length * np.sin([p, q]) * [1.5, 0.5]
+    M, load = (
+        np.array([[C + 1.25 * ml2, c], [c, C + 0.25 * ml2]]),
+        -m * g * length * np.sin([p, q]) * [1.5, 0.5],
+    )
     ddp, ddq = np.linalg.solve(M, load)
     across = lambda a: np.array([-np.sin(a), np.cos(a), 0.0])  # noqa: E731
     hinge = length * ddp * across(p)
@@ -178,7 +194,9 @@ def spinning_top(mass=2.0):
     s = jnp.array([0.3, -0.1, 0.4])
     m = mbd.Mechanism("top", gravity=(2.0, -1.0, -9.0))
     omega = jnp.array([3.0, -2.0, 6.0])
-    m.add_body("body", mass=mass, inertia=(0.05, 0.07, 0.04), r=s, omega=omega, v=jnp.cross(omega, s))
+    m.add_body(
+        "body", mass=mass, inertia=(0.05, 0.07, 0.04), r=s, omega=omega, v=jnp.cross(omega, s)
+    )
     m.add(mbd.Spherical("pivot", m.ground, "body", point=(0, 0, 0)))
     return m.build()
 
@@ -187,7 +205,9 @@ def test_a_spatial_top_follows_eulers_equations_at_fourth_order():
     system, state = spinning_top()
     s, J = np.array([0.3, -0.1, 0.4]), np.diag([0.05, 0.07, 0.04])
     J_pivot = J + 2.0 * (s @ s * np.eye(3) - np.outer(s, s))
-    A, omega = top_reference(J_pivot, 2.0, s, np.array([2.0, -1.0, -9.0]), np.array([3.0, -2.0, 6.0]), 1.0)
+    A, omega = top_reference(
+        J_pivot, 2.0, s, np.array([2.0, -1.0, -9.0]), np.array([3.0, -2.0, 6.0]), 1.0
+    )
     hs, errors = (1e-2, 5e-3), []
     for h in hs:
         n = round(1 / h)
@@ -204,7 +224,14 @@ def test_a_spinning_chain_follows_kanes_equations_and_keeps_its_joints():
     m = mbd.Mechanism("chain")
     v = np.cross(omega[0], [0.1, 0, 0])
     m.add_body("one", mass=0.5, inertia=J, r=(0.1, 0, 0), omega=omega[0], v=v)
-    m.add_body("two", mass=0.5, inertia=J, r=(0.3, 0, 0), omega=omega[1], v=2 * v + np.cross(omega[1], [0.1, 0, 0]))
+    m.add_body(
+        "two",
+        mass=0.5,
+        inertia=J,
+        r=(0.3, 0, 0),
+        omega=omega[1],
+        v=2 * v + np.cross(omega[1], [0.1, 0, 0]),
+    )
     m.add(mbd.Spherical("O", m.ground, "one", point=(0, 0, 0)))
     m.add(mbd.Spherical("H", "one", "two", point=(0.2, 0, 0)))
     system, state = m.build()
@@ -224,7 +251,9 @@ def test_redundant_and_driven_loops_move_as_in_rotation_matrices(name):
     system, state = mbd.load(name)
     f, method = mbd.RotationElements(), mbd.RungeKutta(projection=True)
     sol = mbd.simulate(system, state, h=1e-3, steps=100, formulation=f, integrator=method)
-    other = mbd.simulate(system, state, h=1e-3, steps=100, integrator=mbd.MuntheKaas(stabilization="projection"))
+    other = mbd.simulate(
+        system, state, h=1e-3, steps=100, integrator=mbd.MuntheKaas(stabilization="projection")
+    )
     np.testing.assert_allclose(sol.r, other.r, atol=1e-9)
     # Multipliers of repeating rows are of minimum norm up to the square root of rounding.
     np.testing.assert_allclose(sol.lam, other.lam, atol=1e-7 * float(jnp.max(jnp.abs(other.lam))))
@@ -232,14 +261,19 @@ def test_redundant_and_driven_loops_move_as_in_rotation_matrices(name):
 
 def test_rigidity_multipliers_of_a_free_body_are_its_spin():
     m = mbd.Mechanism("free", gravity=(0, 0, 0))
-    m.add_body("body", mass=1.0, inertia=(0.05, 0.07, 0.09), r=(0.3, 0.1, -0.2), omega=(3.0, -2.0, 1.0))
+    m.add_body(
+        "body", mass=1.0, inertia=(0.05, 0.07, 0.09), r=(0.3, 0.1, -0.2), omega=(3.0, -2.0, 1.0)
+    )
     system, state = m.build()
     f = mbd.RotationElements()
     sol = run_at(system, state, 2e-3, 500, f, pieces=10, integrator=mbd.RungeKutta())
     rigidity = np.asarray(sol.stats["rigidity"])[:, 0]
     assert np.linalg.eigvalsh(rigidity).max() < 0.0
-    # Λ K⁻¹ + K⁻¹ Λ = -2 ṘᵀṘ, times K from the right: the trace of Λ is -2 of the kinetic energy, which is constant.
-    np.testing.assert_allclose(np.trace(rigidity, axis1=1, axis2=2), -2.0 * 0.5 * (0.45 + 0.28 + 0.09), rtol=1e-8)
+    # Λ K⁻¹ + K⁻¹ Λ = -2 ṘᵀṘ, times K from the right: the trace of Λ is -2 of the kinetic energy,
+    # which is constant.
+    np.testing.assert_allclose(
+        np.trace(rigidity, axis1=1, axis2=2), -2.0 * 0.5 * (0.45 + 0.28 + 0.09), rtol=1e-8
+    )
     angular = np.asarray(sol.momentum(system).angular)
     np.testing.assert_allclose(angular, np.broadcast_to(angular[0], angular.shape), atol=1e-9)
 
@@ -249,10 +283,19 @@ def test_the_multipliers_of_a_hanging_bar_are_its_weight_and_its_stress():
     m.add_body("bar", shape=mbd.Box((0.2, 0.02, 0.01), mass=0.108), r=(0.1, 0, 0))
     m.add(mbd.Spherical("O", m.ground, "bar", point=(0, 0, 0)))
     system, state = m.build()
-    sol = mbd.simulate(system, state, steps=1, h=1e-3, formulation=mbd.RotationElements(), integrator=mbd.RungeKutta())
+    sol = mbd.simulate(
+        system,
+        state,
+        steps=1,
+        h=1e-3,
+        formulation=mbd.RotationElements(),
+        integrator=mbd.RungeKutta(),
+    )
     weight = 0.108 * 9.81
     # Eq. 12 at rest: X = 0 and Y + Λ = 0, where Y is the weight times its lever.
-    np.testing.assert_allclose(sol.stats["rigidity"][0, 0], np.diag([-weight * 0.1, 0, 0]), atol=1e-12)
+    np.testing.assert_allclose(
+        sol.stats["rigidity"][0, 0], np.diag([-weight * 0.1, 0, 0]), atol=1e-12
+    )
     np.testing.assert_allclose(sol.reactions(system)["O"].force[0], [-weight, 0, 0], atol=1e-12)
 
 
@@ -260,15 +303,27 @@ def test_gradients_and_batches_go_through_the_elimination():
     def end(mass):
         system, state = spinning_top(mass)
         f = mbd.RotationElements()
-        sol = mbd.simulate(system, state, steps=20, h=5e-3, formulation=f, integrator=mbd.RungeKutta(), save_every=20)
-        return jnp.sum(sol.r[-1, 0] * jnp.array([1.0, 2.0, 3.0])) + jnp.sum(sol.stats["rigidity"][-1])
+        sol = mbd.simulate(
+            system,
+            state,
+            steps=20,
+            h=5e-3,
+            formulation=f,
+            integrator=mbd.RungeKutta(),
+            save_every=20,
+        )
+        return jnp.sum(sol.r[-1, 0] * jnp.array([1.0, 2.0, 3.0])) + jnp.sum(
+            sol.stats["rigidity"][-1]
+        )
 
     value, gradient = jax.jit(jax.value_and_grad(end))(2.0)
     masses = jnp.array([2.0 - 1e-5, 2.0, 2.0 + 1e-5])
     batch = jax.jit(jax.vmap(end))(masses)
     np.testing.assert_allclose(batch[1], value, rtol=1e-13)
     expected = central_difference(lambda k: batch[1 + round(k)], 0, 1) / 1e-5
-    np.testing.assert_allclose(gradient, expected, rtol=1e-7)  # differences carry 1e-16 / 1e-5 of rounding
+    np.testing.assert_allclose(
+        gradient, expected, rtol=1e-7
+    )  # differences carry 1e-16 / 1e-5 of rounding
 
 
 # --- refusals ------------------------------------------------------------------------------------
@@ -283,7 +338,14 @@ def test_a_body_without_extent_is_refused_with_the_cure(shape):
         m.add_body("thin one", mass=1.0, inertia=(0.25, 0.25, 0.5))
     system, state = m.build()
     with pytest.raises(ValueError, match=r"'thin one'.*needs a thickness.*mbd\.Cylinder.*mbd\.RA"):
-        mbd.simulate(system, state, steps=1, h=1e-3, formulation=mbd.RotationElements(), integrator=mbd.RungeKutta())
+        mbd.simulate(
+            system,
+            state,
+            steps=1,
+            h=1e-3,
+            formulation=mbd.RotationElements(),
+            integrator=mbd.RungeKutta(),
+        )
 
 
 def test_an_unknown_elimination_is_refused():

@@ -1,4 +1,5 @@
-"""Identification against closed forms and known truths; standard errors against the statistics of repeated noise."""
+"""Identification against closed forms and known truths; standard errors against the statistics of
+repeated noise."""
 
 import equinox as eqx
 import jax
@@ -22,7 +23,9 @@ def oscillator(mass=MASS, stiffness=STIFFNESS, damping=DAMPING):
     body = m.add_body("body", mass=mass, inertia=(0.1, 0.1, 0.1), r=(1.2, 0, 0))
     m.add(mbd.Translational("rail", m.ground, body, point=(1.2, 0, 0), axis=(1, 0, 0)))
     spring = {"point_i": (0, 0, 0), "point_j": (1.2, 0, 0), "free_length": 1.0}
-    m.add(mbd.SpringDamper("spring", m.ground, body, stiffness=stiffness, damping=damping, **spring))
+    m.add(
+        mbd.SpringDamper("spring", m.ground, body, stiffness=stiffness, damping=damping, **spring)
+    )
     return m
 
 
@@ -36,10 +39,17 @@ def test_a_fit_finds_the_oscillator_of_a_closed_form_and_says_what_it_cannot_kno
     noise = 1e-4 * np.random.default_rng(0).normal(size=T.size)
     data = mbd.Measurements(T, {"body.r.x": closed_form(T) + noise}, sigma=1e-4)
     paths = ("bodies.body.mass", "forces.spring.stiffness", "forces.spring.damping")
-    report = mbd.fit(oscillator(1.0, 30.0, 0.5), dict.fromkeys(paths, mbd.Positive()), data, h=2e-3, progress=False)
+    report = mbd.fit(
+        oscillator(1.0, 30.0, 0.5),
+        dict.fromkeys(paths, mbd.Positive()),
+        data,
+        h=2e-3,
+        progress=False,
+    )
     mass, stiffness, damping = (float(report.estimate[p]) for p in paths)
-    # Only ratios to the mass enter the motion. Implicit Euler adds a damping of omega^2 h / 2 = 0.025 per second, and a
-    # phase of about omega h at the start, which two seconds of data cannot tell from a change of frequency.
+    # Only ratios to the mass enter the motion. Implicit Euler adds a damping of omega^2 h / 2 =
+    # 0.025 per second, and a phase of about omega h at the start, which two seconds of data cannot
+    # tell from a change of frequency.
     decay = damping / (2 * mass)
     assert abs(stiffness / mass - STIFFNESS / MASS) < 2 * 5 * (5 * 2e-3) / 2
     assert abs(decay + 0.5 * STIFFNESS / MASS * 2e-3 - DAMPING / (2 * MASS)) < 2e-3
@@ -48,21 +58,29 @@ def test_a_fit_finds_the_oscillator_of_a_closed_form_and_says_what_it_cannot_kno
     np.testing.assert_allclose(shares, 1 / np.sqrt(3), rtol=1e-3)  # all three grow together
     assert all(np.isinf(report.standard_error[p]) for p in paths)
     assert "not determined by these data" in str(report)
-    assert report.mechanism.values()["forces.spring.stiffness"] == report.estimate["forces.spring.stiffness"]
+    assert (
+        report.mechanism.values()["forces.spring.stiffness"]
+        == report.estimate["forces.spring.stiffness"]
+    )
 
 
 def test_standard_errors_are_the_spread_of_estimates_over_repeated_noise():
     system, state = oscillator().build()
     truth = np.asarray(mbd.simulate(system, state, h=0.02, steps=100).r)[1:, 0, 0]
     noise = 1e-3 * np.random.default_rng(1).normal(size=(41, T.size))
-    parameters = {"forces.spring.stiffness": mbd.Positive(), "forces.spring.damping": mbd.Bounded(0.0, 5.0)}
+    parameters = {
+        "forces.spring.stiffness": mbd.Positive(),
+        "forces.spring.damping": mbd.Bounded(0.0, 5.0),
+    }
     data = mbd.Measurements(T, {"body.r.x": truth + noise[0]})
     # The same fit with other noise, on one compiled problem.
     problem = _Problem(oscillator(MASS, 45.0, 1.0), parameters, data, 0.02, "simulate", None, None)
     estimates = []
     for n in noise:
         problem.y = truth + n
-        z, converged, _ = _least_squares(problem, np.asarray(problem.z0), 1e-10, 50, [], tqdm(disable=True))
+        z, converged, _ = _least_squares(
+            problem, np.asarray(problem.z0), 1e-10, 50, [], tqdm(disable=True)
+        )
         assert converged
         estimates.append([float(x) for x in problem.values(jnp.asarray(z)).values()])
     report = _report(problem, z, [], True, "")
@@ -72,7 +90,9 @@ def test_standard_errors_are_the_spread_of_estimates_over_repeated_noise():
     claimed = [float(report.standard_error[p]) for p in parameters]
     # Forty draws know their spread to 11 per cent: three of that.
     np.testing.assert_allclose(claimed, spread, rtol=0.34)
-    np.testing.assert_allclose(np.mean(estimates, axis=0), [STIFFNESS, DAMPING], atol=3 * max(spread))
+    np.testing.assert_allclose(
+        np.mean(estimates, axis=0), [STIFFNESS, DAMPING], atol=3 * max(spread)
+    )
     assert abs(report.sigma - 1e-3) < 2e-4 and report.unidentified == []
 
 
@@ -86,8 +106,12 @@ def test_geometry_of_a_driven_mechanism_is_found_from_its_kinematics():
 
     seen = {"arm.r.x": 1.3 * np.cos(2 * T), "arm.r.y": 1.3 * np.sin(2 * T)}
     seen["arm.r.y"][10:20] = np.nan  # samples that are missing
-    data = mbd.Measurements(np.concatenate([[0.0], T]), {k: np.concatenate([[np.nan], x]) for k, x in seen.items()})
-    report = mbd.fit(crank(1.0), {"bodies.arm.r": mbd.Free()}, data, analysis="kinematics", progress=False)
+    data = mbd.Measurements(
+        np.concatenate([[0.0], T]), {k: np.concatenate([[np.nan], x]) for k, x in seen.items()}
+    )
+    report = mbd.fit(
+        crank(1.0), {"bodies.arm.r": mbd.Free()}, data, analysis="kinematics", progress=False
+    )
     np.testing.assert_allclose(report.estimate["bodies.arm.r"], [1.3, 0, 0], atol=1e-9)
     assert report.singular_values[-1] < 1e-8  # the height does not show in x and y
 
@@ -101,7 +125,9 @@ def test_transforms_return_what_they_were_given_and_allow_nothing_else():
     ):
         np.testing.assert_allclose(transform(transform.inverse(value)), value, rtol=1e-12)
     for seed in range(5):  # any coordinates give moments that satisfy the triangle inequality
-        a, b, c = np.linalg.eigvalsh(mbd.PhysicalInertia()(jax.random.normal(jax.random.key(seed), (6,))))
+        a, b, c = np.linalg.eigvalsh(
+            mbd.PhysicalInertia()(jax.random.normal(jax.random.key(seed), (6,)))
+        )
         assert a > 0 and c < a + b
     with pytest.raises(ValueError, match="positive"):
         mbd.Positive().inverse(-1.0)
@@ -125,7 +151,9 @@ def test_data_are_read_by_column_and_refused_by_name(tmp_path):
     with pytest.raises(ValueError, match="did you mean body.r.x"):
         mbd.fit(oscillator(), positive, mbd.Measurements(T, {"body.rx": T}))
     with pytest.raises(ValueError, match=r"did you mean bodies\.body\.mass"):
-        mbd.fit(oscillator(), {"bodies.body.mas": mbd.Positive()}, mbd.Measurements(T, {"body.r.x": T}))
+        mbd.fit(
+            oscillator(), {"bodies.body.mas": mbd.Positive()}, mbd.Measurements(T, {"body.r.x": T})
+        )
 
 
 def test_a_module_is_trained_by_an_optimizer():
@@ -151,12 +179,16 @@ def test_a_module_is_trained_by_an_optimizer():
 
 
 def test_segments_find_what_one_long_simulation_does_not():
-    """Ten periods and a stiffness half the true one: the error of a single simulation has minima in between."""
+    """Ten periods and a stiffness half the true one: the error of a single simulation has minima in
+    between."""
     t = np.linspace(0.02, 4.0, 200)
     truth = mbd.simulate(*oscillator(MASS, 500.0, 0.2).build(), h=5e-3, steps=800)
     data = mbd.Measurements(t, {"body.r.x": np.interp(t, truth.t, truth.r[:, 0, 0])}, sigma=1e-3)
     free = {"forces.spring.stiffness": mbd.Positive()}
-    guess, options = oscillator(MASS, 250.0, 0.2), {"h": 5e-3, "progress": False, "max_evaluations": 40}
+    guess, options = (
+        oscillator(MASS, 250.0, 0.2),
+        {"h": 5e-3, "progress": False, "max_evaluations": 40},
+    )
     single = mbd.fit(guess, free, data, **options)
     report = mbd.fit(guess, free, data, segments=8, **options)
     assert abs(float(single.estimate["forces.spring.stiffness"]) - 500.0) > 50.0
@@ -184,5 +216,10 @@ def test_an_axis_that_would_lock_a_redundant_loop_is_refused():
     assert set(broken) == axes
     data = mbd.Measurements([0.1], {"crank.r.x": [0.0]})
     with pytest.raises(ValueError, match="joints.pin_crank.axis cannot be fitted alone"):
-        mbd.fit(m, {"joints.pin_crank.axis": mbd.Free(), "joints.pin_rocker.point": mbd.Free()}, data, progress=False)
+        mbd.fit(
+            m,
+            {"joints.pin_crank.axis": mbd.Free(), "joints.pin_rocker.point": mbd.Free()},
+            data,
+            progress=False,
+        )
     assert not mbd.breaks_redundancy(mbd.load_mechanism("slider_crank"))

@@ -1,4 +1,5 @@
-"""BDF2, the groups of the implicit methods and their velocity projection: second order in spatial rotation."""
+"""BDF2, the groups of the implicit methods and their velocity projection: second order in spatial
+rotation."""
 
 import equinox as eqx
 import jax
@@ -21,7 +22,11 @@ CASES = [(mbd.BDF2(), f) for f in FORMULATIONS] + [
 @pytest.mark.parametrize(
     ("method", "formulation"),
     CASES,
-    ids=lambda x: name_of(x) if hasattr(x, "normalizations") else f"{x.name}-{x.group}-{x.velocity_projection}",
+    ids=lambda x: (
+        name_of(x)
+        if hasattr(x, "normalizations")
+        else f"{x.name}-{x.group}-{x.velocity_projection}"
+    ),
 )
 def test_a_fast_top_with_full_inertia_turns_as_eulers_equations_say(method, formulation):
     s, mass, omega = np.array([0.1, 0.05, 0.4]), 2.0, np.array([1.0, -2.0, 25.0])
@@ -51,7 +56,8 @@ def test_a_fast_top_with_full_inertia_turns_as_eulers_equations_say(method, form
 @pytest.mark.parametrize("method", [mbd.BDF2, mbd.GeneralizedAlpha])
 def test_projected_velocities_satisfy_the_constraints_and_keep_the_order(method):
     system, state = mbd.load("bennett")  # a redundant spatial loop
-    # Newton's default stops once positions are right to about 2e-12 m, and repeated rows agree no better than that.
+    # Newton's default stops once positions are right to about 2e-12 m, and repeated rows agree no
+    # better than that.
     tight = method(velocity_projection=True, newton=mbd.Newton(1e-14))
     ends, steps = [], (4e-3, 2e-3, 1e-3)
     for h in steps:
@@ -71,7 +77,9 @@ def test_unknown_groups_and_formulations_are_refused():
         mbd.BDF2(group="SE(3)")
     system, state = mbd.load("four_bar")
     with pytest.raises(ValueError, match="use the formulation rA, not rp"):
-        mbd.simulate(system, state, h=1e-3, steps=1, formulation=mbd.RP(), integrator=mbd.BDF2(group="SE3"))
+        mbd.simulate(
+            system, state, h=1e-3, steps=1, formulation=mbd.RP(), integrator=mbd.BDF2(group="SE3")
+        )
 
 
 def test_gradients_and_batches_go_through_steps_on_se3():
@@ -80,9 +88,13 @@ def test_gradients_and_batches_go_through_steps_on_se3():
 
     def height(factor):
         heavier = eqx.tree_at(lambda s: s.mass, system, system.mass * jnp.stack([1.0, factor]))
-        return mbd.simulate(heavier, state, h=5e-3, steps=40, save_every=40, integrator=exact).r[-1, 1, 2]
+        return mbd.simulate(heavier, state, h=5e-3, steps=40, save_every=40, integrator=exact).r[
+            -1, 1, 2
+        ]
 
     gradient = jax.jit(jax.grad(height))(1.3)
     step = 1e-4
     f = jax.jit(jax.vmap(height))(1.3 + step * jnp.array([-2.0, -1.0, 1.0, 2.0]))
-    np.testing.assert_allclose(gradient, (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step), rtol=1e-7)
+    np.testing.assert_allclose(
+        gradient, (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step), rtol=1e-7
+    )

@@ -1,4 +1,5 @@
-"""Generalized-alpha: second order in everything, spatial rotation included; constraints to rounding; derivatives."""
+"""Generalized-alpha: second order in everything, spatial rotation included; constraints to
+rounding; derivatives."""
 
 import equinox as eqx
 import jax
@@ -75,7 +76,9 @@ def test_a_redundant_loop_closes_and_keeps_its_energy_to_second_order():
         assert int(np.max(sol.iterations)) <= 4 * 250
         energy = np.asarray(sol.energy(system).total)
         drift.append(abs(energy[-1] - energy[0]))
-    assert abs(slope(STEPS, drift) - 2.0) < 0.2  # an energy error has terms of higher order beside the second
+    assert (
+        abs(slope(STEPS, drift) - 2.0) < 0.2
+    )  # an energy error has terms of higher order beside the second
     with pytest.raises(ValueError, match="rho_inf"):
         mbd.GeneralizedAlpha(rho_inf=1.2)
 
@@ -92,4 +95,6 @@ def test_gradients_go_through_the_steps_and_the_start():
     gradient = jax.jit(jax.grad(height))(1.3)
     step = 1e-4
     f = [float(height(1.3 + k * step)) for k in (-2, -1, 1, 2)]
-    np.testing.assert_allclose(gradient, (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step), rtol=1e-7)
+    np.testing.assert_allclose(
+        gradient, (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step), rtol=1e-7
+    )

@@ -26,7 +26,8 @@ def heavy_top():
 
 
 def double_pendulum(pace=1.0):
-    """Two boxes on spherical joints, spun at a multiple of the published rates (Mueller and Terze, section 5.2)."""
+    """Two boxes on spherical joints, spun at a multiple of the published rates (Mueller and Terze,
+    section 5.2)."""
     m = mbd.Mechanism("pair")
     box = {"mass": 2.7, "inertia": (0.0028125, 0.0095625, 0.01125)}
     omega_1, omega_2 = pace * np.array([10.0, 0, 0]), pace * np.pi * np.array([10.0, 10, 20])
@@ -47,26 +48,42 @@ def test_the_top_turns_as_eulers_equations_say_and_its_pivot_holds_on_se3():
         errors, gaps = [], []
         for h in (2e-3, 1e-3, 5e-4):
             n = round(0.1 / h)
-            sol = run_at(system, state, h, n, mbd.RA(), pieces=n // 50, integrator=mbd.MuntheKaas(group=group))
+            sol = run_at(
+                system,
+                state,
+                h,
+                n,
+                mbd.RA(),
+                pieces=n // 50,
+                integrator=mbd.MuntheKaas(group=group),
+            )
             errors.append(np.linalg.norm(sol.A[-1, 0] - A))
             gaps.append(np.max(np.abs(sol.violation(system).position)))
         ends[group] = np.asarray(sol.A[-1])
         assert abs(slope([2e-3, 1e-3, 5e-4], errors) - 4.0) < 0.15, (group, errors)
         if group == "SE3":
-            assert max(gaps) < 1e-12  # a rotation about the pivot is in the subgroup whatever the order and the step
+            assert (
+                max(gaps) < 1e-12
+            )  # a rotation about the pivot is in the subgroup whatever the order and the step
         else:
             assert gaps[0] > 1e-6 and abs(slope([2e-3, 1e-3, 5e-4], gaps) - 4.0) < 0.3
     np.testing.assert_allclose(ends["SE3"], ends["SO3xR3"], atol=1e-11)
     # Rounding alone: five thousand steps of it.
-    sol = run_at(system, state, 1e-3, 5000, mbd.RA(), pieces=100, integrator=mbd.MuntheKaas(group="SE3"))
+    sol = run_at(
+        system, state, 1e-3, 5000, mbd.RA(), pieces=100, integrator=mbd.MuntheKaas(group="SE3")
+    )
     assert np.max(np.abs(sol.violation(system).position)) < 1e-11
 
 
 @pytest.mark.parametrize("group", ["SE3", "SO3xR3", "mixed"])
-@pytest.mark.parametrize(("tableau", "order"), [("euler", 1), ("heun", 2), ("rk3", 3), ("rk4", 4), ("rk5", 5)])
+@pytest.mark.parametrize(
+    ("tableau", "order"), [("euler", 1), ("heun", 2), ("rk3", 3), ("rk4", 4), ("rk5", 5)]
+)
 def test_every_tableau_has_its_order_in_rotation_position_and_velocity(group, tableau, order):
     # Fifth order meets rounding soon: there the motion is slower and the steps are longer.
-    pace, end, steps = (0.25, 0.4, [2e-3, 1e-3, 5e-4]) if order == 5 else (0.5, 0.2, [1e-3, 5e-4, 2.5e-4])
+    pace, end, steps = (
+        (0.25, 0.4, [2e-3, 1e-3, 5e-4]) if order == 5 else (0.5, 0.2, [1e-3, 5e-4, 2.5e-4])
+    )
     if order == 1:
         steps = [2e-4, 1e-4, 5e-5]
     system, state = double_pendulum(pace)
@@ -75,14 +92,21 @@ def test_every_tableau_has_its_order_in_rotation_position_and_velocity(group, ta
     for h in steps:
         n = round(end / h)
         sol = run_at(
-            system, state, h, n, mbd.RA(), pieces=n // 200, integrator=mbd.MuntheKaas(group=group, tableau=tableau)
+            system,
+            state,
+            h,
+            n,
+            mbd.RA(),
+            pieces=n // 200,
+            integrator=mbd.MuntheKaas(group=group, tableau=tableau),
         )
         for name, values in errors.items():
             values.append(np.linalg.norm(getattr(sol, name)[-1] - getattr(truth, name)[-1]))
     for name, values in errors.items():
         seen = np.log2(np.array(values[:-1]) / values[1:])
         if order == 5 and name in ("r", "v"):
-            # Their sixth-order terms still show at 2 ms, and at 0.5 ms rounding does: the order is at least five.
+            # Their sixth-order terms still show at 2 ms, and at 0.5 ms rounding does: the order is
+            # at least five.
             assert seen[0] > 4.85, (name, values)
         else:
             assert abs(seen[1] - order) < 0.15, (name, values)
@@ -97,11 +121,19 @@ def reference(pace, end):
 
 
 def test_the_reference_is_that_of_an_implicit_method():
-    """What the orders are measured against is not the method itself alone: generalized-alpha goes there too."""
+    """What the orders are measured against is not the method itself alone: generalized-alpha goes
+    there too."""
     ends = []
     for h in (2e-4, 1e-4):
         n = round(0.2 / h)
-        sol = run_at(*double_pendulum(0.5), h, n, mbd.RA(), pieces=n // 200, integrator=mbd.GeneralizedAlpha())
+        sol = run_at(
+            *double_pendulum(0.5),
+            h,
+            n,
+            mbd.RA(),
+            pieces=n // 200,
+            integrator=mbd.GeneralizedAlpha(),
+        )
         ends.append(np.asarray(sol.r[-1]))
     np.testing.assert_allclose(reference(0.5, 0.2).r[-1], (4 * ends[1] - ends[0]) / 3, atol=2e-6)
 
@@ -144,7 +176,9 @@ def test_gradients_go_through_stages_and_projection(stabilization):
     @jax.jit
     def height(factor):
         heavier = eqx.tree_at(lambda s: s.mass, system, system.mass * jnp.stack([1.0, factor]))
-        return mbd.simulate(heavier, state, h=1e-3, steps=30, save_every=30, integrator=method).r[-1, 1, 2]
+        return mbd.simulate(heavier, state, h=1e-3, steps=30, save_every=30, integrator=method).r[
+            -1, 1, 2
+        ]
 
     step = 1e-3
     f = [float(height(1.3 + k * step)) for k in (-2, -1, 1, 2)]

@@ -1,4 +1,5 @@
-"""Explicit Runge-Kutta in vector-space coordinates: orders, the pair of Dormand and Prince, refusals."""
+"""Explicit Runge-Kutta in vector-space coordinates: orders, the pair of Dormand and Prince,
+refusals."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +10,11 @@ from helpers import name_of, run_at, slope, top_reference
 
 pytestmark = pytest.mark.xdist_group("runge_kutta")  # fixtures and programs are shared
 
-OMEGA, CENTER, J = np.array([3.0, -2.0, 6.0]), np.array([0.3, -0.1, 0.4]), np.diag([0.05, 0.07, 0.04])
+OMEGA, CENTER, J = (
+    np.array([3.0, -2.0, 6.0]),
+    np.array([0.3, -0.1, 0.4]),
+    np.diag([0.05, 0.07, 0.04]),
+)
 GRAVITY = np.array([2.0, -1.0, -9.0])
 
 
@@ -39,12 +44,16 @@ def reference():
     ],
     ids=lambda x: x if isinstance(x, (str, int)) else name_of(x),
 )
-def test_every_vector_space_takes_every_tableau_at_its_order(top, reference, formulation, tableau, order):
+def test_every_vector_space_takes_every_tableau_at_its_order(
+    top, reference, formulation, tableau, order
+):
     system, state = top
     hs, errors = {1: (2e-4, 1e-4), 2: (2e-3, 1e-3)}.get(order, (5e-3, 2.5e-3)), []
     for h in hs:
         n = round(0.5 / h)
-        sol = run_at(system, state, h, n, formulation, pieces=n // 100, integrator=mbd.RungeKutta(tableau))
+        sol = run_at(
+            system, state, h, n, formulation, pieces=n // 100, integrator=mbd.RungeKutta(tableau)
+        )
         errors.append(np.max(np.abs(sol.A[-1, 0] - reference[0])))
     assert abs(slope(hs, errors) - order) < 0.25, errors
 
@@ -53,7 +62,13 @@ def test_the_embedded_pair_chooses_steps_in_rotation_elements(top, reference):
     system, state = top
     f, method = mbd.RotationElements(), mbd.RungeKutta("rk5")
     sol = mbd.simulate_adaptive(
-        system, state, jnp.array([0.0, 0.2, 0.5]), tolerance=1e-9, formulation=f, integrator=method, max_steps=512
+        system,
+        state,
+        jnp.array([0.0, 0.2, 0.5]),
+        tolerance=1e-9,
+        formulation=f,
+        integrator=method,
+        max_steps=512,
     )
     assert np.max(np.abs(sol.A[-1, 0] - reference[0])) < 1e-7  # some hundred steps of 1e-9
     assert sol.stats["rigidity"].shape == (3, 1, 3, 3)
@@ -66,7 +81,13 @@ def test_rotation_matrices_are_refused_with_the_cure(top):
 
 def test_frozen_multipliers_are_refused_without_a_regular_mass_matrix(top):
     with pytest.raises(ValueError, match="regular mass matrix, which rp does not have"):
-        mbd.simulate(*top, steps=1, h=1e-3, formulation=mbd.RP(), integrator=mbd.RungeKutta(multipliers="frozen"))
+        mbd.simulate(
+            *top,
+            steps=1,
+            h=1e-3,
+            formulation=mbd.RP(),
+            integrator=mbd.RungeKutta(multipliers="frozen"),
+        )
 
 
 @pytest.mark.parametrize("what", [{"tableau": "rk6"}, {"multipliers": "never"}])

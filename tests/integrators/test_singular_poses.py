@@ -1,4 +1,5 @@
-"""Poses where the constraint Jacobian loses rank: mechanisms that pass them, start near them and land on them."""
+"""Poses where the constraint Jacobian loses rank: mechanisms that pass them, start near them and
+land on them."""
 
 import warnings
 
@@ -26,7 +27,9 @@ OTHERS = [
 ]
 Y, G = (0.0, 1.0, 0.0), 9.81
 BAR = (1e-3, 1 / 12, 1 / 12)
-CLOSED = 1e-10  # [m]: Newton's tolerance, 2e-12 of the system's length, times what contraction is estimated wrongly
+# [m]: Newton's tolerance, 2e-12 of the system's length, times what contraction is estimated
+# wrongly.
+CLOSED = 1e-10
 STEPS = 8  # of a run across a pose; it lands on it at step 3
 # Distances [rad] from the pose at which that step lands.
 DISTANCES = [0.0, -1e-6, -1e-5, 1e-4, -2.2e-4]
@@ -43,7 +46,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::jaxmbd.SingularPoseWarning")
 
 
 class Ladder:
-    """Parallelograms in a row, in line at θ = 0, where each could also leave as an antiparallelogram."""
+    """Parallelograms in a row, in line at θ = 0, where each could also leave as an
+    antiparallelogram."""
 
     singular = 0.0
 
@@ -76,11 +80,19 @@ class Ladder:
             m.add(mbd.Revolute(f"ground{k}", m.ground, rocker, point=k * x, axis=Y))
             rockers.append(rocker)
         for k in range(self.loops):
-            coupler = m.add_body(f"coupler{k}", mass=1.0, inertia=BAR, r=(k + 0.5) * x + along, v=across)
+            coupler = m.add_body(
+                f"coupler{k}", mass=1.0, inertia=BAR, r=(k + 0.5) * x + along, v=across
+            )
             m.add(mbd.Revolute(f"left{k}", rockers[k], coupler, point=k * x + along, axis=Y))
-            m.add(mbd.Revolute(f"right{k}", coupler, rockers[k + 1], point=(k + 1) * x + along, axis=Y))
+            m.add(
+                mbd.Revolute(
+                    f"right{k}", coupler, rockers[k + 1], point=(k + 1) * x + along, axis=Y
+                )
+            )
         if driven:
-            m.add(mbd.RotationDriver("motor", m.ground, rockers[0], axis=Y, angle=lambda t: -rate * t))
+            m.add(
+                mbd.RotationDriver("motor", m.ground, rockers[0], axis=Y, angle=lambda t: -rate * t)
+            )
         return m.build()
 
     def off_branch(self, A):
@@ -89,7 +101,8 @@ class Ladder:
 
 
 class FoldedSliderCrank:
-    """Crank and rod of one length: at a quarter turn they fold, and the slider could stay at the pivot from there."""
+    """Crank and rod of one length: at a quarter turn they fold, and the slider could stay at the
+    pivot from there."""
 
     name = "folded slider-crank"
     singular = np.pi / 2
@@ -136,7 +149,8 @@ class FoldedSliderCrank:
 
 
 class Sarrus:
-    """A platform that two legs guide along a straight line; level with the base, either leg could fold away by itself.
+    """A platform that two legs guide along a straight line; level with the base, either leg could
+    fold away by itself.
 
     Two singular values are lost at once. The legs' hinges are along y and along x.
     """
@@ -154,7 +168,11 @@ class Sarrus:
     def build(self, theta, rate):
         c, s = np.cos(theta), np.sin(theta)
         m = mbd.Mechanism("Sarrus")
-        hinge, knee, top = np.array([0.5, 0.0, 0.0]), np.array([0.5 + c, 0.0, s]), np.array([0.5, 0.0, 2.0 * s])
+        hinge, knee, top = (
+            np.array([0.5, 0.0, 0.0]),
+            np.array([0.5 + c, 0.0, s]),
+            np.array([0.5, 0.0, 2.0 * s]),
+        )
         turns = [np.eye(3), np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])]
         legs = []
         for k, turn in enumerate(turns):
@@ -177,7 +195,9 @@ class Sarrus:
                 omega=(0.0, rate, 0.0),
             )
             legs.append((lower, upper))
-        platform = m.add_body("platform", mass=1.0, inertia=(0.1, 0.1, 0.2), r=(0, 0, 2 * s), v=(0, 0, 2 * c * rate))
+        platform = m.add_body(
+            "platform", mass=1.0, inertia=(0.1, 0.1, 0.2), r=(0, 0, 2 * s), v=(0, 0, 2 * c * rate)
+        )
         for k, (turn, (lower, upper)) in enumerate(zip(turns, legs, strict=True)):
             axis = turn @ np.array(Y)
             m.add(mbd.Revolute(f"base{k}", m.ground, lower, point=turn @ hinge, axis=axis))
@@ -192,7 +212,8 @@ class Sarrus:
 
 
 class Gimbal:
-    """A payload hinged to the ground and held by two rings; at θ = 0 the first axis of the rings is along the last."""
+    """A payload hinged to the ground and held by two rings; at θ = 0 the first axis of the rings is
+    along the last."""
 
     name = "gimbal"
     singular = 0.0
@@ -205,9 +226,14 @@ class Gimbal:
 
     def build(self, theta, rate):
         m = mbd.Mechanism("gimbal")
-        along, across = np.array([np.cos(theta), 0.0, np.sin(theta)]), np.array([-np.sin(theta), 0.0, np.cos(theta)])
+        along, across = (
+            np.array([np.cos(theta), 0.0, np.sin(theta)]),
+            np.array([-np.sin(theta), 0.0, np.cos(theta)]),
+        )
         spin = {"A": turned(theta), "omega": (0.0, -rate, 0.0)}
-        payload = m.add_body("payload", mass=1.0, inertia=BAR, r=along / 2, v=rate * across / 2, **spin)
+        payload = m.add_body(
+            "payload", mass=1.0, inertia=BAR, r=along / 2, v=rate * across / 2, **spin
+        )
         outer = m.add_body("outer", mass=1.0, inertia=(0.03, 0.03, 0.04))
         inner = m.add_body("inner", mass=1.0, inertia=(0.01, 0.02, 0.025), **spin)
         center = (0.0, 0.0, 0.0)
@@ -216,7 +242,11 @@ class Gimbal:
         m.add(mbd.Revolute("second", outer, inner, point=center, axis=Y))
         m.add(mbd.Revolute("third", inner, payload, point=center, axis=across))
         # The rings could turn together, the payload at rest, and this spring would turn them.
-        m.add(mbd.TorsionalSpringDamper("preload", m.ground, outer, axis=(0, 0, 1), stiffness=2.0, free_angle=0.5))
+        m.add(
+            mbd.TorsionalSpringDamper(
+                "preload", m.ground, outer, axis=(0, 0, 1), stiffness=2.0, free_angle=0.5
+            )
+        )
         return m.build()
 
     def off_branch(self, A):
@@ -244,13 +274,25 @@ def first_angle(A):
 
 
 def crosses(mechanism, formulation, integrator, h, distances, rate=5.0):
-    """Runs whose third step lands at each distance from the pose; the largest errors of angles over h²."""
-    # Local errors of the second order's methods are h³; in a fixed number of steps Euler's grow to parts of h² too.
+    """Runs whose third step lands at each distance from the pose; the largest errors of angles over
+    h²."""
+    # Local errors of the second order's methods are h³; in a fixed number of steps Euler's grow to
+    # parts of h² too.
     tolerance = (200.0 if integrator.name == "implicit_euler" else 20.0) * h**2
     for distance in distances:
-        before = motion(mechanism, [mechanism.singular + distance, rate], np.array([0.0, -3.0 * h]))[:, -1]
+        before = motion(
+            mechanism, [mechanism.singular + distance, rate], np.array([0.0, -3.0 * h])
+        )[:, -1]
         system, state = mechanism.build(*before)
-        sol = mbd.simulate(system, state, h=h, steps=STEPS, formulation=formulation, integrator=integrator, throw=False)
+        sol = mbd.simulate(
+            system,
+            state,
+            h=h,
+            steps=STEPS,
+            formulation=formulation,
+            integrator=integrator,
+            throw=False,
+        )
         told = f"{mechanism.name} {integrator.name} h={h} distance={distance}"
         assert sol.result == RESULTS.successful, f"{told}: {RESULTS[sol.result]}"
         truth = motion(mechanism, before, np.arange(STEPS + 1) * h)[0]
@@ -258,7 +300,8 @@ def crosses(mechanism, formulation, integrator, h, distances, rate=5.0):
         assert np.max(np.abs(error)) < tolerance, f"{told}: {np.max(np.abs(error)) / h**2} h²"
         assert mechanism.off_branch(np.asarray(sol.A)) < tolerance, told
         assert np.max(np.abs(sol.violation(system).position)) < CLOSED, told
-        # Forces of a bar on each side: undetermined parts of the multipliers are taken away, not returned.
+        # Forces of a bar on each side: undetermined parts of the multipliers are taken away, not
+        # returned.
         assert np.all(np.isfinite(sol.lam)) and np.max(np.abs(sol.lam[3])) < 1e4, told
 
 
@@ -293,7 +336,9 @@ def test_other_mechanisms_and_methods_pass_a_change_point(mechanism, formulation
 @pytest.mark.slow
 @pytest.mark.parametrize("formulation, integrator", OTHERS, ids=lambda x: name_of(x))
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=name_of)
-def test_other_methods_pass_a_change_point_wherever_a_step_lands(mechanism, formulation, integrator):
+def test_other_methods_pass_a_change_point_wherever_a_step_lands(
+    mechanism, formulation, integrator
+):
     for h in (5e-3, 1e-3, 1e-4):
         crosses(mechanism, formulation, integrator, h, DISTANCES)
 
@@ -301,23 +346,35 @@ def test_other_methods_pass_a_change_point_wherever_a_step_lands(mechanism, form
 def test_reactions_without_bound_are_told_and_bounded_ones_are_not():
     h = 5e-3
     for mechanism, unbounded in ((Ladder(2), True), (FoldedSliderCrank(), False)):
-        start = motion(mechanism, [mechanism.singular + 1e-4, 5.0], np.array([0.0, -3.0 * h]))[:, -1]
+        start = motion(mechanism, [mechanism.singular + 1e-4, 5.0], np.array([0.0, -3.0 * h]))[
+            :, -1
+        ]
         system, state = mechanism.build(*start)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            sol = mbd.simulate(system, state, h=h, steps=STEPS, formulation=mbd.RA(), integrator=mbd.GeneralizedAlpha())
+            sol = mbd.simulate(
+                system,
+                state,
+                h=h,
+                steps=STEPS,
+                formulation=mbd.RA(),
+                integrator=mbd.GeneralizedAlpha(),
+            )
         assert (int(sol.stats["undetermined_steps"]) > 0) == unbounded
         assert [w.category for w in caught] == unbounded * [mbd.SingularPoseWarning]
 
 
 def test_multipliers_after_a_landing_on_the_pose_are_those_of_the_motion():
-    # They once rang at twenty times their size: on the pose itself a step fell freely off the branch.
+    # They once rang at twenty times their size: on the pose itself a step fell freely off the
+    # branch.
     mechanism, h = Ladder(2), 5e-3
     start = motion(mechanism, [0.0, 5.0], np.array([0.0, -3.0 * h]))[:, -1]
     found = []
     for integrator in (mbd.BDF2(), mbd.MuntheKaas(stabilization="projection")):
         system, state = mechanism.build(*start)
-        sol = mbd.simulate(system, state, h=h, steps=STEPS, formulation=mbd.RA(), integrator=integrator)
+        sol = mbd.simulate(
+            system, state, h=h, steps=STEPS, formulation=mbd.RA(), integrator=integrator
+        )
         found.append(np.max(np.abs(sol.lam[4:]), axis=1))
     assert np.max(np.abs(found[0] / found[1] - 1.0)) < 0.1
 
@@ -350,17 +407,24 @@ def test_ten_seconds_through_change_points(mechanism, formulation, integrator):
 
 
 def driven_slider_crank(lead):
-    """A crank that its slider drives through the dead center, which it reaches after `lead` seconds.
+    """A crank that its slider drives through the dead center, which it reaches after `lead`
+    seconds.
 
-    The drive is consistent with a crank turning at 1 rad/s, but gravity turns the crank at the dead center, where no
-    force of the slider holds it.
+    The drive is consistent with a crank turning at 1 rad/s, but gravity turns the crank at the dead
+    center, where no force of the slider holds it.
     """
     r, rod = 0.5, 1.0
     pin = r * np.array([np.cos(lead), 0.0, -np.sin(lead)])
     end = np.array([pin[0] + np.sqrt(rod**2 - pin[2] ** 2), 0.0, 0.0])
     m = mbd.Mechanism("driven slider-crank")
     crank = m.add_body("crank", mass=1.0, inertia=BAR, r=pin / 2, A=turned(-lead))
-    link = m.add_body("rod", mass=1.0, inertia=BAR, r=(pin + end) / 2, A=turned(np.arctan2(-pin[2], end[0] - pin[0])))
+    link = m.add_body(
+        "rod",
+        mass=1.0,
+        inertia=BAR,
+        r=(pin + end) / 2,
+        A=turned(np.arctan2(-pin[2], end[0] - pin[0])),
+    )
     slider = m.add_body("slider", mass=1.0, inertia=BAR, r=end)
     m.add(mbd.Revolute("pivot", m.ground, crank, point=(0.0, 0.0, 0.0), axis=Y))
     m.add(mbd.Revolute("pin", crank, link, point=pin, axis=Y))
@@ -371,14 +435,20 @@ def driven_slider_crank(lead):
         angle = t - lead
         return r * jnp.cos(angle) + jnp.sqrt(rod**2 - (r * jnp.sin(angle)) ** 2) - end[0]
 
-    m.add(mbd.TranslationDriver("drive", m.ground, slider, axis=(1.0, 0.0, 0.0), displacement=displacement))
+    m.add(
+        mbd.TranslationDriver(
+            "drive", m.ground, slider, axis=(1.0, 0.0, 0.0), displacement=displacement
+        )
+    )
     return m.build()
 
 
 @pytest.mark.parametrize("offset", [0.0, 5e-4])
 def test_an_unbounded_force_at_a_dead_center_ends_the_run_as_singular(offset):
     system, state = driven_slider_crank(0.03 + offset)
-    sol = mbd.simulate(system, state, h=1e-3, steps=60, integrator=mbd.GeneralizedAlpha(), throw=False)
+    sol = mbd.simulate(
+        system, state, h=1e-3, steps=60, integrator=mbd.GeneralizedAlpha(), throw=False
+    )
     assert sol.result == RESULTS.singular
     assert 20 <= int(sol.stats["completed_steps"]) < 32
 
@@ -400,6 +470,8 @@ def test_derivatives_across_a_change_point_are_finite():
     system, state = mechanism.build(*before)
 
     def outcome(h):
-        return mbd.simulate(system, state, h=h, steps=5, integrator=mbd.GeneralizedAlpha(), throw=False).r[-1, 0, 2]
+        return mbd.simulate(
+            system, state, h=h, steps=5, integrator=mbd.GeneralizedAlpha(), throw=False
+        ).r[-1, 0, 2]
 
     assert np.isfinite(jax.jacfwd(outcome)(jnp.asarray(h)))

@@ -1,7 +1,8 @@
-"""Whatever a model file holds, reading it gives a mechanism or a `ModelFileError`, and nothing else.
+"""Whatever a model file holds, reading it gives a mechanism or a `ModelFileError`, and nothing
+else.
 
-Files of both formats are changed at random places: keys deleted, values replaced by others of the file, by other types
-or by extreme numbers, names swapped, keys repeated. Nothing is compiled.
+Files of both formats are changed at random places: keys deleted, values replaced by others of the
+file, by other types or by extreme numbers, names swapped, keys repeated. Nothing is compiled.
 """
 
 import copy
@@ -19,12 +20,18 @@ from jaxmbd.library import names
 from model_file_examples import GOOD, OLDER
 
 FUZZ = hypothesis.settings(
-    derandomize=True, deadline=None, database=None, max_examples=150, suppress_health_check=list(hypothesis.HealthCheck)
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=150,
+    suppress_health_check=list(hypothesis.HealthCheck),
 )
 
 
 def packaged(name):
-    return json.loads((resources.files("jaxmbd.library") / f"{name}.json").read_text(encoding="utf-8"))
+    return json.loads(
+        (resources.files("jaxmbd.library") / f"{name}.json").read_text(encoding="utf-8")
+    )
 
 
 NEW = [GOOD, packaged("slider_crank"), packaged("double_pendulum")]
@@ -33,7 +40,10 @@ SHAPED["bodies"][0]["shape"] = {
     "type": "Composite",
     "parts": [
         {"shape": {"type": "Sphere", "radius": 1, "mass": 1}, "position": [0, 0, 0]},
-        {"shape": {"type": "Cone", "radius": 1, "height": 1, "density": 1, "axis": "x"}, "position": [1, 0, 0]},
+        {
+            "shape": {"type": "Cone", "radius": 1, "height": 1, "density": 1, "axis": "x"},
+            "position": [1, 0, 0],
+        },
     ],
 }
 DRIVEN = copy.deepcopy(GOOD) | {
@@ -49,7 +59,11 @@ DRIVEN = copy.deepcopy(GOOD) | {
             "RotationDriver": {"axis": [0, 1, 0], "angle": "2*t"},
             "TranslationDriver": {"axis": [0, 1, 0], "displacement": 3},
             "DistanceDriver": {"point_i": [0, 0, 0], "point_j": [1, 0, 0], "length": "1 + t"},
-            "PoseDriver": {"displacement": [0, "t", 0], "rotation": [0, 0, "sin(t)"], "point": [0, 0, 0]},
+            "PoseDriver": {
+                "displacement": [0, "t", 0],
+                "rotation": [0, 0, "sin(t)"],
+                "point": [0, 0, 0],
+            },
             "Distance": {"point_i": [0, 0, 0], "point_j": [1, 0, 0]},
             "Universal": {"point": [0, 0, 0], "axis_i": [1, 0, 0], "axis_j": [0, 1, 0]},
         }.items()
@@ -57,7 +71,22 @@ DRIVEN = copy.deepcopy(GOOD) | {
 }
 BASES = [*NEW, SHAPED, DRIVEN, OLDER]
 
-NUMBERS = [0, -1, 1, 1e-320, -1e-30, 1e59, 1e61, -1e155, 1.7e308, 10**400, float("inf"), float("nan"), 2**63, True]
+NUMBERS = [
+    0,
+    -1,
+    1,
+    1e-320,
+    -1e-30,
+    1e59,
+    1e61,
+    -1e155,
+    1.7e308,
+    10**400,
+    float("inf"),
+    float("nan"),
+    2**63,
+    True,
+]
 TEXTS = [
     *(
         "",
@@ -94,7 +123,13 @@ JUNK = st.one_of(
 
 def places(node, path=()):
     """The paths of everything inside a file."""
-    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    items = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
     for key, child in items:
         yield (*path, key)
         yield from places(child, (*path, key))
@@ -127,7 +162,11 @@ def changed_files(draw):
         elif change == "add" and isinstance(parent, dict):
             parent[draw(st.sampled_from(TEXTS))] = draw(JUNK)
         elif change == "nudge" and isinstance(parent[key], int | float):
-            parent[key] = draw(st.sampled_from([-parent[key], 0, parent[key] * 1e20, str(parent[key]), [parent[key]]]))
+            parent[key] = draw(
+                st.sampled_from(
+                    [-parent[key], 0, parent[key] * 1e20, str(parent[key]), [parent[key]]]
+                )
+            )
     return data
 
 
@@ -157,12 +196,25 @@ def test_a_changed_file_is_a_mechanism_or_is_refused(data):
 
 
 @FUZZ
-@hypothesis.given(st.recursive(JUNK, lambda x: st.lists(x) | st.dictionaries(st.sampled_from(TEXTS), x)))
+@hypothesis.given(
+    st.recursive(JUNK, lambda x: st.lists(x) | st.dictionaries(st.sampled_from(TEXTS), x))
+)
 def test_anything_is_refused_in_words(data):
     assert isinstance(outcome(mechanism_from_dict, data), ModelFileError)
 
 
-PIECES = [b"{", b"]", b"NaN", b"1e999", b"9" * 500, b"\\ud800", b"\xff\xfe", b"[" * 3000, b'"mass": 1, ', b'"a": 1']
+PIECES = [
+    b"{",
+    b"]",
+    b"NaN",
+    b"1e999",
+    b"9" * 500,
+    b"\\ud800",
+    b"\xff\xfe",
+    b"[" * 3000,
+    b'"mass": 1, ',
+    b'"a": 1',
+]
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +238,13 @@ def test_a_file_with_changed_bytes_is_a_mechanism_or_is_refused(path, data):
 def asked_names(draw):
     name = draw(st.sampled_from([*names(), "n_pendulum", ""]) | st.text(max_size=8))
     colon = draw(st.sampled_from(["", ":", "::", "/", "\0"]))
-    return name + colon + draw(st.sampled_from(["", "3", "0", "-1", "1e3", "٣", " 2", "10001", "9" * 4500]) | st.text())
+    return (
+        name
+        + colon
+        + draw(
+            st.sampled_from(["", "3", "0", "-1", "1e3", "٣", " 2", "10001", "9" * 4500]) | st.text()
+        )
+    )
 
 
 @FUZZ

@@ -1,4 +1,5 @@
-"""Result files: written whole or not at all, and read or refused in one sentence, whatever their bytes are."""
+"""Result files: written whole or not at all, and read or refused in one sentence, whatever their
+bytes are."""
 
 import errno
 import io
@@ -29,14 +30,20 @@ def system():
     m.add_body("load", shape=mbd.Box((0.1, 0.2, 0.3), mass=1.0), r=(2, 0, -1))
     m.add(mbd.Revolute("pin", m.ground, "beam", point=(0, 0, 0), axis=(0, 1, 0)))
     m.add(mbd.Distance("rope", "beam", "load", point_i=(2, 0, 0), point_j=(2, 0, -0.9)))
-    m.add(mbd.SpringDamper("spring", m.ground, "beam", point_i=(0, 0, 1), point_j=(1, 0, 0), stiffness=10))
+    m.add(
+        mbd.SpringDamper(
+            "spring", m.ground, "beam", point_i=(0, 0, 1), point_j=(1, 0, 0), stiffness=10
+        )
+    )
     return m.build()[0]
 
 
 def solution_of(nb, nc, rows=ROWS):
     """A motion that nobody has computed."""
     rng = np.random.default_rng(1)
-    each = {k: jnp.asarray(rng.normal(size=(rows, nb, 3))) for k in ("r", "v", "omega", "a", "alpha")}
+    each = {
+        k: jnp.asarray(rng.normal(size=(rows, nb, 3))) for k in ("r", "v", "omega", "a", "alpha")
+    }
     return mbd.Solution(
         t=jnp.linspace(0.0, 1.0, rows),
         A=jnp.broadcast_to(jnp.eye(3), (rows, nb, 3, 3)),
@@ -100,7 +107,9 @@ def refusal(path, data: bytes) -> str:
     with pytest.raises(ResultFileError) as caught:
         read_npz(path)
     message = str(caught.value)
-    assert message.startswith(f"cannot read the result file {str(path)!r}: ") and "\n" not in message
+    assert (
+        message.startswith(f"cannot read the result file {str(path)!r}: ") and "\n" not in message
+    )
     return message
 
 
@@ -168,10 +177,31 @@ def test_files_with_damaged_arrays_inside_a_sound_archive_are_refused_or_fit(goo
 
 def test_drawings_with_anything_in_them_are_refused_or_complete(good, tmp_path):
     rng, path, stats = np.random.default_rng(4), tmp_path / "r.npz", stats_of(good)
-    values = [None, -1, 7, 10**400, 0.5, float("nan"), float("inf"), "x", "", [], {}, [1, 2], [[1, 2, 3]], True]
+    values = [
+        None,
+        -1,
+        7,
+        10**400,
+        0.5,
+        float("nan"),
+        float("inf"),
+        "x",
+        "",
+        [],
+        {},
+        [1, 2],
+        [[1, 2, 3]],
+        True,
+    ]
 
     def places(node, at=()):
-        items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+        items = (
+            node.items()
+            if isinstance(node, dict)
+            else enumerate(node)
+            if isinstance(node, list)
+            else ()
+        )
         return [at] * bool(at) + [x for key, child in items for x in places(child, (*at, key))]
 
     every = places({"drawing": stats["drawing"]})
@@ -194,7 +224,9 @@ def test_drawings_with_anything_in_them_are_refused_or_complete(good, tmp_path):
             refused += 1
             assert "\n" not in str(error)
         else:
-            assert found["stats"].get("drawing") is None or set(stats["drawing"]) == set(found["stats"]["drawing"])
+            assert found["stats"].get("drawing") is None or set(stats["drawing"]) == set(
+                found["stats"]["drawing"]
+            )
     assert 100 < refused < 200
 
 
@@ -202,13 +234,22 @@ def test_drawings_with_anything_in_them_are_refused_or_complete(good, tmp_path):
     ("arrays", "message"),
     [
         ({"lam": None, "alpha": None}, "not a result of jaxmbd, because it lacks alpha, lam"),
-        ({"t": np.zeros(ROWS + 1)}, rf"the array 'r' has shape \({ROWS}, 2, 3\), not \({ROWS + 1}, 2, 3\)"),
+        (
+            {"t": np.zeros(ROWS + 1)},
+            rf"the array 'r' has shape \({ROWS}, 2, 3\), not \({ROWS + 1}, 2, 3\)",
+        ),
         ({"t": np.zeros((ROWS, 1))}, rf"the array 't' has shape \({ROWS}, 1\), not \(T,\)"),
         ({"t": np.array(0.0)}, r"the array 't' has shape \(\), not \(T,\)"),
-        ({"v": np.zeros((ROWS, 3, 3))}, rf"the array 'v' has shape \({ROWS}, 3, 3\), not \({ROWS}, 2, 3\)"),
+        (
+            {"v": np.zeros((ROWS, 3, 3))},
+            rf"the array 'v' has shape \({ROWS}, 3, 3\), not \({ROWS}, 2, 3\)",
+        ),
         ({"A": np.zeros((ROWS, 2, 9))}, r"the array 'A' has shape .* not \(T, nb, 3, 3\)"),
         ({"r": np.zeros((ROWS, 2, 2))}, r"the array 'r' has shape .* not \(12, 2, 3\)"),
-        ({"iterations": np.zeros(ROWS - 1, int)}, r"the array 'iterations' has shape \(11,\), not \(12,\)"),
+        (
+            {"iterations": np.zeros(ROWS - 1, int)},
+            r"the array 'iterations' has shape \(11,\), not \(12,\)",
+        ),
         ({"r": np.full((ROWS, 2, 3), "1")}, "the array 'r' holds <U1, not floating-point numbers"),
         ({"r": np.zeros((ROWS, 2, 3), complex)}, "the array 'r' holds complex128"),
         ({"t": np.zeros(ROWS, [("a", float)])}, "the array 't' holds"),
@@ -222,13 +263,23 @@ def test_drawings_with_anything_in_them_are_refused_or_complete(good, tmp_path):
         ({"stats": np.array(b"{}")}, "its 'stats' is not one JSON text"),
         ({"stats": np.array('{"result": 3}')}, "the outcome in its 'stats' is not a name"),
         ({"stats": np.array('{"drawing": [1]}')}, "its drawing is not a JSON object"),
-        ({"stats": np.array('{"drawing": {"bodies": ["a"]}}')}, "its drawing has 1 bodies, but its arrays have 2"),
-        ({"stats": np.array('{"drawing": {"bodies": ["a", "a"]}}')}, "gives two bodies the same name"),
-        ({"stats": np.array('{"drawing": {"name": 3}}')}, "does not make sense at name: .*valid string"),
+        (
+            {"stats": np.array('{"drawing": {"bodies": ["a"]}}')},
+            "its drawing has 1 bodies, but its arrays have 2",
+        ),
+        (
+            {"stats": np.array('{"drawing": {"bodies": ["a", "a"]}}')},
+            "gives two bodies the same name",
+        ),
+        (
+            {"stats": np.array('{"drawing": {"name": 3}}')},
+            "does not make sense at name: .*valid string",
+        ),
         (
             {
                 "stats": np.array(
-                    '{"drawing": {"springs": [{"bodies": [0, 3], "s_i_bar": [0,0,0], "s_j_bar": [0,0,0]}]}}'
+                    '{"drawing": {"springs": [{"bodies": [0, 3], '
+                    '"s_i_bar": [0,0,0], "s_j_bar": [0,0,0]}]}}'
                 )
             },
             "its drawing names body 3, but there are 2 and the ground",
@@ -237,7 +288,10 @@ def test_drawings_with_anything_in_them_are_refused_or_complete(good, tmp_path):
             {"stats": np.array('{"drawing": {"outlines": [[[[0, 0]]], []]}}')},
             r"at outlines\.0\.0\.0: .*at least 3 items",
         ),
-        ({"stats": np.array('{"drawing": {"outlines": [[[[0, 0, NaN]]], []]}}')}, r"at outlines\.0\.0\.0\.2: .*finite"),
+        (
+            {"stats": np.array('{"drawing": {"outlines": [[[[0, 0, NaN]]], []]}}')},
+            r"at outlines\.0\.0\.0\.2: .*finite",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(good, tmp_path, arrays, message):
@@ -290,7 +344,9 @@ def test_an_older_drawing_gets_its_defaults(good, system, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["npz", "csv"])
-def test_a_full_disk_leaves_no_partial_file_and_the_older_one_as_it_was(solution, system, tmp_path, kind):
+def test_a_full_disk_leaves_no_partial_file_and_the_older_one_as_it_was(
+    solution, system, tmp_path, kind
+):
     """The bound on the size of files acts like a full disk."""
     resource = pytest.importorskip("resource")
     path = tmp_path / f"r.{kind}"
@@ -298,7 +354,9 @@ def test_a_full_disk_leaves_no_partial_file_and_the_older_one_as_it_was(solution
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
     try:
-        with pytest.raises(OSError, match=f"cannot write the result file .*r.{kind}': File too large"):
+        with pytest.raises(
+            OSError, match=f"cannot write the result file .*r.{kind}': File too large"
+        ):
             getattr(solution, f"to_{kind}")(path, system)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -308,12 +366,18 @@ def test_a_full_disk_leaves_no_partial_file_and_the_older_one_as_it_was(solution
 @pytest.mark.parametrize(
     ("error", "expected", "message"),
     [
-        (OSError(errno.ENOSPC, "No space left on device"), OSError, "r.npz': No space left on device"),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            OSError,
+            "r.npz': No space left on device",
+        ),
         (RuntimeError("odd"), ValueError, "r.npz': odd"),
         (KeyboardInterrupt(), KeyboardInterrupt, None),
     ],
 )
-def test_a_failure_while_writing_leaves_no_partial_file(solution, tmp_path, monkeypatch, error, expected, message):
+def test_a_failure_while_writing_leaves_no_partial_file(
+    solution, tmp_path, monkeypatch, error, expected, message
+):
     def fail(file, **arrays):
         file.write(b"half")
         raise error
@@ -331,7 +395,9 @@ def test_a_missing_folder_is_named(solution, tmp_path):
 
 def test_batches_and_other_systems_are_not_written(solution, system, tmp_path):
     batch = jax.tree.map(lambda x: jnp.stack([x, x]), solution)
-    with pytest.raises(ValueError, match=r"is a batch, its r has shape \(2, 12, 2, 3\): take one motion"):
+    with pytest.raises(
+        ValueError, match=r"is a batch, its r has shape \(2, 12, 2, 3\): take one motion"
+    ):
         batch.to_npz(tmp_path / "r.npz")
     with pytest.raises(ValueError, match="3 bodies and 6 rows, but system 'hoist' has 2 and 6"):
         solution_of(3, 6).to_csv(tmp_path / "r.csv", system)

@@ -1,4 +1,5 @@
-"""Saved mechanisms are read back as they were, to the last bit; what a file cannot hold is refused by name."""
+"""Saved mechanisms are read back as they were, to the last bit; what a file cannot hold is refused
+by name."""
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +46,8 @@ def test_changed_numbers_turned_bodies_and_texts_survive(tmp_path):
     body = m.add_body(
         "b [x]",
         shape=mbd.Composite(
-            [mbd.Box((0.1, 0.2, 0.3), density=1e3), mbd.Sphere(0.1, mass=0.3)], [(0, 0, 0), (0.2, 0, 0)]
+            [mbd.Box((0.1, 0.2, 0.3), density=1e3), mbd.Sphere(0.1, mass=0.3)],
+            [(0, 0, 0), (0.2, 0, 0)],
         ),
         r=(0.1, 0.2, 0.3),
         euler=(0.3, -0.7, 1.9),
@@ -53,15 +55,27 @@ def test_changed_numbers_turned_bodies_and_texts_survive(tmp_path):
     )
     m.add(mbd.RotationDriver("motor", m.ground, body, axis=(1, 2, 3), angle="0.3*sin(2*t)"))
     m.add(mbd.PointForce("push", body, force=("sin(t)", 0.1, "t**2")))
-    m.add(mbd.Constraint("rows", m.ground, body, primitives=[mbd.CD((0, 0, 1), (0, 0, 0), (0, 0, 0), "0.3 + 0.1*t")]))
-    assert_same(m.with_values({"bodies.b [x].mass": 0.1 + 0.2, "gravity": (0.0, 0.0, -1 / 3)}), tmp_path / "m.json")
+    m.add(
+        mbd.Constraint(
+            "rows",
+            m.ground,
+            body,
+            primitives=[mbd.CD((0, 0, 1), (0, 0, 0), (0, 0, 0), "0.3 + 0.1*t")],
+        )
+    )
+    assert_same(
+        m.with_values({"bodies.b [x].mass": 0.1 + 0.2, "gravity": (0.0, 0.0, -1 / 3)}),
+        tmp_path / "m.json",
+    )
 
 
 def test_what_a_file_cannot_hold_is_refused_by_name(tmp_path):
     m = mbd.Mechanism("m")
     body = m.add_body("b", mass=1.0, inertia=(1.0, 1.0, 1.0))
     m.add(mbd.RotationDriver("motor", m.ground, body, axis=(0, 0, 1), angle=lambda t: 2 * t))
-    with pytest.raises(ModelFileError, match="driver 'motor': angle is a Python function.*expression of time"):
+    with pytest.raises(
+        ModelFileError, match="driver 'motor': angle is a Python function.*expression of time"
+    ):
         mbd.save(m, tmp_path / "m.json")
     assert not list(tmp_path.iterdir())
     with pytest.raises(ValueError, match="no format to write has this suffix; known are .json"):

@@ -1,4 +1,5 @@
-"""Block elimination on any topology against NumPy's dense solution; schedules; the check and its fallback."""
+"""Block elimination on any topology against NumPy's dense solution; schedules; the check and its
+fallback."""
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +31,9 @@ def grid(n):
     pairs = [(GROUND, 0)]
     for a in range(n):
         for b in range(n):
-            pairs += [(n * a + b, n * a + b + 1)] * (b + 1 < n) + [(n * a + b, n * a + b + n)] * (a + 1 < n)
+            pairs += [(n * a + b, n * a + b + 1)] * (b + 1 < n) + [(n * a + b, n * a + b + n)] * (
+                a + 1 < n
+            )
     return pairs
 
 
@@ -46,7 +49,8 @@ TOPOLOGIES = {
 
 
 def saddle(nb, pairs, rng, *, d=6, k=5, inner=0, spring=True, thin=True, asymmetric=False):
-    """A random saddle matrix: bodies thin as rods, revolute-like rows of rank 5, a spring, normalizations."""
+    """A random saddle matrix: bodies thin as rods, revolute-like rows of rank 5, a spring,
+    normalizations."""
     H = np.zeros((nb, d, d))
     for b in range(nb):
         Q = rng.normal(size=(3, 3))
@@ -77,7 +81,9 @@ def saddle(nb, pairs, rng, *, d=6, k=5, inner=0, spring=True, thin=True, asymmet
     E = jnp.full(len(i), 1e-8)
     inner_rows = nb if inner else 0
     bodies = tuple(zip(i, j, strict=True))
-    return SaddleMatrix(jnp.array(H), couplings, jnp.array(right), jnp.array(left), E, bodies, inner_rows)
+    return SaddleMatrix(
+        jnp.array(H), couplings, jnp.array(right), jnp.array(left), E, bodies, inner_rows
+    )
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
@@ -85,7 +91,8 @@ def test_any_topology_is_solved_like_a_dense_matrix(name):
     nb, pairs = TOPOLOGIES[name]
     rng = np.random.default_rng(3)
     thin = name != "floating"  # nothing would hold such a body
-    # Rows of a ladder outnumber what its bodies can do: pivots as small as E, so growth up to 1/E without pivoting.
+    # Rows of a ladder outnumber what its bodies can do: pivots as small as E, so growth up to 1/E
+    # without pivoting.
     tolerance = np.finfo(float).eps / 1e-8 if name == "ladder" else 1e-10
     regular = {"thin": False, "spring": False, "asymmetric": True}
     for strategy, options in (
@@ -97,22 +104,35 @@ def test_any_topology_is_solved_like_a_dense_matrix(name):
     ):
         m = saddle(nb, pairs, rng, **options)
         K = np.asarray(m.dense())
-        b = np.asarray(m.matvec(jnp.array(rng.normal(size=m.size))))  # rows that repeat do not contradict each other
+        b = np.asarray(
+            m.matvec(jnp.array(rng.normal(size=m.size)))
+        )  # rows that repeat do not contradict each other
 
         @jax.jit
         def solutions(m, b, strategy=strategy):
             factors = BlockFactors.of(m, bodies_first=strategy == "range_space")
-            return factors.solve(b), factors.solve_transpose(b), CheckedFactors(m, factors).solve_unregularized(b)
+            return (
+                factors.solve(b),
+                factors.solve_transpose(b),
+                CheckedFactors(m, factors).solve_unregularized(b),
+            )
 
         x, x_transposed, unregularized = solutions(m, b)
-        # The backward error, which says how well the elimination did whatever the condition of the matrix.
+        # The backward error, which says how well the elimination did whatever the condition of the
+        # matrix.
         assert np.max(np.abs(K @ x - b)) <= tolerance * np.max(np.abs(K) @ np.abs(x))
-        assert np.max(np.abs(K.T @ x_transposed - b)) <= tolerance * np.max(np.abs(K.T) @ np.abs(x_transposed))
-        np.testing.assert_allclose(m.matvec(unregularized), b, atol=1e-9 * np.max(np.abs(unregularized)))
+        assert np.max(np.abs(K.T @ x_transposed - b)) <= tolerance * np.max(
+            np.abs(K.T) @ np.abs(x_transposed)
+        )
+        np.testing.assert_allclose(
+            m.matvec(unregularized), b, atol=1e-9 * np.max(np.abs(unregularized))
+        )
 
 
 def test_a_schedule_eliminates_every_node_once_and_chains_take_few_levels():
-    i, j = zip(*[(256 if a is None else a, b) for a, b in chain(256) for _ in range(5)], strict=True)
+    i, j = zip(
+        *[(256 if a is None else a, b) for a, b in chain(256) for _ in range(5)], strict=True
+    )
     plan = schedule(256, 6, tuple(zip(i, j, strict=True)), 0, ())
     assert sum(level.count for level in plan.levels) + len(plan.final) == plan.nodes == 256
     assert len(plan.levels) <= 8
@@ -122,7 +142,10 @@ def test_a_schedule_eliminates_every_node_once_and_chains_take_few_levels():
 
 
 def test_a_star_does_not_couple_its_arms():
-    i, j = zip(*[(60 if a is None else a, b) for a, b in [(None, 0)] + [(0, k) for k in range(1, 60)]], strict=True)
+    i, j = zip(
+        *[(60 if a is None else a, b) for a, b in [(None, 0)] + [(0, k) for k in range(1, 60)]],
+        strict=True,
+    )
     plan = schedule(60, 6, tuple(zip(i, j, strict=True)), 0, ())
     assert plan.levels[0].count >= 56 and plan.levels[0].right.shape[1] == 1
     assert len(plan.levels) == 1
@@ -133,15 +156,17 @@ def test_cut_joints_wait_for_the_bodies_of_their_loop():
     i, j = zip(*[(nb if a is None else a, b) for a, b in pairs for _ in range(5)], strict=True)
     plan = schedule(nb, 6, tuple(zip(i, j, strict=True)), 0, ())
     node = plan.position // plan.size
-    turn = np.repeat(np.arange(len(plan.levels) + 1), [*(level.count for level in plan.levels), len(plan.final)])
+    turn = np.repeat(
+        np.arange(len(plan.levels) + 1), [*(level.count for level in plan.levels), len(plan.final)]
+    )
     bodies = turn[node[: 6 * nb : 6]]
     supernodes = set(node[: 6 * nb].tolist())
     cut = [r for r in range(len(i)) if node[6 * nb + r] not in supernodes]
     assert len(cut) == 25
     for r in cut:
-        assert turn[node[6 * nb + r]] > max(bodies[b] for b in (i[r], j[r]) if b < nb) or turn[node[6 * nb + r]] == len(
-            plan.levels
-        )
+        assert turn[node[6 * nb + r]] > max(bodies[b] for b in (i[r], j[r]) if b < nb) or turn[
+            node[6 * nb + r]
+        ] == len(plan.levels)
 
 
 def test_range_space_suits_bodies_that_nothing_couples_and_few_joints_bind():
@@ -154,7 +179,11 @@ def test_range_space_suits_bodies_that_nothing_couples_and_few_joints_bind():
     star.add_body("hub", mass=1.0, inertia=(1.0, 1.0, 1.0))
     for k in range(12):
         star.add_body(f"arm{k}", mass=1.0, inertia=(1.0, 1.0, 1.0), r=(np.cos(k), np.sin(k), 0.0))
-        star.add(mbd.Spherical(f"joint{k}", "hub", f"arm{k}", point=(0.5 * np.cos(k), 0.5 * np.sin(k), 0.0)))
+        star.add(
+            mbd.Spherical(
+                f"joint{k}", "hub", f"arm{k}", point=(0.5 * np.cos(k), 0.5 * np.sin(k), 0.0)
+            )
+        )
     assert star.build()[0].linear_solver == "block_sparse"
     # A spring couples two bodies in the matrix, and the general strategies take over.
     m = saddle(3, chain(3), np.random.default_rng(0), thin=False)
@@ -162,7 +191,8 @@ def test_range_space_suits_bodies_that_nothing_couples_and_few_joints_bind():
 
 
 def test_where_blocks_fail_dense_factors_step_in_and_large_ones_say_nan():
-    """Bodies without any inertia that only a coupling holds: regular as a whole, but no block is."""
+    """Bodies without any inertia that only a coupling holds: regular as a whole, but no block
+    is."""
 
     def matrix(nb):
         flip = jnp.broadcast_to(jnp.array([[0.0, 1.0], [1.0, 0.0]]), (nb // 2, 2, 2))
@@ -176,7 +206,9 @@ def test_where_blocks_fail_dense_factors_step_in_and_large_ones_say_nan():
     assert not np.all(np.isfinite(BlockFactors.of(m).solve(b)))
     factors = factorize(m, "block_sparse")
     np.testing.assert_allclose(factors.solve(b), DenseFactors.of(m).solve(b), rtol=1e-12)
-    np.testing.assert_allclose(factors.solve_transpose(b), DenseFactors.of(m).solve_transpose(b), rtol=1e-12)
+    np.testing.assert_allclose(
+        factors.solve_transpose(b), DenseFactors.of(m).solve_transpose(b), rtol=1e-12
+    )
     batch = jax.vmap(lambda s: factorize(m, "block_sparse").solve(s * b))(jnp.array([1.0, 2.0]))
     np.testing.assert_allclose(batch[1], 2 * batch[0], rtol=1e-12)
     assert np.all(np.isnan(factorize(matrix(110), "block_sparse").solve(jnp.ones(660))))

@@ -9,7 +9,8 @@ from jaxmbd.roots import AbstractRootProblem, NewtonOptions, implicit_root, newt
 
 
 def block_matrix(rng):
-    """Three bodies of size 2, a coupling of two, four rows of which two touch the ground (index 3)."""
+    """Three bodies of size 2, a coupling of two, four rows of which two touch the ground (index
+    3)."""
     arrays = [rng.normal(size=s) for s in ((3, 2, 2), (1, 2, 2, 2, 2), (4, 2, 2), (4, 2, 2), (4,))]
     diagonal, coupling, right, left, e = map(jnp.array, arrays)
     bodies = ((0, 1), (1, 2), (3, 0), (2, 3))
@@ -55,7 +56,9 @@ def test_linear_solve_differentiates_in_both_modes(rng):
         M = A + s * jnp.diag(jnp.arange(4.0))
         return jnp.sum(jnp.sin(linear_solve(lambda x: M @ x, DenseFactors.of(M), s * b)))
 
-    exact = jax.grad(lambda s: jnp.sum(jnp.sin(jnp.linalg.solve(A + s * jnp.diag(jnp.arange(4.0)), s * b))))(0.7)
+    exact = jax.grad(
+        lambda s: jnp.sum(jnp.sin(jnp.linalg.solve(A + s * jnp.diag(jnp.arange(4.0)), s * b)))
+    )(0.7)
     np.testing.assert_allclose([jax.grad(f)(0.7), jax.jvp(f, (0.7,), (1.0,))[1]], exact, rtol=1e-12)
 
 
@@ -83,7 +86,9 @@ class Cubic(AbstractRootProblem):
 
 def test_newton_falls_back_to_the_exact_matrix_where_the_frozen_one_diverges():
     a, b = jnp.array([1.0, 1.0]), jnp.array([0.1, 30.0])
-    x, info = Cubic().solve(jnp.zeros(2), (a, b))  # the frozen matrix, 1, is 28 times too soft at the second root
+    x, info = Cubic().solve(
+        jnp.zeros(2), (a, b)
+    )  # the frozen matrix, 1, is 28 times too soft at the second root
     assert bool(info.converged)
     np.testing.assert_allclose(x**3 + a * x, b, rtol=1e-12)
 
@@ -99,9 +104,13 @@ def test_implicit_root_has_first_and_second_derivatives_in_both_modes():
         return jnp.sum(-x / (3 * x**2 + a))
 
     a = jnp.array(1.0)
-    np.testing.assert_allclose([jax.grad(f)(a), jax.jvp(f, (a,), (jnp.ones(()),))[1]], df(a), rtol=1e-12)
+    np.testing.assert_allclose(
+        [jax.grad(f)(a), jax.jvp(f, (a,), (jnp.ones(()),))[1]], df(a), rtol=1e-12
+    )
     second = (df(a + 1e-5) - df(a - 1e-5)) / 2e-5
-    np.testing.assert_allclose([jax.jacfwd(jax.grad(f))(a), jax.grad(jax.grad(f))(a)], second, rtol=1e-8)
+    np.testing.assert_allclose(
+        [jax.jacfwd(jax.grad(f))(a), jax.grad(jax.grad(f))(a)], second, rtol=1e-8
+    )
 
 
 def test_no_iteration_is_made_when_inactive():

@@ -42,7 +42,9 @@ def test_a_line_spring_is_minus_the_gradient_of_its_potential(rng):
 def test_a_torsion_spring_is_minus_the_gradient_of_its_potential_about_its_axis(rng):
     m = mbd.Mechanism("hinge")
     b = m.add_body("b", mass=1.0, inertia=(1.0, 1.0, 1.0), A=rotation(rng))
-    m.add(mbd.TorsionalSpringDamper("s", m.ground, b, axis=(1, 2, 3), stiffness=4.0, free_angle=0.3))
+    m.add(
+        mbd.TorsionalSpringDamper("s", m.ground, b, axis=(1, 2, 3), stiffness=4.0, free_angle=0.3)
+    )
     system, _ = m.build()
     n = jnp.array([1.0, 2.0, 3.0]) / np.sqrt(14)
 
@@ -50,7 +52,9 @@ def test_a_torsion_spring_is_minus_the_gradient_of_its_potential_about_its_axis(
         return mbd.RA().with_ground(Pose(jnp.zeros((1, 3)), (so3.exp(phi * n) @ b.A)[None]))
 
     for phi in (-2.0, 0.0, 0.4, 3.0):
-        _, torque = system.wrenches(pose(jnp.array(phi)), Twist(jnp.zeros((2, 3)), jnp.zeros((2, 3))), jnp.zeros(()))
+        _, torque = system.wrenches(
+            pose(jnp.array(phi)), Twist(jnp.zeros((2, 3)), jnp.zeros((2, 3))), jnp.zeros(())
+        )
         about_axis = n @ (so3.exp(phi * n) @ b.A @ torque[0])
         np.testing.assert_allclose(about_axis, -4.0 * (phi - 0.3), atol=1e-12)
         np.testing.assert_allclose(
@@ -58,7 +62,9 @@ def test_a_torsion_spring_is_minus_the_gradient_of_its_potential_about_its_axis(
         )
 
 
-@pytest.mark.parametrize("make", [lambda r: line(r, 2.0), lambda r: angle(r, 2.0)], ids=["line", "angle"])
+@pytest.mark.parametrize(
+    "make", [lambda r: line(r, 2.0), lambda r: angle(r, 2.0)], ids=["line", "angle"]
+)
 def test_internal_forces_balance_about_any_point(rng, make):
     state, element = random_state(rng, 2), make(rng)
     force, torque = element.wrench(state.pose, state.twist, jnp.zeros(()))
@@ -80,19 +86,26 @@ def test_friction_takes_power_and_balances(rng):
 def test_a_spring_of_zero_length_has_finite_derivatives():
     element = LineForce(jnp.zeros(3), jnp.zeros(3), jnp.array(3.0), jnp.array(1.0), jnp.array(0.0))
     pose = Pose(jnp.zeros((2, 3)), jnp.broadcast_to(jnp.eye(3), (2, 3, 3)))
-    jacobian = jax.jacfwd(lambda r: element.wrench(Pose(r, pose.A), at_rest(), jnp.zeros(()))[0])(pose.r)
+    jacobian = jax.jacfwd(lambda r: element.wrench(Pose(r, pose.A), at_rest(), jnp.zeros(()))[0])(
+        pose.r
+    )
     assert np.all(np.isfinite(jacobian))
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
 def test_a_damped_oscillator_follows_its_closed_form_at_first_order(formulation):
-    """m x'' + c x' + k x = F on a slide along a skew axis: every element's sign and scale in one motion."""
+    """m x'' + c x' + k x = F on a slide along a skew axis: every element's sign and scale in one
+    motion."""
     mass, c, k, push = 2.0, 1.5, 80.0, 6.0
     n = np.array([1.0, 2.0, 2.0]) / 3
     m = mbd.Mechanism("oscillator", gravity=(0, 0, 0))
     m.add_body("b", mass=mass, inertia=(1, 1, 1), r=2 * n)
     m.add(mbd.Translational("slide", m.ground, "b", point=(0, 0, 0), axis=n))
-    m.add(mbd.SpringDamper("spring", m.ground, "b", point_i=(0, 0, 0), point_j=2 * n, stiffness=k, damping=0.5))
+    m.add(
+        mbd.SpringDamper(
+            "spring", m.ground, "b", point_i=(0, 0, 0), point_j=2 * n, stiffness=k, damping=0.5
+        )
+    )
     m.add(mbd.ViscousFriction("friction", "slide", translational=1.0))
     m.add(mbd.PointForce("push", "b", force=0.4 * push * n))
     m.add(mbd.Actuator("motor", "slide", control=0.6 * push))
@@ -104,7 +117,8 @@ def test_a_damped_oscillator_follows_its_closed_form_at_first_order(formulation)
     h = np.array([1e-3, 5e-4])
     error = [
         np.linalg.norm(
-            run_at(system, state, s, round(t / s), formulation, pieces=round(t / s) // 500).r[-1, 0] - (2 + x) * n
+            run_at(system, state, s, round(t / s), formulation, pieces=round(t / s) // 500).r[-1, 0]
+            - (2 + x) * n
         )
         for s in h
     ]
@@ -117,7 +131,11 @@ def test_stiff_springs_do_not_need_more_iterations():
     m.add_body("b", mass=1.0, inertia=(0.1, 0.1, 0.1), r=(1, 0, 0))
     for k in range(3):
         p = tuple(float(x) for x in np.eye(3)[k] * 3)
-        m.add(mbd.SpringDamper(f"s{k}", m.ground, "b", point_i=p, point_j=(1, 0, 0), stiffness=1e7, damping=1e3))
+        m.add(
+            mbd.SpringDamper(
+                f"s{k}", m.ground, "b", point_i=p, point_j=(1, 0, 0), stiffness=1e7, damping=1e3
+            )
+        )
     system, state = m.build()
     sol = mbd.simulate(system, state, steps=200, h=1e-2)
     assert np.max(sol.iterations) <= 8

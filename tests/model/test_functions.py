@@ -74,7 +74,9 @@ def test_a_force_of_the_state_with_custom_vjp_is_refused_where_newton_needs_its_
         end(1.0, of_state(backward))
     with pytest.raises(ValueError, match=sentence):
         jax.jit(jax.vmap(lambda mass: end(mass, of_state(backward))))(jnp.ones(2))
-    with pytest.raises(ValueError, match=sentence):  # the start of this method needs a time derivative
+    with pytest.raises(
+        ValueError, match=sentence
+    ):  # the start of this method needs a time derivative
         end(1.0, of_time(backward), integrator=mbd.BDF2())
     with pytest.raises(ValueError, match=sentence):
         mbd.linearize(*arm(1.0, of_state(backward)))
@@ -83,7 +85,9 @@ def test_a_force_of_the_state_with_custom_vjp_is_refused_where_newton_needs_its_
 def test_custom_jvp_serves_and_accelerations_need_no_derivative():
     A, expected = (mbd.linearize(*arm(1.0, of_state(sine))).A for sine in (forward, jnp.sin))
     np.testing.assert_allclose(A, expected, atol=1e-13)
-    alpha, expected = (mbd.accelerations(*arm(1.0, of_state(sine))).alpha for sine in (backward, jnp.sin))
+    alpha, expected = (
+        mbd.accelerations(*arm(1.0, of_state(sine))).alpha for sine in (backward, jnp.sin)
+    )
     np.testing.assert_allclose(alpha, expected, atol=1e-13)
 
 

@@ -27,11 +27,15 @@ JOINTS = [
 
 def one_body(**kw) -> mbd.Mechanism:
     m = mbd.Mechanism("one")
-    m.add_body("b", mass=2.0, inertia=(1.0, 1.2, 1.5), r=(0.1, 0.2, 0.3), euler=(0.3, 1.0, -0.4), **kw)
+    m.add_body(
+        "b", mass=2.0, inertia=(1.0, 1.2, 1.5), r=(0.1, 0.2, 0.3), euler=(0.3, 1.0, -0.4), **kw
+    )
     return m
 
 
-@pytest.mark.parametrize(("joint", "data", "freedoms"), JOINTS, ids=lambda x: getattr(x, "__name__", None))
+@pytest.mark.parametrize(
+    ("joint", "data", "freedoms"), JOINTS, ids=lambda x: getattr(x, "__name__", None)
+)
 @pytest.mark.parametrize("ground_first", [True, False])
 def test_a_joint_leaves_its_freedoms_and_closes_as_described(joint, data, freedoms, ground_first):
     m = one_body()
@@ -72,11 +76,17 @@ def test_a_joint_allows_the_finite_motion_it_is_named_for(joint, data, move):
 def test_shapes_have_the_textbook_inertias():
     np.testing.assert_allclose(mbd.Box((1, 2, 3), mass=12.0).inertia, np.diag([13.0, 10.0, 5.0]))
     np.testing.assert_allclose(mbd.Rod(2.0, mass=3.0, axis="y").inertia, np.diag([1.0, 0.0, 1.0]))
-    np.testing.assert_allclose(mbd.Cylinder(2.0, 3.0, mass=12.0).inertia, np.diag([21.0, 21.0, 24.0]))
-    np.testing.assert_allclose(mbd.HollowCylinder(1.0, 2.0, 3.0, mass=12.0, axis="x").inertia, np.diag([30.0, 24, 24]))
+    np.testing.assert_allclose(
+        mbd.Cylinder(2.0, 3.0, mass=12.0).inertia, np.diag([21.0, 21.0, 24.0])
+    )
+    np.testing.assert_allclose(
+        mbd.HollowCylinder(1.0, 2.0, 3.0, mass=12.0, axis="x").inertia, np.diag([30.0, 24, 24])
+    )
     np.testing.assert_allclose(mbd.Sphere(2.0, mass=5.0).inertia, np.diag([8.0, 8.0, 8.0]))
     # Cone, R = H = 1: about the tip 3/20 m (R² + 4 H²), less m (3/4)² to the center.
-    np.testing.assert_allclose(mbd.Cone(1.0, 1.0, mass=1.0).inertia, np.diag([0.75 - 0.5625] * 2 + [0.3]))
+    np.testing.assert_allclose(
+        mbd.Cone(1.0, 1.0, mass=1.0).inertia, np.diag([0.75 - 0.5625] * 2 + [0.3])
+    )
     np.testing.assert_allclose(mbd.Cylinder(1.0, 2.0, density=3.0).mass, 6 * np.pi)
 
 
@@ -90,7 +100,11 @@ def test_a_composite_of_halves_is_the_whole():
 
 
 def test_numbers_of_primitives_are_those_of_table_7():
-    counts = {"single_pendulum": (3, 3, 0, 0), "four_link": (12, 6, 0, 0), "slider_crank": (6, 7, 4, 1)}
+    counts = {
+        "single_pendulum": (3, 3, 0, 0),
+        "four_link": (12, 6, 0, 0),
+        "slider_crank": (6, 7, 4, 1),
+    }
     for name, (cd, dp1, dp2, d) in counts.items():
         system, _ = mbd.load(name)
         found = {type(s.primitive).__name__: len(s) for s in system.constraints}
@@ -100,9 +114,13 @@ def test_numbers_of_primitives_are_those_of_table_7():
 def test_packaged_masses_and_energies_are_the_published_ones():
     system, _ = mbd.load("single_pendulum")
     np.testing.assert_allclose(system.mass, [78.0], rtol=1e-12)
-    np.testing.assert_allclose(jnp.diagonal(system.inertia[0]), [0.0325, 104.01625, 104.01625], rtol=1e-12)
+    np.testing.assert_allclose(
+        jnp.diagonal(system.inertia[0]), [0.0325, 104.01625, 104.01625], rtol=1e-12
+    )
     system, state = mbd.load("heavy_top")
-    kinetic = 0.5 * 21.6 * jnp.sum(state.v**2) + 0.5 * state.omega[0] @ system.inertia[0] @ state.omega[0]
+    kinetic = (
+        0.5 * 21.6 * jnp.sum(state.v**2) + 0.5 * state.omega[0] @ system.inertia[0] @ state.omega[0]
+    )
     np.testing.assert_allclose(kinetic, 13972.399, rtol=1e-7)  # Mueller, Terze: 13.97 kJ
 
 
@@ -136,27 +154,54 @@ REFUSED = {
     "quaternion": (bad(quaternion=(0, 0, 0, 0)), "zero quaternion"),
     "two orientations": (bad(quaternion=(1, 0, 0, 0), A=np.eye(3)), "only one of"),
     "inertia missing": (bad(inertia=None), "body 'c': give both mass and inertia"),
-    "name taken": (lambda m: m.add_body("b", mass=1.0, inertia=(1, 1, 1)), "body 'b': the name is taken"),
+    "name taken": (
+        lambda m: m.add_body("b", mass=1.0, inertia=(1, 1, 1)),
+        "body 'b': the name is taken",
+    ),
     "ground": (lambda m: m.add_body("ground"), "use another name"),
-    "zero axis": (joint(mbd.Revolute, "ground", "b", point=P, axis=(0, 0, 0)), "joint 'j': axis: the zero vector"),
-    "unknown body": (joint(mbd.Spherical, "ground", "bb", point=P), "'j': unknown body 'bb'; the bodies are ground, b"),
+    "zero axis": (
+        joint(mbd.Revolute, "ground", "b", point=P, axis=(0, 0, 0)),
+        "joint 'j': axis: the zero vector",
+    ),
+    "unknown body": (
+        joint(mbd.Spherical, "ground", "bb", point=P),
+        "'j': unknown body 'bb'; the bodies are ground, b",
+    ),
     "itself": (joint(mbd.Spherical, "b", "b", point=P), "joint 'j': connects body 'b' with itself"),
-    "grounds": (joint(mbd.Spherical, "ground", "ground", point=P), "joint 'j': both bodies are the ground"),
-    "universal": (joint(mbd.Universal, "ground", "b", point=P, axis_i=AXIS, axis_j=AXIS), "must be perpendicular"),
-    "distance": (joint(mbd.Distance, "ground", "b", point_i=P, point_j=P), "length must be positive"),
-    "driver": (joint(mbd.RotationDriver, "ground", "b", axis=AXIS, angle=1.0), "must be a function of time"),
+    "grounds": (
+        joint(mbd.Spherical, "ground", "ground", point=P),
+        "joint 'j': both bodies are the ground",
+    ),
+    "universal": (
+        joint(mbd.Universal, "ground", "b", point=P, axis_i=AXIS, axis_j=AXIS),
+        "must be perpendicular",
+    ),
+    "distance": (
+        joint(mbd.Distance, "ground", "b", point_i=P, point_j=P),
+        "length must be positive",
+    ),
+    "driver": (
+        joint(mbd.RotationDriver, "ground", "b", axis=AXIS, angle=1.0),
+        "must be a function of time",
+    ),
     "primitive": (
         joint(mbd.Constraint, "ground", "b", primitives=[mbd.DP1((0, 0, 0), (1, 0, 0))]),
         r"constraint 'j', primitive 1 \(DP1\): a_i_bar: the zero vector",
     ),
-    "frame": (lambda m: m.add(mbd.Torque("t", "b", torque=(0, 0, 1), frame="world")), "frame must be"),
+    "frame": (
+        lambda m: m.add(mbd.Torque("t", "b", torque=(0, 0, 1), frame="world")),
+        "frame must be",
+    ),
     "friction": (lambda m: m.add(mbd.ViscousFriction("f", "hinge")), "unknown joint 'hinge'"),
     "spring": (
         lambda m: m.add(mbd.SpringDamper("s", "ground", "b", point_i=P, point_j=P, stiffness=1.0)),
         "force 's': its points coincide",
     ),
     "user force": (
-        lambda m: m.add(mbd.UserForce("u", ["b"], lambda p, w, t: (jnp.zeros(3), jnp.zeros(3)))) and simulate(m),
+        lambda m: (
+            m.add(mbd.UserForce("u", ["b"], lambda p, w, t: (jnp.zeros(3), jnp.zeros(3))))
+            and simulate(m)
+        ),
         r"must return forces and torques of shape \(1, 3\) each",
     ),
 }
@@ -183,9 +228,13 @@ def test_other_objects_and_empty_mechanisms_are_refused():
 
 def test_a_redundant_driver_is_refused_by_name():
     m = mbd.load_mechanism("single_pendulum")
-    m.add(mbd.RotationDriver("second motor", "ground", "bar", axis=(1, 0, 0), angle=lambda t: 0.3 * t))
+    m.add(
+        mbd.RotationDriver("second motor", "ground", "bar", axis=(1, 0, 0), angle=lambda t: 0.3 * t)
+    )
     system, state = m.build()
-    with pytest.raises(ValueError, match="driver 'second motor' is redundant or in conflict.*'motor'"):
+    with pytest.raises(
+        ValueError, match="driver 'second motor' is redundant or in conflict.*'motor'"
+    ):
         mbd.simulate(system, state, steps=1, h=1e-3)
 
 
@@ -228,9 +277,14 @@ def test_a_taken_name_is_refused_with_the_plural_of_its_kind():
 
 
 def test_building_a_long_chain_leaves_no_long_stack_to_jax(monkeypatch):
-    # JAX compiles a concatenation for every length, in a time that grew with the square of the number of bodies.
+    # JAX compiles a concatenation for every length, in a time that grew with the square of the
+    # number of bodies.
     lengths = []
     stack = jnp.stack
-    monkeypatch.setattr(jnp, "stack", lambda arrays, *a, **kw: lengths.append(len(arrays)) or stack(arrays, *a, **kw))
+    monkeypatch.setattr(
+        jnp,
+        "stack",
+        lambda arrays, *a, **kw: lengths.append(len(arrays)) or stack(arrays, *a, **kw),
+    )
     system, _ = mbd.load("n_pendulum:40")
     assert system.nb == 40 and max(lengths, default=0) < 10

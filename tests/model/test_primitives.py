@@ -35,7 +35,9 @@ def case(request, rng):
 
 def test_hand_coded_row_is_the_derivative(case):
     primitive, (i, j), _ = case
-    by_ad = jax.grad(lambda d: primitive.geometry(shifted(i, d[:6]), shifted(j, d[6:])))(jnp.zeros(12))
+    by_ad = jax.grad(lambda d: primitive.geometry(shifted(i, d[:6]), shifted(j, d[6:])))(
+        jnp.zeros(12)
+    )
     np.testing.assert_allclose(primitive.variation(i, j), by_ad, atol=ROUNDOFF)
 
 

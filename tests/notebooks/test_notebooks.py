@@ -1,4 +1,5 @@
-"""Every notebook runs from a clean kernel, with quick settings, and is stored without bulky outputs."""
+"""Every notebook runs from a clean kernel, with quick settings, and is stored without bulky
+outputs."""
 
 from pathlib import Path
 

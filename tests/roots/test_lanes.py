@@ -22,7 +22,9 @@ def newton_root(x):
         y, k = carry
         return y - (y**2 - x**2) / (2.0 * y), k + 1
 
-    return lax.while_loop(lambda c: jnp.abs(c[0] ** 2 - x**2) > 1e-9, body, (jnp.ones_like(x) + x**2, 0))
+    return lax.while_loop(
+        lambda c: jnp.abs(c[0] ** 2 - x**2) > 1e-9, body, (jnp.ones_like(x) + x**2, 0)
+    )
 
 
 def running_sums(x):
@@ -52,17 +54,26 @@ other_wave.defjvp(lambda x, dx: (jnp.cos(x[0]), -jnp.sin(x[0]) * dx[0]))
 
 
 CASES = {
-    "elementwise": lambda x: jnp.where(x > 0.0, jnp.sin(x), x**3) + jnp.arange(3.0)[None] * jnp.clip(x, -1.0, 1.0),
+    "elementwise": lambda x: (
+        jnp.where(x > 0.0, jnp.sin(x), x**3) + jnp.arange(3.0)[None] * jnp.clip(x, -1.0, 1.0)
+    ),
     "scalar predicate": lambda x: lax.select(x[0, 0] > 0.0, x, -x),
     "shapes": lambda x: jnp.concatenate([x.reshape(3, 4), jnp.ones((1, 4)), x.T], axis=0)[1:5, ::2],
-    "stacks": lambda x: jnp.stack([x[0], jnp.ones(3), x[1]], axis=1)[:, None, :] * jnp.ones((1, 2, 1)),
+    "stacks": lambda x: (
+        jnp.stack([x[0], jnp.ones(3), x[1]], axis=1)[:, None, :] * jnp.ones((1, 2, 1))
+    ),
     "pads": lambda x: jnp.pad(x, ((1, 0), (0, 2)), constant_values=7.0),
     "reductions": lambda x: (x.sum(0), x.max(1), jnp.all(x > 0.0), jnp.argmin(x, axis=0), x.mean()),
     "gather": lambda x: x[INDEX] + x[jnp.array([1, 1, 2, 0]), 1:2],
-    "gather by members": lambda x: x[jnp.argsort(x[:, 0])] + jnp.take_along_axis(x, jnp.argsort(x, axis=0), 0),
+    "gather by members": lambda x: (
+        x[jnp.argsort(x[:, 0])] + jnp.take_along_axis(x, jnp.argsort(x, axis=0), 0)
+    ),
     "scatter": lambda x: jnp.zeros((6, 3)).at[INDEX].add(x).at[1].set(x[2]),
     "scatter by members": lambda x: jnp.zeros((4, 3)).at[jnp.argmax(x, axis=0)].add(1.0),
-    "dynamic slices": lambda x: (lax.dynamic_index_in_dim(x, 1), lax.dynamic_index_in_dim(x, jnp.argmax(x[:, 0]))),
+    "dynamic slices": lambda x: (
+        lax.dynamic_index_in_dim(x, 1),
+        lax.dynamic_index_in_dim(x, jnp.argmax(x[:, 0])),
+    ),
     "matrix products": lambda x: x.T @ x @ jnp.arange(9.0).reshape(3, 3) @ x[0],
     "tensor products": lambda x: (
         jnp.einsum("ij,kj,jl->lki", x, x, x[:3]),
@@ -81,11 +92,18 @@ CASES = {
     "custom_vjp": lambda x: wave(x) @ x.T,
     "custom_vjp without the batch": lambda x: wave(jnp.arange(3.0))[None] * x,
     "custom_jvp": lambda x: other_wave(x) @ other_wave(jnp.ones(3)),
-    "derivatives of custom rules": lambda x: (jax.grad(lambda y: wave(y).sum())(x), jax.jacfwd(other_wave)(x[0])),
-    "checkpoint": lambda x: jax.checkpoint(lambda y: wave(y) @ y.T)(x) + jax.checkpoint(jnp.sin)(jnp.ones(())),
+    "derivatives of custom rules": lambda x: (
+        jax.grad(lambda y: wave(y).sum())(x),
+        jax.jacfwd(other_wave)(x[0]),
+    ),
+    "checkpoint": lambda x: (
+        jax.checkpoint(lambda y: wave(y) @ y.T)(x) + jax.checkpoint(jnp.sin)(jnp.ones(()))
+    ),
     "jit": lambda x: jax.jit(lambda y: jax.jit(wave)(y) @ y.T)(x),
     "callback": lambda x: jax.pure_callback(np.cos, x, x, vmap_method="broadcast_all"),
-    "branch without the batch": lambda x: lax.switch(jnp.ones((), int), [jnp.sin, wave], jnp.ones((1, 3))) + x,
+    "branch without the batch": lambda x: (
+        lax.switch(jnp.ones((), int), [jnp.sin, wave], jnp.ones((1, 3))) + x
+    ),
     "nested": lambda x: jax.vmap(in_lanes(lambda row: jnp.outer(row, row)))(x),
     "without the batch": lambda x: (jnp.arange(3), jnp.ones(2) @ jnp.ones((2, 2))),
 }
@@ -96,7 +114,11 @@ def test_the_numbers_are_those_of_vmap(name):
     function = CASES[name]
     expected = jax.vmap(function)(X)
     for batch in (jax.vmap(in_lanes(function)), jax.jit(jax.vmap(in_lanes(function)))):
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-13), batch(X), expected)
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-13),
+            batch(X),
+            expected,
+        )
 
 
 def test_arguments_without_the_batch_and_batches_of_batches():
@@ -107,9 +129,13 @@ def test_arguments_without_the_batch_and_batches_of_batches():
     axes = ({"a": None, "b": 0, "c": None},)
     wanted = np.einsum("ij,bkj->bik", X[0], X) + 1.0
     turned = tree | {"b": np.swapaxes(X, 1, 2)}
-    np.testing.assert_allclose(jax.vmap(in_lanes(function), in_axes=axes)(turned), wanted, atol=1e-13)
+    np.testing.assert_allclose(
+        jax.vmap(in_lanes(function), in_axes=axes)(turned), wanted, atol=1e-13
+    )
     twice = jax.vmap(jax.vmap(in_lanes(lambda x: x.T @ x)))(X[None] * np.ones((2, 1, 1, 1)))
-    np.testing.assert_allclose(twice, np.broadcast_to(np.einsum("bki,bkj->bij", X, X), (2, 5, 3, 3)), atol=1e-13)
+    np.testing.assert_allclose(
+        twice, np.broadcast_to(np.einsum("bki,bkj->bij", X, X), (2, 5, 3, 3)), atol=1e-13
+    )
 
 
 def test_no_array_of_a_batch_has_its_axis_first():
@@ -127,9 +153,13 @@ def test_no_array_of_a_batch_has_its_axis_first():
 def test_a_large_batch_goes_in_chunks():
     many = np.random.default_rng(1).normal(size=(300, 3, 3))
     function = in_lanes(lambda tree: (tree[0] @ tree[1], newton_root(tree[0][0, 0])))
-    product, (root, iterations) = jax.jit(jax.vmap(function, in_axes=((0, None),)))((many, X[0][:3]))
+    product, (root, iterations) = jax.jit(jax.vmap(function, in_axes=((0, None),)))(
+        (many, X[0][:3])
+    )
     np.testing.assert_allclose(product, many @ X[0][:3], atol=1e-13)
-    np.testing.assert_allclose(root, np.abs(many[:, 0, 0]), atol=1e-4)  # |y^2 - x^2| < 1e-9 at the worst at x = 0
+    np.testing.assert_allclose(
+        root, np.abs(many[:, 0, 0]), atol=1e-4
+    )  # |y^2 - x^2| < 1e-9 at the worst at x = 0
     assert iterations.min() < iterations.max()
 
 
@@ -152,7 +182,9 @@ def test_what_cannot_be_replayed_goes_through_vmap_with_one_warning(broken, memb
         return {"product": tree[0] @ tree[1], "constant": jnp.ones(2)}
 
     batch = jax.vmap(in_lanes(function), in_axes=((0, None),))
-    with pytest.warns(UserWarning, match="plain jax.vmap instead.*KeyError: 'call_jaxpr'") as caught:
+    with pytest.warns(
+        UserWarning, match="plain jax.vmap instead.*KeyError: 'call_jaxpr'"
+    ) as caught:
         out = batch((many, X[0][:3]))
         jax.jit(lambda x: batch((x, X[0][:3])))(many)
     assert len(caught) == 1
@@ -174,6 +206,12 @@ def test_the_environment_leaves_it_to_vmap(broken, monkeypatch, members):
     many = np.random.default_rng(3).normal(size=(members, 4, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        programs = [jax.jit(jax.vmap(f)).lower(many).as_text() for f in (in_lanes(CASES["shapes"]), CASES["shapes"])]
-    shapes = [[line.split("->")[-1] for line in text.splitlines() if "concatenate" in line] for text in programs]
+        programs = [
+            jax.jit(jax.vmap(f)).lower(many).as_text()
+            for f in (in_lanes(CASES["shapes"]), CASES["shapes"])
+        ]
+    shapes = [
+        [line.split("->")[-1] for line in text.splitlines() if "concatenate" in line]
+        for text in programs
+    ]
     assert shapes[0] and shapes[0] == shapes[1]

@@ -37,13 +37,17 @@ def test_right_jacobian_is_the_derivative_of_exp(rng, angle):
     np.testing.assert_allclose(product, np.eye(3), atol=1e-13)
 
 
-@pytest.mark.parametrize("f", [so3.exp, so3.right_jacobian, so3.inverse_right_jacobian], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f", [so3.exp, so3.right_jacobian, so3.inverse_right_jacobian], ids=lambda f: f.__name__
+)
 def test_two_derivatives_are_finite_at_zero(f):
     assert np.all(np.isfinite(jax.jacfwd(jax.jacrev(f))(jnp.zeros(3))))
 
 
 def test_gradient_of_log_is_finite_and_right_at_the_identity():
-    np.testing.assert_allclose(jax.jacrev(lambda d: so3.log(so3.exp(d)))(jnp.zeros(3)), np.eye(3), atol=1e-14)
+    np.testing.assert_allclose(
+        jax.jacrev(lambda d: so3.log(so3.exp(d)))(jnp.zeros(3)), np.eye(3), atol=1e-14
+    )
 
 
 def test_cross_and_skew_agree_with_numpy(rng):
@@ -58,7 +62,9 @@ def test_projection_is_the_polar_factor(rng):
     np.testing.assert_allclose(so3.project(jnp.array(A)), polar(A)[0], atol=1e-14)
 
 
-@pytest.mark.parametrize("axis", np.vstack([np.eye(3), -np.eye(3), [[1, 1, 1], [1e-3, 2, -5]]]).tolist())
+@pytest.mark.parametrize(
+    "axis", np.vstack([np.eye(3), -np.eye(3), [[1, 1, 1], [1e-3, 2, -5]]]).tolist()
+)
 def test_basis_from_axis_is_right_handed_and_orthonormal(axis):
     E = np.asarray(so3.basis_from_axis(jnp.array(axis)))
     np.testing.assert_allclose(E @ E.T, np.eye(3), atol=1e-15)

@@ -56,16 +56,24 @@ def many(nb, nc=0, rows=50):
     eye = jnp.broadcast_to(jnp.eye(3), (rows, nb, 3, 3))
     lam = jnp.asarray(np.random.default_rng(5).normal(size=(rows, nc)))
     t, iterations = jnp.linspace(0.0, 1.0, rows), jnp.zeros(rows, int)
-    return mbd.Solution(t, zero, eye, zero, zero, zero, zero, lam, iterations, mbd.RESULTS.successful, {})
+    return mbd.Solution(
+        t, zero, eye, zero, zero, zero, zero, lam, iterations, mbd.RESULTS.successful, {}
+    )
 
 
 def crane():
     m = mbd.Mechanism("crane")
     boom = m.add_body("boom", shape=mbd.Cylinder(0.1, 4.0, density=2700, axis="x"), r=(2, 0, 0))
     load = m.add_body("load", shape=mbd.Sphere(0.3, mass=50), r=(4, 0, -2))
-    m.add(mbd.Universal("mast", m.ground, boom, point=(0, 0, 0), axis_i=(0, 0, 1), axis_j=(0, 1, 0)))
+    m.add(
+        mbd.Universal("mast", m.ground, boom, point=(0, 0, 0), axis_i=(0, 0, 1), axis_j=(0, 1, 0))
+    )
     m.add(mbd.Distance("rope", boom, load, point_i=(4, 0, 0), point_j=(4, 0, -1.7)))
-    m.add(mbd.SpringDamper("stay", m.ground, boom, point_i=(0, 0, 2), point_j=(3, 0, 0), stiffness=2e4))
+    m.add(
+        mbd.SpringDamper(
+            "stay", m.ground, boom, point_i=(0, 0, 2), point_j=(3, 0, 0), stiffness=2e4
+        )
+    )
     return m.build()
 
 
@@ -75,7 +83,9 @@ def segments(figure):
 
 
 def is_drawn(figure, *points):
-    return any(len(s) == len(points) and np.allclose(s, points, atol=1e-9) for s in segments(figure))
+    return any(
+        len(s) == len(points) and np.allclose(s, points, atol=1e-9) for s in segments(figure)
+    )
 
 
 # --- plots ---
@@ -106,7 +116,10 @@ def test_titles_stay_above_the_first_row_that_has_bodies(motion):
 
 def test_plot_of_200_bodies_draws_the_first_8_and_says_so():
     """It made a column of 3.6 inches for each."""
-    with pytest.warns(UserWarning, match="'result' has 200 bodies; drawn are the first 8: name others with bodies="):
+    with pytest.warns(
+        UserWarning,
+        match="'result' has 200 bodies; drawn are the first 8: name others with bodies=",
+    ):
         figure = viz.plot(many(200), quantities=("r",))
     assert len(figure.axes) == 8 and "first 8 of 200 bodies" in figure.get_suptitle()
     assert len(viz.plot(many(200), quantities="r", bodies=("body199", "body9")).axes) == 2
@@ -255,7 +268,10 @@ def test_animation_moves_the_bodies(motion, tmp_path):
         ({"speed": -1.0}, "speed must be positive and finite, not -1"),
         ({"speed": float("inf")}, "speed must be positive and finite, not inf"),
         ({"speed": float("nan")}, "speed must be positive and finite, not nan"),
-        ({"speed": 1e-3}, "would have 25001 frames, and 20000 are the most: raise speed or lower fps"),
+        (
+            {"speed": 1e-3},
+            "would have 25001 frames, and 20000 are the most: raise speed or lower fps",
+        ),
         ({"speed": 1e-300}, "would have .* frames"),
         ({"size": 0.0}, "size must be positive and at most 50 inches, not 0"),
         ({"size": float("nan")}, "size must be positive"),
@@ -295,7 +311,9 @@ def test_short_and_empty_results_are_drawn_or_refused_in_words(tmp_path):
     one = resting(system, state, rows=1)
     viz.animate(one, system, out=tmp_path / "one.gif")
     viz.animate(one, system, out=tmp_path / "one.html")
-    assert (tmp_path / "one.gif").stat().st_size > 1000 and "<img" in (tmp_path / "one.html").read_text()
+    assert (tmp_path / "one.gif").stat().st_size > 1000 and "<img" in (
+        tmp_path / "one.html"
+    ).read_text()
     viz.plot(one, system, out=tmp_path / "one.png")
     empty = jax.tree.map(lambda x: x[:0] if x.ndim else x, one)
     failed = jax.tree.map(lambda x: x * jnp.nan if x.dtype.kind == "f" else x, one)
@@ -331,11 +349,23 @@ def test_snapshot_refuses_a_row_that_is_not_there():
 
 # --- names ---
 
-NAMES = ["$\\frac{", "$x", "_under", "a\nb\t\0", "[/x]", "球🦀", "\ud800", "%s {0} \\alpha", "x" * 300, "عربي"]
+NAMES = [
+    "$\\frac{",
+    "$x",
+    "_under",
+    "a\nb\t\0",
+    "[/x]",
+    "球🦀",
+    "\ud800",
+    "%s {0} \\alpha",
+    "x" * 300,
+    "عربي",
+]
 
 
 def test_names_of_any_characters_do_not_break_pictures(tmp_path):
-    """A pair of `$` was read as a formula, and a leading underscore left a body out of the legend."""
+    """A pair of `$` was read as a formula, and a leading underscore left a body out of the
+    legend."""
     for few in (NAMES[:5], NAMES[5:]):
         m = mbd.Mechanism(few[0])
         for k, name in enumerate(few):

@@ -1,7 +1,9 @@
-"""Force elements: wrenches on named bodies as functions of poses, twists and time, written once for every formulation.
+"""Force elements: wrenches on named bodies as functions of poses, twists and time, written once for
+every formulation.
 
-This layer knows poses and twists; it knows no coordinates and no constraints. A new force is a new file with a module
-that has `wrench` (and `potential` where it has one), and a description in `descriptions.py`.
+This layer knows poses and twists; it knows no coordinates and no constraints. A new force is a new
+file with a module that has `wrench` (and `potential` where it has one), and a description in
+`descriptions.py`.
 """
 
 from .actuators import AxisActuator as AxisActuator

@@ -37,7 +37,9 @@ class AxisActuator(AbstractActuator):
         f_j, n_j = point_wrench(A_j, axis, arm_j)
         return jnp.stack([f_i, f_j]), jnp.stack([n_i, n_j])
 
-    def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+    def wrench(
+        self, pose: Pose, twist: Twist, t: Scalar
+    ) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         force, torque = self.unit_wrench(pose)
         return self.control(t) * force, self.control(t) * torque
 

@@ -1,4 +1,6 @@
-"""What a force element is: wrenches on a few bodies as a function of their poses, twists and time."""
+"""What a force element is: wrenches on a few bodies as a function of their poses, twists and
+time.
+"""
 
 import abc
 from typing import Any
@@ -18,7 +20,9 @@ class AbstractForce(eqx.Module):
     """A force element on k bodies, written once on poses."""
 
     @abc.abstractmethod
-    def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
+    def wrench(
+        self, pose: Pose, twist: Twist, t: Scalar
+    ) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
         """Forces [N], global components, and torques [N·m] about the mass centers, body components.
 
         `pose` and `twist` have a leading axis over the element's k bodies.
@@ -28,9 +32,9 @@ class AbstractForce(eqx.Module):
         """Potential energy [J]; zero for elements that have none."""
         return self.stored(self.invariants(pose))
 
-    # An energy-momentum method needs the potential apart from the rest of the wrench, in a form that it can
-    # difference: a function of numbers that are quadratic in positions and columns of A, and do not change when all
-    # bodies move as one.
+    # An energy-momentum method needs the potential apart from the rest of the wrench, in a form
+    # that it can difference: a function of numbers that are quadratic in positions and columns of
+    # A, and do not change when all bodies move as one.
 
     def invariants(self, pose: Pose) -> Float[Array, " p"]:
         """The numbers on which the potential depends; none by default."""
@@ -41,7 +45,9 @@ class AbstractForce(eqx.Module):
         return jnp.zeros((), invariants.dtype)
 
     def line(self) -> tuple[Float[Array, "*n 3"], Float[Array, "*n 3"]] | None:
-        """Points in its two bodies between which it is drawn as a spring; None for an element that is not drawn."""
+        """Points in its two bodies between which it is drawn as a spring; None for an element that
+        is not drawn.
+        """
         return None
 
     def dissipative(self) -> "AbstractForce":
@@ -62,7 +68,9 @@ class AbstractActuator(AbstractForce):
 
 
 class ForceStack(eqx.Module):
-    """Force elements of equal structure: `force` has a leading axis n, `bodies` (n, k) are static indices."""
+    """Force elements of equal structure: `force` has a leading axis n, `bodies` (n, k) are static
+    indices.
+    """
 
     force: Any
     bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
@@ -79,10 +87,14 @@ class ForceStack(eqx.Module):
         return self.force
 
     def each(self, function, *args):
-        """`function(element, *args of that element)` for all elements, with a leading axis of elements."""
+        """`function(element, *args of that element)` for all elements, with a leading axis of
+        elements.
+        """
         return each(self.force, function, *args)
 
 
 def point_wrench(A: Float[Array, "3 3"], force: Float[Array, "3"], arm: Float[Array, "3"]):
-    """A force [N] at `arm` [m] from the mass center (both global) as a force and a body-frame torque."""
+    """A force [N] at `arm` [m] from the mass center (both global) as a force and a body-frame
+    torque.
+    """
     return force, A.T @ cross(arm, force)

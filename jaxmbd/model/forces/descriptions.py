@@ -1,4 +1,6 @@
-"""Force elements as the user describes them: by name, with points and axes in global components at the initial pose."""
+"""Force elements as the user describes them: by name, with points and axes in global components at
+the initial pose.
+"""
 
 import abc
 from collections.abc import Callable, Sequence
@@ -31,7 +33,8 @@ FRAMES = ("global", "body")
 class AbstractForceDescription(AbstractElement):
     """A force element, as described; to be derived from.
 
-    It is its fields, declared with `given`, the bodies it acts on (`targets`), and the numeric `element` on them.
+    It is its fields, declared with `given`, the bodies it acts on (`targets`), and the numeric
+    `element` on them.
     """
 
     what: ClassVar[str] = "force"
@@ -48,7 +51,11 @@ class AbstractForceDescription(AbstractElement):
 
     def _hoisted(self, value: Any, field: str) -> Any:
         """A function of time whose arrays can be differentiated, or None."""
-        return None if value is None else hoist(self._motion(value, field), jnp.zeros((), default_dtype()))
+        return (
+            None
+            if value is None
+            else hoist(self._motion(value, field), jnp.zeros((), default_dtype()))
+        )
 
     def _hoisted_load(self, value: Any, field: str) -> Any:
         load = self._load(value, field)
@@ -96,12 +103,17 @@ class SpringDamper(AbstractPairForce):
     def element(self, *bodies: Body) -> LineForce:
         i, j = bodies
         what = f"force {self.name!r}"
-        p_i, p_j = vector(self.point_i, 3, f"{what}: point_i"), vector(self.point_j, 3, f"{what}: point_j")
+        p_i, p_j = (
+            vector(self.point_i, 3, f"{what}: point_i"),
+            vector(self.point_j, 3, f"{what}: point_j"),
+        )
         if self.free_length is None:
             squared = (p_j - p_i) @ (p_j - p_i)
             known = concrete(squared)
             if known is not None and not known > 0.0:
-                raise ValueError(f"{what}: its points coincide at the initial pose; give free_length")
+                raise ValueError(
+                    f"{what}: its points coincide at the initial pose; give free_length"
+                )
             free = jnp.sqrt(squared)
         else:
             free = number(self.free_length, f"{what}: free_length")
@@ -123,7 +135,8 @@ class TorsionalSpringDamper(AbstractPairForce):
         body_i, body_j: The bodies; either may be the ground.
         axis: Global at the initial pose; where the bodies can tilt, it stays with body i.
         stiffness: [N·m/rad].  damping: [N·m·s/rad].
-        free_angle: Of body j relative to body i, zero being the initial pose, of any number of turns [rad].
+        free_angle: Of body j relative to body i, zero being the initial pose, of any number of
+            turns [rad].
         actuator: Torque on body j [N·m] as a function of time, or None.
     """
 
@@ -206,7 +219,8 @@ class AbstractJointForce(AbstractForceDescription):
 
 @dataclass(frozen=True, eq=False)
 class ViscousFriction(AbstractJointForce):
-    """Viscous friction in a joint: a couple and a force that oppose the relative motion it leaves free.
+    """Viscous friction in a joint: a couple and a force that oppose the relative motion it leaves
+    free.
 
     Attributes:
         joint: The joint (object or name).
@@ -231,12 +245,14 @@ class ViscousFriction(AbstractJointForce):
 
 @dataclass(frozen=True, eq=False)
 class Actuator(AbstractJointForce):
-    """A motor in a joint: a torque about its axis, or a force along it, on body j; body i gets the opposite.
+    """A motor in a joint: a torque about its axis, or a force along it, on body j; body i gets the
+    opposite.
 
     Attributes:
         joint: The joint (object or name); it must have an axis.
         control: A number or a function of time, [N·m] or [N].
-        action: "torque" or "force"; by default a force in a `Translational` or `PointOnLine` joint, else a torque.
+        action: "torque" or "force"; by default a force in a `Translational` or `PointOnLine` joint,
+            else a torque.
     """
 
     control: Any = given.value("N·m or N", 0.0)
@@ -247,32 +263,38 @@ class Actuator(AbstractJointForce):
         what = f"force {self.name!r}"
         kind, actions = type(self.joint).__name__, self.joint.actions
         if not actions:
-            raise ValueError(f"{what}: joint {self.joint.name!r} is {kind}, which has no axis to act about")
+            raise ValueError(
+                f"{what}: joint {self.joint.name!r} is {kind}, which has no axis to act about"
+            )
         action = self.action or actions[0]
         if action not in ACTIONS:
             raise ValueError(f"{what}: action must be one of {ACTIONS}, not {self.action!r}")
         if action not in actions:
             motion = {"torque": "turning about", "force": "sliding along"}[action]
             raise ValueError(
-                f"{what}: a {action} does nothing in joint {self.joint.name!r}, because a {kind} joint allows no "
-                f"{motion} its axis; use action={actions[0]!r}"
+                f"{what}: a {action} does nothing in joint {self.joint.name!r}, because a {kind} "
+                f"joint allows no {motion} its axis; use action={actions[0]!r}"
             )
         axis = direction(self.joint.axis, f"joint {self.joint.name!r}: axis")
         control = self.control
         moving = callable(control) or isinstance(control, str)
         control = self._hoisted(control, "control") if moving else self._number("control")
-        return AxisActuator(i.direction(axis), j.point(self.joint.reference_point(i, j)), control, action)
+        return AxisActuator(
+            i.direction(axis), j.point(self.joint.reference_point(i, j)), control, action
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class UserForce(AbstractForceDescription):
-    """A force that you write: a function or an `equinox` module (its arrays can be differentiated and trained).
+    """A force that you write: a function or an `equinox` module (its arrays can be differentiated
+    and trained).
 
     Attributes:
-        bodies: The bodies it acts on (objects or names), in the order in which the function sees them.
-        function: `function(pose, twist, t) -> (forces, torques)`; `pose.r` (k, 3), `pose.A` (k, 3, 3), `twist.v` (k, 3)
-            global, `twist.omega` (k, 3) body frame; forces (k, 3) [N] at the mass centers, global components; torques
-            (k, 3) [N·m], body components.
+        bodies: The bodies it acts on (objects or names), in the order in which the function sees
+            them.
+        function: `function(pose, twist, t) -> (forces, torques)`; `pose.r` (k, 3), `pose.A` (k, 3,
+            3), `twist.v` (k, 3) global, `twist.omega` (k, 3) body frame; forces (k, 3) [N] at the
+            mass centers, global components; torques (k, 3) [N·m], body components.
     """
 
     bodies: Sequence[Body | str]
@@ -287,15 +309,21 @@ class UserForce(AbstractForceDescription):
         k, dtype = len(bodies), default_dtype()
         what = f"force {self.name!r}"
         if not callable(self.function):
-            raise ValueError(f"{what}: function must be callable, function(pose, twist, t), not {self.function!r}")
+            raise ValueError(
+                f"{what}: function must be callable, function(pose, twist, t), not "
+                f"{self.function!r}"
+            )
         zero = jnp.zeros((k, 3), dtype)
         pose = Pose(zero, jnp.broadcast_to(jnp.eye(3, dtype=dtype), (k, 3, 3)))
         args = (pose, Twist(zero, zero), jnp.zeros((), dtype))
-        found = traced_shape(lambda *args: jax.tree.map(jnp.asarray, self.function(*args)), args, what)
+        found = traced_shape(
+            lambda *args: jax.tree.map(jnp.asarray, self.function(*args)), args, what
+        )
         shapes = [jnp.shape(x) for x in jax.tree.leaves(found)]
         if not isinstance(found, (tuple, list)) or shapes != [(k, 3), (k, 3)]:
             returned = " and ".join(map(str, shapes)) or "nothing"
             raise ValueError(
-                f"{what}: the function must return forces and torques of shape {(k, 3)} each, but returned {returned}"
+                f"{what}: the function must return forces and torques of shape {(k, 3)} each, but "
+                f"returned {returned}"
             )
         return FunctionForce(hoist(self.function, *args))

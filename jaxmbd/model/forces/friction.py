@@ -12,7 +12,8 @@ from .base import AbstractForce, point_wrench
 class RelativeDamping(AbstractForce):
     """A couple and a force that oppose the relative rotation and translation at a joint.
 
-    The directions that the joint blocks have no relative velocity, so the same two coefficients serve every joint.
+    The directions that the joint blocks have no relative velocity, so the same two coefficients
+    serve every joint.
 
     Attributes:
         s_i_bar: Joint point in body i [m].
@@ -26,11 +27,14 @@ class RelativeDamping(AbstractForce):
     rotational: Scalar
     translational: Scalar
 
-    def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+    def wrench(
+        self, pose: Pose, twist: Twist, t: Scalar
+    ) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         A_i, A_j = pose.A[0], pose.A[1]
         omega_i, omega_j = A_i @ twist.omega[0], A_j @ twist.omega[1]
         arm_j = A_j @ self.s_j_bar
-        # Both bodies are taken at body j's joint point, where the force acts: action and reaction share one line.
+        # Both bodies are taken at body j's joint point, where the force acts: action and reaction
+        # share one line.
         arm_i = pose.r[1] + arm_j - pose.r[0]
         slip = twist.v[1] + cross(omega_j, arm_j) - twist.v[0] - cross(omega_i, arm_i)
         force = self.translational * slip

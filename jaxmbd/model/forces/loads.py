@@ -27,7 +27,9 @@ class AppliedForce(AbstractForce):
     force: Vec3 | Motion
     frame: str = eqx.field(static=True, default="global")
 
-    def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "1 3"], Float[Array, "1 3"]]:
+    def wrench(
+        self, pose: Pose, twist: Twist, t: Scalar
+    ) -> tuple[Float[Array, "1 3"], Float[Array, "1 3"]]:
         A = pose.A[0]
         force = _value(self.force, t, A)
         if self.frame == "body":
@@ -47,7 +49,9 @@ class AppliedTorque(AbstractForce):
     torque: Vec3 | Motion
     frame: str = eqx.field(static=True, default="global")
 
-    def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "1 3"], Float[Array, "1 3"]]:
+    def wrench(
+        self, pose: Pose, twist: Twist, t: Scalar
+    ) -> tuple[Float[Array, "1 3"], Float[Array, "1 3"]]:
         A = pose.A[0]
         torque = _value(self.torque, t, A)
         if self.frame == "global":

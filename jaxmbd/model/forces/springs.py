@@ -16,7 +16,9 @@ from .base import AbstractActuator, point_wrench
 class LineForce(AbstractActuator):
     """Spring, damper and actuator along the line from P (body i) to Q (body j).
 
-        f = stiffness (L - free_length) + damping dL/dt - actuator(t),   a pull on both bodies when positive
+        f = stiffness (L - free_length) + damping dL/dt - actuator(t)
+
+    f is a pull on both bodies when positive.
 
     Attributes:
         s_i_bar: P in body i [m].
@@ -34,7 +36,9 @@ class LineForce(AbstractActuator):
     free_length: Scalar
     actuator: Motion | None = None
 
-    def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+    def wrench(
+        self, pose: Pose, twist: Twist, t: Scalar
+    ) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         A_i, A_j = pose.A[0], pose.A[1]
         arm_i, arm_j = A_i @ self.s_i_bar, A_j @ self.s_j_bar
         d = pose.r[1] + arm_j - pose.r[0] - arm_i
@@ -92,7 +96,9 @@ def _length(d: Vec3) -> tuple[Scalar, Vec3]:
 class AngleTorque(AbstractActuator):
     """Torsional spring, damper and actuator about an axis common to both bodies.
 
-        n = stiffness (φ - free_angle) + damping dφ/dt - actuator(t),   opposing positive rotation of body j
+        n = stiffness (φ - free_angle) + damping dφ/dt - actuator(t)
+
+    n opposes positive rotation of body j.
 
     Attributes:
         angle: φ, of body j relative to body i, over any number of turns [rad].
@@ -117,16 +123,23 @@ class AngleTorque(AbstractActuator):
     def dissipative(self) -> "AngleTorque":
         return dataclasses.replace(self, stiffness=jnp.zeros_like(self.stiffness))
 
-    def wrench(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+    def wrench(
+        self, pose: Pose, twist: Twist, t: Scalar
+    ) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         axis = pose.A[0] @ self.angle.axis_i_bar
         rate = axis @ (pose.A[1] @ twist.omega[1] - pose.A[0] @ twist.omega[0])
-        torque = self.stiffness * (self.angle.value(*_pair(pose)) - self.free_angle) + self.damping * rate
+        torque = (
+            self.stiffness * (self.angle.value(*_pair(pose)) - self.free_angle)
+            + self.damping * rate
+        )
         force, unit = self.unit_wrench(pose)
         return force, (self.control(t) - torque) * unit
 
     def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         axis = pose.A[0] @ self.angle.axis_i_bar
-        return jnp.zeros((2, 3), axis.dtype), jnp.stack([-self.angle.axis_i_bar, pose.A[1].T @ axis])
+        return jnp.zeros((2, 3), axis.dtype), jnp.stack(
+            [-self.angle.axis_i_bar, pose.A[1].T @ axis]
+        )
 
     def control(self, t: Scalar) -> Scalar:
         return jnp.zeros_like(t) if self.actuator is None else self.actuator(t)

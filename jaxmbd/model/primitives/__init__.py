@@ -1,7 +1,8 @@
 """Constraint primitives: DP1, DP2, D and CD, each written once on poses.
 
-This layer knows two poses, their twists and one scalar equation; it knows no coordinates, no masses and no joints. A
-new primitive is a new file with its geometry, hand-coded rows and reaction variation, and its entry in the tests' list.
+This layer knows two poses, their twists and one scalar equation; it knows no coordinates, no masses
+and no joints. A new primitive is a new file with its geometry, hand-coded rows and reaction
+variation, and its entry in the tests' list.
 """
 
 from .base import AbstractNormalForm as AbstractNormalForm

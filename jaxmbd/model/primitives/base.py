@@ -24,10 +24,10 @@ class RowFactors(eqx.Module):
     and these vectors vary, with four constants of the type, as
 
         δg = κ (δr_j - δr_i) - χ_i A_i skew(ā_i) δθ̄_i - χ_j A_j skew(ā_j) δθ̄_j
-        δb̄_i = skew(b̄_i) δθ̄_i + χ_i A_iᵀ (δr_j - δr_i) - η A_iᵀ A_j skew(ā_j) δθ̄_j     (and likewise δb̄_j)
+        δb̄_i = skew(b̄_i) δθ̄_i + χ_i A_iᵀ (δr_j - δr_i) - η A_iᵀ A_j skew(ā_j) δθ̄_j
 
-    so that one assembly of rows and one of their variations serve all types: Tables 2 to 6 of Kissel et al. in one line
-    each.
+    and likewise δb̄_j, so that one assembly of rows and one of their variations serve all types:
+    Tables 2 to 6 of Kissel et al. in one line each.
 
     Attributes:
         g: Global vector, (..., 3).
@@ -49,7 +49,9 @@ class RowFactors(eqx.Module):
         return jnp.concatenate([jnp.stack([-self.g, self.g]), moments], axis=1)
 
     def variation_sums(self, A_i: Mat3, A_j: Mat3) -> Float[Array, "34"]:
-        """The numbers that the variation of a row is linear in: rows between the same two bodies may add theirs up."""
+        """The numbers that the variation of a row is linear in: rows between the same two bodies
+        may add theirs up.
+        """
         kappa, chi_i, chi_j, eta = self.constants
         mixed = -eta * (skew(self.a_i) @ (A_i.T @ A_j) @ skew(self.a_j))
         own_i, own_j = self.b_i[:, None] * self.a_i[None, :], self.b_j[:, None] * self.a_j[None, :]
@@ -62,9 +64,15 @@ class RowFactors(eqx.Module):
 
 
 def variation_of_sums(sums: Float[Array, "34"], A_i: Mat3, A_j: Mat3) -> Float[Array, "2 6 2 6"]:
-    """The variation of one row, or of a weighted sum of rows, from its `RowFactors.variation_sums`."""
+    """The variation of one row, or of a weighted sum of rows, from its
+    `RowFactors.variation_sums`.
+    """
     kappa, chi_a_i, chi_a_j = sums[0], sums[1:4], sums[4:7]
-    outer_i, outer_j, mixed = sums[7:16].reshape(3, 3), sums[16:25].reshape(3, 3), sums[25:34].reshape(3, 3)
+    outer_i, outer_j, mixed = (
+        sums[7:16].reshape(3, 3),
+        sums[16:25].reshape(3, 3),
+        sums[25:34].reshape(3, 3),
+    )
     eye = jnp.eye(3, dtype=sums.dtype)
     # skew(a) skew(b) = b aᵀ - (a·b) I
     own_i, own_j = outer_i - jnp.trace(outer_i) * eye, outer_j - jnp.trace(outer_j) * eye
@@ -89,7 +97,8 @@ class _AbstractRow(eqx.Module):
     """What primitives of either level share.
 
     Class attributes:
-        driven: Fields that may be motions. For a field x other than f, fields x_dot and x_ddot hold its rates.
+        driven: Fields that may be motions. For a field x other than f, fields x_dot and x_ddot hold
+            its rates.
     """
 
     driven: ClassVar[tuple[str, ...]] = ("f",)
@@ -105,7 +114,9 @@ class _AbstractRow(eqx.Module):
 
     @classmethod
     def alike(cls, primitives: Sequence[Any]) -> Sequence[Any]:
-        """The members of a mechanism made alike in structure, so that they stack; motions have been taken aside."""
+        """The members of a mechanism made alike in structure, so that they stack; motions have been
+        taken aside.
+        """
         return primitives
 
 
@@ -122,10 +133,10 @@ class AbstractPrimitive(_AbstractRow):
                 x, _, z = pose_i.A.T @ (pose_j.r + pose_j.A @ self.point - pose_i.r)
                 return z - x**2
 
-    Its row, the variation of its reactions and its acceleration terms come by automatic differentiation, in every
-    formulation. Numbers among its fields are parameters: they may be differentiated, batched and fitted. In a
-    description, `f` may be a motion, a function of time; inside a `System` motions have been replaced by their values
-    at the instant considered.
+    Its row, the variation of its reactions and its acceleration terms come by automatic
+    differentiation, in every formulation. Numbers among its fields are parameters: they may be
+    differentiated, batched and fitted. In a description, `f` may be a motion, a function of time;
+    inside a `System` motions have been replaced by their values at the instant considered.
     """
 
     @abc.abstractmethod
@@ -133,23 +144,30 @@ class AbstractPrimitive(_AbstractRow):
         """The geometric part of the constraint, Φ + f [m, or - for directions]."""
 
     def geometry_rate(self, *poses: Pose) -> Scalar:
-        """The partial time derivative of the geometry; zero unless a vector of the primitive turns."""
+        """The partial time derivative of the geometry; zero unless a vector of the primitive
+        turns.
+        """
         return jnp.zeros((), poses[0].r.dtype)
 
     def branch(self, *poses: Pose) -> Scalar | None:
-        """Positive or zero on the root that is meant where the row has others; None where any root will do."""
+        """Positive or zero on the root that is meant where the row has others; None where any root
+        will do.
+        """
         return None
 
     def advanced(self, s: Scalar) -> "AbstractPrimitive":
-        """The primitive a small time `s` later, exact to second order; itself unless a vector turns."""
+        """The primitive a small time `s` later, exact to second order; itself unless a vector
+        turns.
+        """
         return self
 
 
 class AbstractVelocityPrimitive(_AbstractRow):
-    """A scalar constraint rate(poses, twists) = f(t) that is linear in the twists: a row at velocity level.
+    """A scalar constraint rate(poses, twists) = f(t) that is linear in the twists: a row at
+    velocity level.
 
-    What no function of positions says: rolling without slipping, a knife edge. Its row B comes by automatic
-    differentiation, and so do the terms of its time derivative.
+    What no function of positions says: rolling without slipping, a knife edge. Its row B comes by
+    automatic differentiation, and so do the terms of its time derivative.
     """
 
     @abc.abstractmethod
@@ -158,7 +176,8 @@ class AbstractVelocityPrimitive(_AbstractRow):
 
 
 class AbstractNormalForm(AbstractPrimitive):
-    """A primitive between two bodies whose variation has the form of `RowFactors`: the fast path of rA.
+    """A primitive between two bodies whose variation has the form of `RowFactors`: the fast path of
+    rA.
 
     Class attributes:
         constants: (κ, χ_i, χ_j, η) of the type, see `RowFactors`.
@@ -187,9 +206,11 @@ class AbstractNormalForm(AbstractPrimitive):
         return self.factors(pose_i, pose_j).row().reshape(12)
 
     def reaction_variation(self, pose_i: Pose, pose_j: Pose) -> Float[Array, "12 12"]:
-        """Variation of the reactions (f_i, n̄_i, f_j, n̄_j) per unit multiplier, rows, by (δr_i, δθ̄_i, δr_j, δθ̄_j).
+        """Variation of the reactions (f_i, n̄_i, f_j, n̄_j) per unit multiplier, rows, by (δr_i,
+        δθ̄_i, δr_j, δθ̄_j).
 
-        The reactions are f = -Φ_rᵀ λ and n̄ = -Π̄ᵀ λ (Kissel et al. Tables 3-6, corrected in index and sign).
+        The reactions are f = -Φ_rᵀ λ and n̄ = -Π̄ᵀ λ (Kissel et al. Tables 3-6, corrected in index
+        and sign).
         """
         return -self.factors(pose_i, pose_j).row_variation(pose_i.A, pose_j.A).reshape(12, 12)
 
@@ -197,7 +218,9 @@ class AbstractNormalForm(AbstractPrimitive):
 def vector_motion(
     A: Mat3, omega: Vec3, s: Vec3, s_dot: Vec3 | None = None, s_ddot: Vec3 | None = None
 ) -> tuple[Vec3, Vec3, Vec3]:
-    """Value and first two derivatives of A s along the free motion (constant body-frame angular velocity)."""
+    """Value and first two derivatives of A s along the free motion (constant body-frame angular
+    velocity).
+    """
     rate = cross(omega, s)
     acceleration = cross(omega, rate)
     if s_dot is not None:

@@ -10,7 +10,8 @@ from .base import AbstractNormalForm, vector_motion
 
 
 class CD(AbstractNormalForm):
-    """CD: the component along the global direction c of the vector from P (body i) to Q (body j) is prescribed.
+    """CD: the component along the global direction c of the vector from P (body i) to Q (body j) is
+    prescribed.
 
         Φ = cᵀ (r_j + A_j s̄_j - r_i - A_i s̄_i) - f(t)
 

@@ -18,14 +18,15 @@ class DP1(AbstractNormalForm):
 
         Φ = (A_i ā_i)ᵀ (A_j ā_j) - f(t)
 
-    `a_i_bar` may be a motion (a direction that turns in body i): that is how `RotationDriver` stays regular.
+    `a_i_bar` may be a motion (a direction that turns in body i): that is how `RotationDriver` stays
+    regular.
 
     Attributes:
         a_i_bar: Direction in body i [-].
         a_j_bar: Direction in body j [-].
         f: Prescribed value [-], a number or a motion.
-        a_j_along: Direction in body j that ā_i points along on the root that is meant; the other root of a turning
-            direction lies half a turn away. None where both will do.
+        a_j_along: Direction in body j that ā_i points along on the root that is meant; the other
+            root of a turning direction lies half a turn away. None where both will do.
     """
 
     constants: ClassVar[tuple[float, float, float, float]] = (0.0, 0.0, 0.0, 1.0)
@@ -61,9 +62,11 @@ class DP1(AbstractNormalForm):
     def branch(self, pose_i: Pose, pose_j: Pose) -> Scalar | None:
         if self.a_j_along is None:
             return None
-        # The cosine is 1 on that root, -1 half a turn away, and 0 on the roots that three rows together have at a third
-        # of a turn. In a stack, rows without such a direction have zeros.
-        return (pose_i.A @ self.a_i_bar) @ (pose_j.A @ self.a_j_along) - 0.5 * (self.a_j_along @ self.a_j_along)
+        # The cosine is 1 on that root, -1 half a turn away, and 0 on the roots that three rows
+        # together have at a third of a turn. In a stack, rows without such a direction have zeros.
+        return (pose_i.A @ self.a_i_bar) @ (pose_j.A @ self.a_j_along) - 0.5 * (
+            self.a_j_along @ self.a_j_along
+        )
 
     @classmethod
     def alike(cls, primitives: Sequence["DP1"]) -> Sequence["DP1"]:

@@ -10,7 +10,8 @@ from .base import AbstractNormalForm, vector_motion
 
 
 class DP2(AbstractNormalForm):
-    """DP2: the component along ā_i (body i) of the vector from P (body i) to Q (body j) is prescribed.
+    """DP2: the component along ā_i (body i) of the vector from P (body i) to Q (body j) is
+    prescribed.
 
         Φ = (A_i ā_i)ᵀ d - f(t),  d = r_j + A_j s̄_j - r_i - A_i s̄_i
 

@@ -24,7 +24,8 @@ class Driven(eqx.Module):
 
 
 class PrimitiveStack(eqx.Module):
-    """Primitives of one structure: `primitive` has a leading axis n, `bodies` (n, k) are static indices.
+    """Primitives of one structure: `primitive` has a leading axis n, `bodies` (n, k) are static
+    indices.
 
     The ground has the index nb (one past the last moving body).
     """
@@ -60,7 +61,8 @@ class PrimitiveStack(eqx.Module):
     def build(
         primitives: Sequence[Any], bodies: Sequence[tuple[int, ...]]
     ) -> list[tuple[tuple[int, ...], "PrimitiveStack"]]:
-        """Stack primitives of one type by structure and number of bodies, taking their motions aside.
+        """Stack primitives of one type by structure and number of bodies, taking their motions
+        aside.
 
         Returns:
             Positions of the members among `primitives`, and their stack.
@@ -69,7 +71,9 @@ class PrimitiveStack(eqx.Module):
         motions: list[dict[str, Any]] = []
         plain = []
         for p in primitives:
-            mine = {name: getattr(p, name) for name in kind.driven if is_motion(getattr(p, name, None))}
+            mine = {
+                name: getattr(p, name) for name in kind.driven if is_motion(getattr(p, name, None))
+            }
             for name in mine:
                 p = _without_motion(p, name)
             motions.append(mine)
@@ -82,7 +86,9 @@ class PrimitiveStack(eqx.Module):
             for members, stacked in group_alike([plain[k] for k in same]):
                 rows = tuple(same[k] for k in members)
                 driven = _driven(kind.driven, [motions[k] for k in rows])
-                stacks.append((rows, PrimitiveStack(stacked, driven, tuple(tuple(bodies[k]) for k in rows))))
+                stacks.append(
+                    (rows, PrimitiveStack(stacked, driven, tuple(tuple(bodies[k]) for k in rows)))
+                )
         return stacks
 
     def each(self, function, *args):
@@ -90,9 +96,13 @@ class PrimitiveStack(eqx.Module):
         return each(self.primitive, function, *args)
 
     def local(self, x: Any) -> tuple[Any, ...]:
-        """Of an array (or pytree) over all bodies and the ground, the parts of each of the rows' k bodies."""
+        """Of an array (or pytree) over all bodies and the ground, the parts of each of the rows' k
+        bodies.
+        """
         index = self.index
-        return tuple(jax.tree.map(lambda leaf, k=k: leaf[index[:, k]], x) for k in range(self.width))
+        return tuple(
+            jax.tree.map(lambda leaf, k=k: leaf[index[:, k]], x) for k in range(self.width)
+        )
 
     @property
     def prescribed(self) -> Float[Array, " n"]:
@@ -114,7 +124,9 @@ class PrimitiveStack(eqx.Module):
         return PrimitiveStack(primitive, (), self.bodies)
 
     def jet(self, t: Scalar) -> tuple["PrimitiveStack", Any, Any]:
-        """The stack at time t with the rates of its turning vectors, and ḟ and f̈ of its rows, (n,) each."""
+        """The stack at time t with the rates of its turning vectors, and ḟ and f̈ of its rows, (n,)
+        each.
+        """
         primitive = self.primitive
         f_dot = f_ddot = jnp.zeros(len(self), t.dtype)
         for d in self.driven:
@@ -135,7 +147,10 @@ def _without_motion(primitive: Any, name: str) -> Any:
     zero = jnp.zeros(shape, jnp.result_type(float))
     names = [name] if name == "f" else [name, name + "_dot", name + "_ddot"]
     return eqx.tree_at(
-        lambda p: [getattr(p, n) for n in names], primitive, [zero] * len(names), is_leaf=lambda x: x is None
+        lambda p: [getattr(p, n) for n in names],
+        primitive,
+        [zero] * len(names),
+        is_leaf=lambda x: x is None,
     )
 
 

@@ -1,6 +1,7 @@
 """Outcomes of a run: codes inside the arrays, sentences for people."""
 
 import equinox as eqx
+import numpy as np
 
 
 class RESULTS(eqx.Enumeration):
@@ -38,3 +39,9 @@ class RESULTS(eqx.Enumeration):
         "initial time"
     )
     interrupted = "the run was interrupted; the rows before the interruption are kept"
+
+
+def ended_as(result: RESULTS, *outcomes: RESULTS) -> bool:
+    """Whether all of some known outcomes are among these; compiles nothing."""
+    wanted = [int(np.asarray(outcome._value)) for outcome in outcomes]
+    return bool(np.all(np.isin(np.asarray(result._value), wanted)))

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+# XLA writes a line about the processor for every program that it reads from the cache.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Compiling takes most of the suite's time. Without LLVM's optimizer and with XLA's older code
 # generator it takes less than half; the arithmetic is the same. An option that XLA does not know
 # would end the process, so it is tried first.
@@ -27,6 +29,13 @@ from jaxtyping import install_import_hook
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# All workers and child processes share what is compiled.
+_CACHE = Path(__file__).parents[1] / ".cache" / "programs"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
 with install_import_hook("jaxmbd", "beartype.beartype"):
     import jaxmbd  # noqa: F401

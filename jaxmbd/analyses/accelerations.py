@@ -14,7 +14,7 @@ from ..formulations import RA
 from ..model.state import State, Twist
 from ..model.system import System
 from ..rotations import so3
-from .compiled import Compiled
+from .compiled import compiled_once
 
 
 class Accelerations(eqx.Module):
@@ -47,7 +47,7 @@ def accelerations(system: System, state: State, t: Any = 0.0, *, rate: Any = Non
     return _accelerations(system, state, t, rate)
 
 
-@Compiled
+@compiled_once
 def _accelerations(system: System, state: State, t: Any, rate: Any) -> Accelerations:
     system = system.wound(state.angles)
     q, u = RA().from_state(state)

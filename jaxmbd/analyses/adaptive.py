@@ -18,7 +18,7 @@ from ..results import RESULTS
 from ..roots import save_roots
 from ..rotations.types import Scalar
 from .assembly import AssemblyReport
-from .compiled import Compiled
+from .compiled import Compiled, runs_now
 from .failure import raise_failure
 from .interpolation import between
 from .requests import check_run, chosen_formulation, chosen_integrator, instants
@@ -102,7 +102,11 @@ def simulate_chosen(
     given = state
     state, report = assembled(system, state, ts[0], metric=metric)
     tolerance = jnp.asarray(tolerance, system.dtype)
-    solution = _integrate(
+    like = (system.unnamed(), formulation, integrator, ts)
+    integrate = _integrate
+    if runs_now(like, state, tolerance):  # a guess of how many steps are used
+        integrate = _integrate.for_work(step.max_steps * system.nb // 4, like)
+    solution = integrate(
         system,
         given,
         state,

@@ -1,17 +1,25 @@
 """Compilation of analyses: names and shapes of a system never reach `jit`, so that renaming
-compiles nothing.
+compiles nothing, and work that takes a moment is compiled in a moment.
 """
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 from ..model.forces import FunctionForce
 from ..model.functions import forward_mode
 from ..model.system import System
+from ..model.validation import is_concrete
+
+# Steps times bodies that a program compiled quickly may take altogether: about a second of work,
+# which is what compiling with all optimizations takes longer. Beyond, such a program is three to
+# four times slower.
+_QUICK_WORK = 20_000
 
 
 def telling_forward_mode(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,23 +49,93 @@ class Compiled:
     """`equinox.filter_jit` of a function of systems, which sees them without names.
 
     What it returns must not hold names either: callers put them in afterwards.
+
+    Args:
+        function: What to compile.
+        once: Whether it runs once or twice rather than thousands of times: it is then compiled
+            quickly, without the optimizations that cost more time than they save.
     """
 
-    def __init__(self, function: Callable[..., Any]):
+    def __init__(self, function: Callable[..., Any], *, once: bool = False):
         functools.update_wrapper(self, function)
+        self._function, self._once = function, once
         self._program = eqx.filter_jit(function)
+        self._work: dict[Any, int] = {}
+
+    @functools.cached_property
+    def _quick(self) -> Callable[..., Any]:
+        options = _quick_options()
+        if not options:
+            return self._program
+        return eqx.filter_jit(self._function, compiler_options=options)
 
     @telling_forward_mode
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._program(
-            *map(_unnamed, args), **{key: _unnamed(value) for key, value in kwargs.items()}
-        )
+        args, kwargs = _unnamed(args), _unnamed(kwargs)
+        quick = self._once and _preference() != "fast" and runs_now(args, kwargs)
+        return (self._quick if quick else self._program)(*args, **kwargs)
+
+    def for_work(self, amount: int, like: Any) -> Callable[..., Any]:
+        """The program for some steps times bodies: compiled quickly while there are few.
+
+        What a process has asked of mechanisms like `like` counts, so that many short runs get the
+        optimized program as well. The choice does not depend on time, and both programs agree to
+        rounding.
+        """
+        key = jax.tree.structure(like), tuple(jnp.shape(x) for x in jax.tree.leaves(like))
+        self._work[key] = self._work.get(key, 0) + amount
+        preferred = _preference()
+        quick = self._work[key] <= _QUICK_WORK if preferred == "auto" else preferred == "quick"
+        if not quick:
+            return self
+
+        def program(*args: Any, **kwargs: Any) -> Any:
+            return self._quick(*_unnamed(args), **_unnamed(kwargs))
+
+        return program
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """As `jax.jit(...).lower`, for measurements."""
-        return self._program.lower(
-            *map(_unnamed, args), **{key: _unnamed(value) for key, value in kwargs.items()}
-        )
+        return self._program.lower(*_unnamed(args), **_unnamed(kwargs))
+
+
+def compiled_once(function: Callable[..., Any]) -> Compiled:
+    """`Compiled` for what runs once or twice."""
+    return Compiled(function, once=True)
+
+
+def _preference() -> str:
+    """How to compile: the environment variable JAXMBD_COMPILE, "auto", "quick" or "fast"."""
+    chosen = os.environ.get("JAXMBD_COMPILE", "auto")
+    if chosen not in ("auto", "quick", "fast"):
+        raise ValueError(f"JAXMBD_COMPILE must be auto, quick or fast, not {chosen!r}")
+    return chosen
+
+
+def runs_now(*trees: Any) -> bool:
+    """Whether nothing is being traced: options of the compiler belong to outermost programs."""
+    return is_concrete(trees) and not isinstance(jnp.zeros(()), jax.core.Tracer)
+
+
+@functools.cache
+def _quick_options() -> dict[str, Any]:
+    """What makes XLA compile quickly; nothing on accelerators, and what a version does not know is
+    left out.
+    """
+    if jax.default_backend() != "cpu":
+        return {}
+    options: dict[str, Any] = {
+        "xla_backend_optimization_level": 0,
+        "xla_cpu_use_fusion_emitters": False,
+    }
+    known = {}
+    for name, value in options.items():
+        try:
+            jax.jit(lambda x: x, compiler_options={name: value})(0.0)
+            known[name] = value
+        except Exception:  # each version of JAX has an error of its own for an unknown option
+            continue
+    return known
 
 
 def _unnamed(value: Any) -> Any:

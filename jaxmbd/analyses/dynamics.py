@@ -14,13 +14,13 @@ from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator, ImplicitEuler, Motion
 from ..model.state import State
 from ..model.system import System
-from ..model.validation import is_concrete
-from ..results import RESULTS
+from ..model.validation import as_jax, is_concrete
+from ..results import RESULTS, ended_as
 from ..roots import save_roots
 from ..rotations.types import Scalar
 from .adaptive import Adaptive, simulate_chosen
 from .assembly import AssemblyReport
-from .compiled import Compiled, telling_forward_mode
+from .compiled import Compiled, compiled_once, telling_forward_mode
 from .failure import (
     raise_failure,
     warn_of_undetermined_forces,
@@ -205,22 +205,28 @@ def simulate_in_pieces(
     saves = steps // save_every
     kept = _chunks(saves, save_every, checkpoints)
     given = state
-    h, t0 = jnp.asarray(h, system.dtype), jnp.asarray(t0, system.dtype)
+    h, t0 = as_jax(h, system.dtype), as_jax(t0, system.dtype)
     state, report = assembled(system, state, t0, metric=metric)
     bare = system.unnamed()
     # Two programs: the start does not depend on the number of steps, so a longer run compiles the
     # stepping only.
     run, first = start(bare, given, state, report, t0, h, formulation, integrator)
     if is_concrete((system, run, h, t0, formulation, integrator)):
-        options = {"t0": t0, "h": h, "save_every": jnp.asarray(save_every)}
+        options = {"t0": t0, "h": h, "save_every": np.asarray(save_every)}
 
         def solution_of(rows: Row, run: Progress) -> Solution:
             t = times(t0, h, np.arange(rows.iterations.shape[0]) * save_every)
             return make_solution(t, rows, run.result, run_stats(report, run), system)
 
         loop = HostLoop(
-            partial(march, bare, formulation=formulation, integrator=integrator, **options),
-            lambda run: run.result == RESULTS.successful,
+            partial(
+                march.for_work(steps * system.nb, (bare, formulation, integrator)),
+                bare,
+                formulation=formulation,
+                integrator=integrator,
+                **options,
+            ),
+            lambda run: ended_as(run.result, RESULTS.successful),
             solution_of,
             system.name,
             save_every,
@@ -244,6 +250,8 @@ def simulate_in_pieces(
 
 def times(t0: Scalar, h: Scalar, n: np.ndarray) -> Float[Array, " T"]:
     """The instants t0 + n h."""
+    if is_concrete((t0, h)):  # compiles nothing
+        return jax.device_put(np.asarray(t0) + n.astype(h.dtype) * np.asarray(h))
     return t0 + jnp.asarray(n, h.dtype) * h
 
 
@@ -260,7 +268,7 @@ def run_stats(report: AssemblyReport, progress: Progress) -> dict[str, Any]:
     }
 
 
-@Compiled
+@compiled_once
 def start(system, given, state, report, t0, h, formulation, integrator) -> tuple[Progress, Row]:
     """Consistent accelerations and multipliers at the first instant, and the first row."""
     system = system.wound(given.angles)

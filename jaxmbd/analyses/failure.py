@@ -12,7 +12,7 @@ from ..model.joints import Constraint
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..model.validation import users_line
-from ..results import RESULTS
+from ..results import RESULTS, ended_as
 from .export import result_name
 from .mobility import freedoms_lost_nearby, mobility, nearly_repeating
 
@@ -179,8 +179,7 @@ def warn_of_undetermined_forces(system: System, solution) -> None:
 
 def raise_failure(system: System, solution, state: State | None = None, h: Any = None) -> None:
     """Raise `SimulationError` if a run failed; the steps before are in its `solution`."""
-    kept = (solution.result == RESULTS.successful) | (solution.result == RESULTS.interrupted)
-    if not bool(jnp.all(kept)):
+    if not ended_as(solution.result, RESULTS.successful, RESULTS.interrupted):
         raise SimulationError(describe_failure(system, solution, state, h), solution)
 
 

@@ -47,23 +47,26 @@ class HostLoop:
     def run(
         self,
         run: Any,
-        first: Row,
+        first: Row | int,
         total: int,
         *,
         progress: bool = False,
         on_chunk: Callable[[Solution], None] | None = None,
         chunks: int = 50,
     ) -> Solution:
-        """Compute `total` rows after the first one."""
-        size = _buffer_rows(first)
-        pieces: list[Any] = [jax.tree.map(lambda x: np.asarray(x)[None], first)]
+        """Compute `total` rows after the first one, or, where only its size in bytes is given, all
+        of them.
+        """
+        bare = isinstance(first, int)
+        size = _buffer_rows(first if bare else sum(x.nbytes for x in jax.tree.leaves(first)))
+        pieces: list[Any] = [] if bare else [jax.tree.map(lambda x: np.asarray(x)[None], first)]
         watched = progress or on_chunk is not None
         most = max(1, -(-total // chunks)) if watched else size
         interrupted = False
 
         def so_far() -> Solution:
             return self.solution(
-                jax.tree.map(lambda *x: jnp.asarray(np.concatenate(x)), *pieces), run
+                jax.device_put(jax.tree.map(lambda *x: np.concatenate(x), *pieces)), run
             )
 
         done, count = 0, min(size, most, total)
@@ -76,12 +79,13 @@ class HostLoop:
         )
         try:
             if progress:  # nothing is computed, so that the bar counts steps and not compilation
-                self.piece(run, jnp.asarray(0), jnp.asarray(0), size)
+                self.piece(run, np.asarray(0), np.asarray(0), size)
                 bar.set_description(self.name)
                 bar.reset()
-            while done < total and bool(self.goes_on(run)):
+            # A run that failed before it began gets a row too, which is NaN.
+            while done < total and (not pieces or bool(self.goes_on(run))):
                 began = time.monotonic()
-                run, rows = self.piece(run, jnp.asarray(done), jnp.asarray(count), size)
+                run, rows = self.piece(run, np.asarray(done), np.asarray(count), size)
                 pieces.append(jax.tree.map(lambda x, n=count: np.asarray(x)[:n], rows))
                 done += count
                 took = time.monotonic() - began
@@ -112,6 +116,7 @@ def counted_loop(body, carry: Any, at, count, size: int, result) -> tuple[Any, R
 
     It ends early where `result(carry)` is not successful; rows that were not reached are NaN.
     """
+    body = jax.jit(body)  # traced once, for the shapes of a row and for the loop
     row = jax.eval_shape(lambda c: body(c, at(jnp.zeros((), int)))[1], carry)
     blank = jax.tree.map(
         lambda x: jnp.full(
@@ -133,8 +138,8 @@ def counted_loop(body, carry: Any, at, count, size: int, result) -> tuple[Any, R
     return carry, rows
 
 
-def _buffer_rows(first: Row) -> int:
-    size = sum(x.nbytes for x in jax.tree.leaves(first))
+def _buffer_rows(size: int) -> int:
+    """How many rows of some bytes each a compiled piece fills."""
     return int(np.clip(_BUFFER // max(size, 1), 16, _ROWS))
 
 

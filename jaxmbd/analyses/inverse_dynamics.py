@@ -1,7 +1,7 @@
 """Inverse dynamics: the efforts of drivers or actuators that a prescribed motion takes."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -20,7 +20,7 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..rotations.types import Scalar
-from .compiled import Compiled
+from .compiled import Compiled, runs_now
 from .inputs import AbstractInput, ActuatorInput, collect_inputs
 from .kinematics import kinematics
 from .requests import check_system
@@ -107,12 +107,20 @@ def inverse_dynamics(
         )
     inputs = None if actuators is None else collect_inputs(system, list(actuators))
     solution = kinematics(system, state, ts, formulation=formulation, throw=throw)
+
+    def program(function: Compiled) -> Callable[..., Any]:
+        if not runs_now(system, solution):
+            return function
+        return function.for_work(system.nb * len(solution.t), (system.unnamed(), inputs))
+
     if inputs is None:
         names = [c.name for c in system.connections if c.is_driver and len(c.rows) == 1]
-        efforts, rates = (dict(zip(names, x, strict=True)) for x in _of_drivers(system, solution))
+        efforts, rates = (
+            dict(zip(names, x, strict=True)) for x in program(_of_drivers)(system, solution)
+        )
         return InverseDynamics(solution, efforts, rates, jnp.zeros_like(solution.t))
     unnamed = tuple(dataclasses.replace(x, name="") for x in inputs)
-    lam, efforts, rates, rest = _of_actuators(system, solution, unnamed)
+    lam, efforts, rates, rest = program(_of_actuators)(system, solution, unnamed)
     by_name = [{x.name: values[:, k] for k, x in enumerate(inputs)} for values in (efforts, rates)]
     result = InverseDynamics(eqx.tree_at(lambda s: s.lam, solution, lam), *by_name, rest)
     if throw and is_concrete(result):

@@ -16,16 +16,23 @@ from ..formulations import RA, AbstractFormulation
 from ..integrators import Motion
 from ..model.state import State
 from ..model.system import System
-from ..model.validation import is_concrete
-from ..results import RESULTS
+from ..model.validation import as_jax, is_concrete
+from ..results import RESULTS, ended_as
 from ..roots import AbstractRootProblem, Newton, NewtonOptions, implicit_root, save_roots
 from ..roots import newton as newton_method
 from ..rotations.types import Scalar
-from .compiled import Compiled
+from .compiled import Compiled, compiled_once
 from .failure import raise_failure
 from .host_loop import HostLoop, counted_loop
 from .mobility import mobility
-from .requests import check_memory, check_system, chosen_formulation, instants, valid_numbers
+from .requests import (
+    check_memory,
+    check_system,
+    chosen_formulation,
+    instants,
+    row_size,
+    valid_numbers,
+)
 from .solution import Row, Solution, make_row, make_solution
 from .starting import angles_ahead, assembled, checked_motion, outcome_of_assembly
 
@@ -102,24 +109,21 @@ def kinematics(
         )
 
     if is_concrete((system, begin, ts, tolerance, formulation)):
-        tolerance = jnp.asarray(tolerance, system.dtype)
+        tolerance = as_jax(tolerance, system.dtype)
+        march = _march.for_work(len(ts) * system.nb, (bare, options["mode"], formulation))
 
         def piece(run: _Carry, first, count, size: int):
-            padded = np.asarray(ts)[np.minimum(np.arange(size) + int(first) + 1, len(ts) - 1)]
-            return _march(bare, run, jnp.asarray(padded), count, tolerance, **options)
+            padded = np.asarray(ts)[np.minimum(np.arange(size) + int(first), len(ts) - 1)]
+            return march(bare, run, jax.device_put(padded), count, tolerance, **options)
 
-        # The first instant comes with the start of the loop.
-        run, first = _advance(bare, begin, ts[:1], tolerance, **options)
         loop = HostLoop(
             piece,
-            lambda run: run.result == RESULTS.successful,
+            lambda run: ended_as(run.result, RESULTS.successful),
             solution_of,
             system.name,
             unit="instant",
         )
-        solution = loop.run(
-            run, jax.tree.map(lambda x: x[0], first), len(ts) - 1, progress=progress
-        )
+        solution = loop.run(begin, row_size(system), len(ts), progress=progress)
         if throw:
             raise_failure(system, solution, state)
         return solution
@@ -207,7 +211,7 @@ class _Carry(eqx.Module):
     result: RESULTS
 
 
-@Compiled
+@compiled_once
 def _begin(system: System, given: State, state: State, report, t0: Scalar, formulation) -> _Carry:
     q, _ = formulation.from_state(state)
     zero = jnp.zeros((system.nb, formulation.size), system.dtype)

@@ -23,7 +23,7 @@ from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..rotations import so3
 from ..rotations.types import Scalar
-from .compiled import Compiled
+from .compiled import compiled_once
 from .inputs import AbstractInput, collect_inputs, unit_wrenches
 from .mobility import mobility, scaled_rows
 from .requests import check_system
@@ -198,7 +198,7 @@ def linearize(
     return found
 
 
-@Compiled
+@compiled_once
 def _linearize(
     system: System,
     state: State,

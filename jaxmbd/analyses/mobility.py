@@ -13,8 +13,8 @@ from ..formulations import RA
 from ..model.state import State
 from ..model.system import System
 from ..model.topology import Forest
-from ..model.validation import is_concrete
-from .compiled import Compiled
+from ..model.validation import as_jax, is_concrete
+from .compiled import compiled_once
 from .requests import check_system
 
 # Rows or columns beyond which singular values take minutes and gigabytes.
@@ -129,7 +129,7 @@ def freedoms_lost_nearby(system: System, state: State, t: Any) -> int:
     way = np.random.default_rng(0).normal(size=len(free)) @ free
     way = (_ASIDE / np.max(np.abs(way)) * way).reshape(-1, 6)
     way[:, :3] *= float(np.asarray(system.length))
-    pose = _jitted_retract(state.pose, jnp.asarray(way, system.dtype))
+    pose = _jitted_retract(state.pose, as_jax(way, system.dtype))
     beside = np.linalg.svd(
         scaled_rows(system, State(pose.r, pose.A, state.v, state.omega), t), compute_uv=False
     )
@@ -159,7 +159,7 @@ def nearly_repeating(system: System, state: State, t: Any) -> tuple[float, tuple
     return float(values[rank - 1] / values[0]), joints
 
 
-@Compiled
+@compiled_once
 def _jitted_retract(pose, delta):
     return jax.vmap(RA().retract)(pose, delta)
 
@@ -220,13 +220,13 @@ def _of_tree(system: System, state: State, t: Any) -> Mobility:
     return Mobility(n, system.nc, rank, n - rank, system.nc - rank, (), (), float("nan"))
 
 
-@Compiled
+@compiled_once
 def _block_rows(system: System, pose, t):
     scale = jnp.concatenate([jnp.ones(3, system.dtype), jnp.full(3, 1.0 / system.length)])
     return rows(RA(), system.at(jnp.asarray(t, system.dtype)), pose) * scale[None, None, :]
 
 
-@Compiled
+@compiled_once
 def _jitted_rows(system, pose, t):
     rows = dense_rows(RA(), system.at(t), pose)
     scale = jnp.tile(
@@ -241,6 +241,6 @@ def scaled_rows(system: System, state: State, t) -> np.ndarray:
     """
     # Rotations count as displacements at the system's length, and rows as unit vectors, so that
     # rank is a matter of geometry and not of units.
-    rows = np.asarray(_jitted_rows(system, state.pose, jnp.asarray(t, system.dtype)))
+    rows = np.asarray(_jitted_rows(system, state.pose, as_jax(t, system.dtype)))
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(norms > 1e-9, norms, 1.0)

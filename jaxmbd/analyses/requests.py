@@ -16,7 +16,7 @@ from ..linalg import STRATEGIES
 from ..model.mechanism import Mechanism
 from ..model.state import State
 from ..model.system import System
-from ..model.validation import concrete, is_concrete
+from ..model.validation import as_jax, concrete, is_concrete
 from ..rotations.types import Scalar
 
 _LONGEST = 10**12  # steps of a run
@@ -227,7 +227,7 @@ def instants(ts: Any, dtype, entry: str) -> Array:
         ValueError: They are not.
     """
     try:
-        ts = jnp.atleast_1d(jnp.asarray(ts, dtype))
+        ts = as_jax(np.atleast_1d(ts) if is_concrete(ts) else jnp.atleast_1d(ts), dtype)
     except (TypeError, ValueError):
         raise ValueError(f"{entry}: ts must be an array of times [s], not {ts!r}") from None
     known = concrete(ts)
@@ -279,7 +279,7 @@ def check_run(
         raise ValueError(
             f"{float(steps):.3g} steps take weeks even at a microsecond each; check h and t_end"
         )
-    if steps > np.iinfo(jnp.zeros((), int).dtype).max:
+    if steps > np.iinfo(jnp.result_type(int)).max:
         raise ValueError(
             f"{steps} steps are more than single precision can count; call enable_x64() first"
         )
@@ -289,9 +289,14 @@ def check_run(
     return save_every
 
 
+def row_size(system: System) -> int:
+    """Bytes of one row of a result."""
+    return (24 * system.nb + system.nc + 2) * system.dtype.itemsize
+
+
 def check_memory(system: System, rows: int, cure: str) -> None:
     """Refuse a result that cannot fit into memory, before any of it is allocated."""
-    needed = rows * (24 * system.nb + system.nc + 2) * system.dtype.itemsize
+    needed = rows * row_size(system)
     # Rows exist twice while they are put together.
     available = psutil.virtual_memory().available
     if 2 * needed > available:

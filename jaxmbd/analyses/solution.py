@@ -16,7 +16,7 @@ from ..model.coordinates import Angle, JointMotion, along_motion
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..results import RESULTS
-from .compiled import Compiled
+from .compiled import compiled_once
 
 
 class Energy(eqx.Module):
@@ -319,7 +319,7 @@ def _with_ground(x: Float[Array, "T nb *s"], ground: Any) -> Float[Array, "T b *
     return jnp.concatenate([x, row], axis=1)
 
 
-@Compiled
+@compiled_once
 def _angle_motion(angle: Angle, values, pose: Pose, twist: Twist, a, alpha):
     """An angle with its rate and acceleration at all instants; `values` are the angles that were
     saved.
@@ -334,7 +334,7 @@ def _angle_motion(angle: Angle, values, pose: Pose, twist: Twist, a, alpha):
     return jax.vmap(one)(jax.lax.stop_gradient(values), pose, twist, a, alpha)
 
 
-@Compiled
+@compiled_once
 def _displacement_motion(along, pose: Pose, twist: Twist, a, alpha):
     """A displacement along an axis of body i with its rate and acceleration at all instants."""
     axis, s_i, s_j = along

@@ -30,7 +30,7 @@ def assembled(
     them.
     """
     given = state
-    state, report = assemble(system, state, t=t, metric=metric)
+    state, report = assemble(system, state, t=t, metric=metric, velocities=velocities)
     if is_concrete(report):
         refuse_open(system, report, t)
         # Masses weigh velocities: in a gradient by them the pose is known and the velocities are

@@ -5,16 +5,16 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from ..model.body import Body
 from ..model.forces import SpringDamper
 from ..model.joints import Spherical, Translational, Universal
 from ..model.mechanism import Mechanism
 from ..model.shapes import Cylinder
-from ..model.validation import array
+from ..model.validation import array, number
 from ..rotations.so3 import cross
-from ..rotations.types import Scalar, Vec3
+from ..rotations.types import Array, Scalar, Vec3, library_of
 
 BASE_ANGLES = np.radians([15.0, 105.0, 135.0, 225.0, 255.0, 345.0])
 PLATFORM_ANGLES = np.radians([45.0, 75.0, 165.0, 195.0, 285.0, 315.0])
@@ -75,7 +75,7 @@ def stewart_platform(
     B = array(own_base if base is None else base, (6, 3), "stewart_platform: base")
     P = array(own_platform if platform is None else platform, (6, 3), "stewart_platform: platform")
     home = array(home, (3,), "stewart_platform: home")
-    v, omega = jnp.asarray(_START_V, B.dtype), jnp.asarray(_START_OMEGA, B.dtype)
+    v, omega = np.asarray(_START_V, B.dtype), np.asarray(_START_OMEGA, B.dtype)
     m = Mechanism("stewart_platform_legs" if legs else "stewart_platform")
     disc = m.add_body("platform", shape=Cylinder(0.3, 0.04, mass=20.0), r=home, v=v, omega=omega)
     for k in range(6):
@@ -91,7 +91,7 @@ def stewart_platform(
                 point_j=high,
                 stiffness=4000.0,
                 damping=20.0,
-                actuator=Push(jnp.asarray(push, B.dtype), jnp.asarray(k * np.pi / 3.0, B.dtype)),
+                actuator=Push(number(push, "push"), np.asarray(k * np.pi / 3.0, B.dtype)),
             )
         )
     return m
@@ -109,17 +109,16 @@ def _leg(
 ) -> tuple[Body, Body]:
     """A cylinder and a rod between two points; `velocity` is that of the upper one."""
     span = high - low
-    length = jnp.sqrt(span @ span)
+    length = (span @ span) ** 0.5
     n = span / length
-    e = jnp.asarray(
-        [-np.sin(BASE_ANGLES[k]), np.cos(BASE_ANGLES[k]), 0.0], n.dtype
-    )  # tangent to the base circle
+    # Tangent to the base circle.
+    e = np.asarray([-np.sin(BASE_ANGLES[k]), np.cos(BASE_ANGLES[k]), 0.0], n.dtype)
     pin = _unit(cross(e, n))
     # The leg turns as its ends do, and about itself so that the pin stays perpendicular to e.
     turn = cross(n, velocity) / length
     normal = n - (n @ e) * e
     omega = turn - (turn @ normal) / (n @ normal) * n
-    A = jnp.stack([pin, cross(n, pin), n], axis=1)
+    A = library_of(n).stack([pin, cross(n, pin), n], axis=1)
     cylinder = m.add_body(
         f"cylinder {k + 1}",
         shape=Cylinder(0.03, 0.4, mass=2.0),
@@ -142,5 +141,5 @@ def _leg(
     return cylinder, rod
 
 
-def _unit(x: Float[Array, "3"]) -> Float[Array, "3"]:
-    return x / jnp.sqrt(x @ x)
+def _unit(x: Vec3) -> Float[Array, "3"]:
+    return x / (x @ x) ** 0.5

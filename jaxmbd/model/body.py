@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from ..rotations import euler_angles, euler_parameters, so3
+from ..rotations.types import Array, library_of
 from .shapes import AbstractShape
 from .state import Pose
 from .validation import array, concrete, default_dtype, inertia_matrix, number, vector
@@ -58,10 +57,8 @@ class Body:
 
 def ground() -> Body:
     """The ground: the global frame."""
-    zero = jnp.zeros(3, default_dtype())
-    return Body(
-        "ground", None, None, zero, jnp.eye(3, dtype=zero.dtype), zero, zero, is_ground=True
-    )
+    zero = np.zeros(3, default_dtype())
+    return Body("ground", None, None, zero, np.eye(3, dtype=zero.dtype), zero, zero, is_ground=True)
 
 
 def make_body(
@@ -117,11 +114,11 @@ def orientation(A: Any, quaternion: Any, euler: Any, what: str) -> Array:
         known = concrete(p)
         if known is not None and np.linalg.norm(known) < 1e-6:
             raise ValueError(f"{what}: the zero quaternion is no rotation")
-        return euler_parameters.to_matrix(p / jnp.linalg.norm(p))
+        return euler_parameters.to_matrix(p / library_of(p).linalg.norm(p))
     if euler is not None:
         return euler_angles.to_matrix(vector(euler, 3, f"{what}: euler"))
     if A is None:
-        return jnp.eye(3, dtype=default_dtype())
+        return np.eye(3, dtype=default_dtype())
     A = array(A, (3, 3), f"{what}: A")
     known = concrete(A)
     if known is not None:

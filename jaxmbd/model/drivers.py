@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
-from jaxtyping import Array
+import numpy as np
 
 from ..rotations.so3 import basis_from_axis
-from ..rotations.types import Scalar
+from ..rotations.types import Array, Scalar
 from . import given
 from .body import Body
 from .functions import traced_shape
@@ -28,7 +28,7 @@ class AbstractDriver(AbstractConstraint):
         motion = super()._motion(value, field, shape)
         # Every analysis needs its time derivatives, by forward mode.
         traced_shape(
-            lambda t: jet(motion, t), (jnp.zeros((), default_dtype()),), f"{self.title}: {field}"
+            lambda t: jet(motion, t), (np.zeros((), default_dtype()),), f"{self.title}: {field}"
         )
         return motion
 
@@ -130,7 +130,7 @@ class PoseDriver(AbstractDriver):
         displacement = self._motion_of_three(self.displacement, "displacement")
         rotation = self._motion_of_three(self.rotation, "rotation")
         point = self.reference_point(i, j)
-        e = jnp.eye(3, dtype=default_dtype())
+        e = np.eye(3, dtype=default_dtype())
         s_i, s_j = i.point(point), j.point(point)
         table: Rows = [
             (f"position {n}", DP2(i.direction(e[k]), s_i, s_j, Component(e[k], displacement)))

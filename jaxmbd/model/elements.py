@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
+import numpy as np
 
 from .body import Body
 from .expressions import Components, Expression
@@ -64,7 +65,7 @@ class AbstractElement(abc.ABC):
             return Expression(value)
         if not callable(value):
             raise ValueError(f"{what} must be a function of time, not {value!r}")
-        t = jnp.zeros((), default_dtype())
+        t = np.zeros((), default_dtype())
         numbers_of_shape(traced_shape(lambda t: jnp.asarray(value(t)), (t,), what), shape, what)
         return value
 

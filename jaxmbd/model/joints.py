@@ -15,10 +15,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from ..rotations.so3 import basis_from_axis
-from ..rotations.types import Scalar
+from ..rotations.types import Array, Scalar
 from . import given
 from .body import Body
 from .elements import AbstractElement
@@ -43,7 +42,7 @@ Rows = list[tuple[str, Any]]  # labels and primitives of either level
 def coincident(i: Body, j: Body, point: Array) -> Rows:
     """Three CD rows: a point of body i stays at a point of body j."""
     eye, s_i, s_j = np.eye(3, dtype=default_dtype()), i.point(point), j.point(point)
-    return [(f"position {n}", CD(jnp.asarray(eye[k]), s_i, s_j)) for k, n in enumerate("xyz")]
+    return [(f"position {n}", CD(eye[k], s_i, s_j)) for k, n in enumerate("xyz")]
 
 
 def perpendicular_1(i: Body, j: Body, normal: Array, axis: Array) -> Rows:
@@ -138,9 +137,7 @@ class AbstractConstraint(AbstractElement):
 
     def reference_axes(self, i: Body, j: Body) -> tuple[Array, Array]:
         """Its axes on body i and on body j, global at the initial pose; zero where it has none."""
-        axis = (
-            jnp.zeros(3, default_dtype()) if getattr(self, "axis", None) is None else self._axis()
-        )
+        axis = np.zeros(3, default_dtype()) if getattr(self, "axis", None) is None else self._axis()
         return axis, axis
 
     def _point(self) -> Array:
@@ -278,7 +275,7 @@ class Fixed(AbstractConstraint):
     freedoms: ClassVar[tuple[int, ...] | None] = ()
 
     def rows(self, i: Body, j: Body) -> Rows:
-        e = jnp.eye(3, dtype=default_dtype())
+        e = np.eye(3, dtype=default_dtype())
         turns = [
             (f"no turn about {n}", DP1(i.direction(e[(k + 1) % 3]), j.direction(e[(k + 2) % 3])))
             for k, n in enumerate("xyz")
@@ -343,7 +340,7 @@ class PointOnLine(AbstractConstraint):
         return perpendicular_2(i, j, self._axis(), self._point(), self._point())
 
     def reference_axes(self, i: Body, j: Body) -> tuple[Array, Array]:
-        return self._axis(), jnp.zeros(3, default_dtype())  # the line belongs to body i alone
+        return self._axis(), np.zeros(3, default_dtype())  # the line belongs to body i alone
 
 
 @dataclass(frozen=True, eq=False)

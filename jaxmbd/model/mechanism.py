@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from ..linalg import STRATEGIES, choose_strategy
+from ..rotations.types import Array, library_of
 from . import parameters
 from .body import Body, ground, make_body
 from .coordinates import Angle, AngleStack
@@ -19,7 +19,7 @@ from .joints import AbstractConstraint
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, AbstractPrimitive, PrimitiveStack
 from .shapes import AbstractShape
-from .stacking import asarrays, group_alike, stack_arrays
+from .stacking import asarrays, group_alike, on_device, stack_arrays
 from .stacking import stack as stack_alike
 from .state import State
 from .system import Connection, System
@@ -224,7 +224,7 @@ class Mechanism:
         state = State(
             *(stack_arrays(*(getattr(b, k) for b in bodies)) for k in ("r", "A", "v", "omega"))
         )
-        return system, state
+        return on_device(system), state
 
     def _check_precision(self) -> None:
         """Refuse numbers that were rounded to single precision before double was switched on."""
@@ -364,12 +364,12 @@ def _rank(kind: type) -> tuple[bool, bool, str]:
 
 
 def _hoist_motions(primitive):
-    t = jnp.zeros((), default_dtype())
+    t = np.zeros((), default_dtype())
     return jax.tree.map(lambda x: hoist(x, t) if is_motion(x) else x, primitive, is_leaf=is_motion)
 
 
 def _or_nan(value: Array | None, shape: tuple[int, ...]) -> Array:
-    return jnp.full(shape, jnp.nan, default_dtype()) if value is None else value
+    return np.full(shape, np.nan, default_dtype()) if value is None else value
 
 
 def _suits_range_space(bodies: list[Body], connections: tuple[Connection, ...]) -> bool:
@@ -398,13 +398,14 @@ def _length(bodies: list[Body], connections: tuple[Connection, ...]) -> Array:
     points = [c.s_i_bar for c in connections if c.i < len(bodies)]
     points += [c.s_j_bar for c in connections if c.j < len(bodies)]
     points += [b.r - bodies[0].r for b in bodies]
-    squared = jnp.sum(stack_arrays(*points) ** 2, axis=1)
-    largest = jax.lax.stop_gradient(jnp.max(squared))
-    scale = jnp.where(largest > 0.0, largest, 1.0)
+    xp = library_of(*points)
+    squared = xp.sum(xp.stack(points) ** 2, axis=1)
+    largest = xp.max(squared) if xp is np else jax.lax.stop_gradient(jnp.max(squared))
+    scale = xp.where(largest > 0.0, largest, 1.0)
     # One body with its joint at the mass center has no length; its power must not meet zero, which
     # has no derivative.
-    power = jnp.where(largest > 0.0, jnp.sum((squared / scale) ** 4), 1.0)
-    return jnp.sqrt(scale) * power**0.125
+    power = xp.where(largest > 0.0, xp.sum((squared / scale) ** 4), 1.0)
+    return xp.sqrt(scale) * power**0.125
 
 
 def _has_loops(nb: int, connections: tuple[Connection, ...]) -> bool:

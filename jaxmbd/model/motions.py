@@ -11,10 +11,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from ..rotations import so3
-from ..rotations.types import Scalar, Vec3
+from ..rotations.types import Array, Scalar, Vec3
 
 Motion = Callable[[Scalar], Any]
 

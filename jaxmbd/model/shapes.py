@@ -9,12 +9,11 @@ import math
 from collections.abc import Sequence
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from ..rotations.types import Mat3, Scalar, Vec3
-from .validation import concrete, number, vector
+from ..rotations.types import Array, Mat3, Scalar, Vec3, library_of
+from .validation import array, concrete, number, vector
 
 AXES = {"x": 0, "y": 1, "z": 2}
 
@@ -55,7 +54,12 @@ def _positive(value, what: str) -> Scalar:
 def _axial(axis: str, along: Scalar, across: Scalar) -> Mat3:
     diagonal = [across, across, across]
     diagonal[AXES[axis]] = along
-    return jnp.diag(jnp.stack(diagonal))
+    xp = library_of(along, across)
+    return xp.diag(xp.stack(diagonal))
+
+
+def _stacked(values: list) -> Array:
+    return library_of(*values).stack(values)
 
 
 def _check_axis(name: str, axis: str) -> None:
@@ -93,12 +97,13 @@ class Box(AbstractShape):
         self.size = vector(size, 3, "Box: size")
         for k in range(3):
             _positive(self.size[k], "Box: size")
-        self.mass = _mass("Box", mass, density, jnp.prod(self.size))
+        self.mass = _mass("Box", mass, density, library_of(self.size).prod(self.size))
 
     @property
     def inertia(self) -> Mat3:
+        xp = library_of(self.size, self.mass)
         s2 = self.size**2
-        return jnp.diag(self.mass / 12.0 * (jnp.sum(s2) - s2))
+        return xp.diag(self.mass / 12.0 * (xp.sum(s2) - s2))
 
     def outline(self) -> list[np.ndarray]:
         a, b, c = np.asarray(self.size) / 2.0
@@ -121,7 +126,7 @@ class Rod(AbstractShape):
 
     @property
     def inertia(self) -> Mat3:
-        return _axial(self.axis, jnp.zeros_like(self.mass), self.mass * self.length**2 / 12.0)
+        return _axial(self.axis, 0.0 * self.mass, self.mass * self.length**2 / 12.0)
 
     def outline(self) -> list[np.ndarray]:
         half = float(self.length) / 2.0
@@ -178,7 +183,7 @@ class Sphere(AbstractShape):
 
     @property
     def inertia(self) -> Mat3:
-        return 0.4 * self.mass * self.radius**2 * jnp.eye(3, dtype=self.mass.dtype)
+        return 0.4 * self.mass * self.radius**2 * np.eye(3, dtype=self.mass.dtype)
 
     def outline(self) -> list[np.ndarray]:
         return [_circle(float(self.radius), 0.0, axis) for axis in AXES]
@@ -235,26 +240,27 @@ class Composite(AbstractShape):
         if not parts:
             raise ValueError("Composite: needs at least one part")
         self.parts = tuple(parts)
-        masses = jnp.stack([p.mass for p in parts])
-        points = jnp.stack([vector(p, 3, "Composite: position") for p in positions])
+        masses = _stacked([p.mass for p in parts])
+        points = _stacked([vector(p, 3, "Composite: position") for p in positions])
         if len(points) != len(parts):
             raise ValueError(f"Composite: {len(parts)} parts but {len(points)} positions")
-        eye = jnp.eye(3, dtype=masses.dtype)
+        eye = np.eye(3, dtype=masses.dtype)
         turns = (
             [eye] * len(parts)
             if rotations is None
-            else [jnp.asarray(A, masses.dtype) for A in rotations]
+            else [array(A, (3, 3), "Composite: rotation") for A in rotations]
         )
-        self.rotations = jnp.stack(turns)
-        self.mass = jnp.sum(masses)
+        self.rotations = _stacked(turns)
+        self.mass = masses.sum()
         self.center = masses @ points / self.mass
         self.offsets = points - self.center[None, :]
 
     @property
     def inertia(self) -> Mat3:
-        total = jnp.zeros((3, 3), self.mass.dtype)
+        total = np.zeros((3, 3), self.mass.dtype)
         for part, d, A in zip(self.parts, self.offsets, self.rotations, strict=True):
-            steiner = part.mass * ((d @ d) * jnp.eye(3, dtype=d.dtype) - jnp.outer(d, d))
+            outer = library_of(d).outer(d, d)
+            steiner = part.mass * ((d @ d) * np.eye(3, dtype=d.dtype) - outer)
             total = total + A @ part.inertia @ A.T + steiner
         return total
 

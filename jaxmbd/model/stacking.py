@@ -16,7 +16,7 @@ from .validation import is_concrete
 
 
 def _signature(item: Any) -> tuple:
-    arrays, static = eqx.partition(item, eqx.is_array)
+    arrays, static = eqx.partition(item, _is_numbers)
     shapes = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(arrays))
     leaves, structure = jax.tree.flatten(static)
     return shapes, leaves, structure, jax.tree.structure(arrays)
@@ -40,7 +40,7 @@ def group_alike(items: Sequence[Any]) -> list[tuple[tuple[int, ...], Any]]:
 
 def stack(items: Sequence[Any]) -> Any:
     """Stack the arrays of items of equal structure along a new leading axis."""
-    arrays, static = zip(*(eqx.partition(item, eqx.is_array) for item in items), strict=True)
+    arrays, static = zip(*(eqx.partition(item, _is_numbers) for item in items), strict=True)
     stacked = jax.tree.map(stack_arrays, *arrays)
     return eqx.combine(stacked, static[0])
 
@@ -49,18 +49,33 @@ def stack_arrays(*leaves):
     """Stack arrays of one shape; known ones by NumPy, because JAX would compile a program for every
     length.
     """
-    return (
-        jnp.asarray(np.stack([np.asarray(x) for x in leaves]))
-        if is_concrete(leaves)
-        else jnp.stack(leaves)
-    )
+    if is_concrete(leaves):
+        return jax.device_put(np.stack([np.asarray(x) for x in leaves]))
+    return jnp.stack(leaves)
 
 
 def asarrays(item: Any, dtype) -> Any:
-    """Turn the numeric leaves of a description (Python numbers, lists, NumPy arrays) into arrays of
-    one dtype.
+    """Turn the numeric leaves of a description (Python numbers, lists, arrays) into arrays of one
+    dtype, of NumPy where they are known.
     """
-    return jax.tree.map(lambda x: jnp.asarray(x, dtype) if eqx.is_array_like(x) else x, item)
+
+    def asarray(x):
+        if not eqx.is_array_like(x):
+            return x
+        return np.asarray(x, dtype) if is_concrete(x) else jnp.asarray(x, dtype)
+
+    return jax.tree.map(asarray, item)
+
+
+def on_device(tree: Any) -> Any:
+    """The tree with its NumPy arrays as JAX arrays."""
+    return jax.tree.map(
+        lambda x: jax.device_put(x) if isinstance(x, np.ndarray | np.generic) else x, tree
+    )
+
+
+def _is_numbers(x: Any) -> bool:
+    return eqx.is_array(x) or isinstance(x, np.ndarray | np.generic)
 
 
 def each(stacked: Any, function, *args, count: int | None = None) -> Any:

@@ -2,7 +2,9 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
+
+from ..rotations.types import Array
 
 
 class Pose(eqx.Module):

@@ -10,9 +10,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
-from ..rotations.types import Scalar
+from ..rotations.types import Array, Scalar
 from .coordinates import AngleStack, angles_in, each_angle, with_turns
 from .forces import ForceStack
 from .motions import hoist, is_motion

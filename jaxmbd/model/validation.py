@@ -9,7 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+
+from ..rotations.types import Array, library_of
 
 _warned = False
 
@@ -62,9 +63,17 @@ def concrete(value: Any) -> np.ndarray | None:
     return np.asarray(value) if is_concrete(value) else None
 
 
+def as_jax(value: Any, dtype: Any = None) -> Array:
+    """A JAX array; a known value is converted by NumPy, which compiles nothing."""
+    dtype = default_dtype() if dtype is None else dtype
+    if is_concrete(value):
+        return jax.device_put(np.asarray(value, dtype))
+    return jnp.asarray(value, dtype)
+
+
 def array(value: Any, shape: tuple[int, ...], what: str) -> Array:
     """An array of the default dtype with the given shape and finite entries, or a ValueError that
-    names `what`.
+    names `what`; of NumPy unless it is traced.
     """
     try:
         if not is_concrete(value):
@@ -73,7 +82,7 @@ def array(value: Any, shape: tuple[int, ...], what: str) -> Array:
             kind = np.asarray(value).dtype.kind
             if kind not in "iuf" and not (kind == "V" and hasattr(value, "dtype")):
                 raise TypeError
-            result = jnp.asarray(value, default_dtype())
+            result = np.array(value, default_dtype())
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{what}: not an array of numbers: {_shown(value)}") from None
     if result.shape != shape:
@@ -106,7 +115,7 @@ def direction(value: Any, what: str) -> Array:
     known = concrete(result)
     if known is not None and np.linalg.norm(known) < 1e-12:
         raise ValueError(f"{what}: the zero vector has no direction")
-    return result / jnp.linalg.norm(result)
+    return result / library_of(result).linalg.norm(result)
 
 
 def inertia_matrix(value: Any, what: str, *, allow_unphysical: bool = False) -> Array:
@@ -114,10 +123,14 @@ def inertia_matrix(value: Any, what: str, *, allow_unphysical: bool = False) -> 
     can have it.
     """
     try:
-        principal = jnp.asarray(value, default_dtype()).ndim == 1
+        principal = (np.ndim(value) if is_concrete(value) else jnp.asarray(value).ndim) == 1
     except (TypeError, ValueError):
         principal = False  # `array` says what is wrong
-    result = jnp.diag(vector(value, 3, what)) if principal else array(value, (3, 3), what)
+    if principal:
+        moments = vector(value, 3, what)
+        result = library_of(moments).diag(moments)
+    else:
+        result = array(value, (3, 3), what)
     known = concrete(result)
     if known is None:
         return result

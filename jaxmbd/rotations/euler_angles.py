@@ -5,14 +5,14 @@ Singular where sin(theta) = 0; `formulations.reps` switches charts before that h
 
 import jax.numpy as jnp
 
-from .types import Mat3, Vec3
+from .types import Mat3, Vec3, library_of
 
 
 def to_matrix(eps: Vec3) -> Mat3:
     """The rotation matrix of the three angles [rad]."""
-    s, c = jnp.sin(eps), jnp.cos(eps)
-    (s1, s2, s3), (c1, c2, c3) = s, c
-    return jnp.stack(
+    xp = library_of(eps)
+    (s1, s2, s3), (c1, c2, c3) = xp.sin(eps), xp.cos(eps)
+    return xp.stack(
         [
             c1 * c3 - s1 * c2 * s3,
             -c1 * s3 - s1 * c2 * c3,

@@ -7,16 +7,17 @@ below.
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from .so3 import skew
-from .types import Mat3, Vec4
+from .types import Array, Mat3, Vec4, library_of
 
 
 def to_matrix(p: Vec4) -> Mat3:
     """The rotation matrix of `p`."""
+    xp = library_of(p)
     e0, e = p[0], p[1:]
-    return (e0 * e0 - e @ e) * jnp.eye(3, dtype=p.dtype) + 2.0 * (jnp.outer(e, e) + e0 * skew(e))
+    return (e0 * e0 - e @ e) * xp.eye(3, dtype=p.dtype) + 2.0 * (xp.outer(e, e) + e0 * skew(e))
 
 
 def from_matrix(A: Mat3) -> Vec4:

@@ -9,10 +9,10 @@ beside it: Jacobians here are those of SO(3) with their exact derivatives, smoot
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from . import so3
-from .types import Mat3, Vec3
+from .types import Array, Mat3, Vec3
 
 Vec6 = Float[Array, "6"]
 Mat6 = Float[Array, "6 6"]

@@ -8,9 +8,9 @@ derivatives: every quotient has a power series that replaces it below a threshol
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from .types import Mat3, Scalar, Vec3
+from .types import Array, Mat3, Scalar, Vec3, library_of
 
 # Below this squared angle the series (truncated after the x^12 term) is exact to double precision,
 # and above it the closed form of (x - sin x) / x^3 loses fewer than two digits to cancellation.
@@ -25,7 +25,7 @@ _NEXT, _LAST = np.array([1, 2, 0]), np.array([2, 0, 1])
 
 def skew(x: Vec3) -> Mat3:
     """The matrix of the cross product, `skew(x) @ y = x × y`."""
-    return x[_SKEW_INDEX] * jnp.asarray(_SKEW_SIGN, x.dtype)
+    return x[_SKEW_INDEX] * _SKEW_SIGN.astype(x.dtype)
 
 
 def cross(x: Vec3, y: Vec3) -> Vec3:
@@ -142,17 +142,19 @@ def project(A: Float[Array, "3 3"], iterations: int = 8) -> Mat3:
     Differentiable, unlike a singular value decomposition at equal singular values. Eight iterations
     reach rounding from a relative defect of order one; `det A > 0` is the caller's duty.
     """
+    xp = library_of(A)
     for _ in range(iterations):
-        A = 0.5 * (A + jnp.linalg.inv(A).T)
+        A = 0.5 * (A + xp.linalg.inv(A).T)
     return A
 
 
 def basis_from_axis(axis: Vec3) -> Mat3:
     """A right-handed orthonormal basis (rows) whose third vector is along `axis`."""
-    n = axis / jnp.linalg.norm(axis)
+    xp = library_of(axis)
+    n = axis / xp.linalg.norm(axis)
     # The coordinate axis least aligned with n: never parallel, piecewise constant, hence
     # differentiable.
-    helper = jnp.eye(3, dtype=n.dtype)[jnp.argmin(jnp.abs(n))]
+    helper = xp.eye(3, dtype=n.dtype)[xp.argmin(xp.abs(n))]
     e1 = helper - (helper @ n) * n
-    e1 = e1 / jnp.linalg.norm(e1)
-    return jnp.stack([e1, cross(n, e1), n])
+    e1 = e1 / xp.linalg.norm(e1)
+    return xp.stack([e1, cross(n, e1), n])

@@ -2,9 +2,9 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from ...rotations.types import Scalar, Vec3
+from ...rotations.types import Array, Scalar, Vec3
 from ..motions import Motion
 from ..state import Pose, Twist
 from .base import AbstractActuator, point_wrench

@@ -8,10 +8,10 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from ...rotations.so3 import cross
-from ...rotations.types import Scalar
+from ...rotations.types import Array, Scalar
 from ..stacking import each
 from ..state import Pose, Twist
 

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+import numpy as np
 
+from ...rotations.types import Array
 from .. import given
 from ..body import Body
 from ..coordinates import Angle
@@ -54,12 +55,12 @@ class AbstractForceDescription(AbstractElement):
         return (
             None
             if value is None
-            else hoist(self._motion(value, field), jnp.zeros((), default_dtype()))
+            else hoist(self._motion(value, field), np.zeros((), default_dtype()))
         )
 
     def _hoisted_load(self, value: Any, field: str) -> Any:
         load = self._load(value, field)
-        return hoist(load, jnp.zeros((), default_dtype())) if callable(load) else load
+        return hoist(load, np.zeros((), default_dtype())) if callable(load) else load
 
     def _check_frame(self, frame: str) -> None:
         if frame not in FRAMES:
@@ -114,7 +115,7 @@ class SpringDamper(AbstractPairForce):
                 raise ValueError(
                     f"{what}: its points coincide at the initial pose; give free_length"
                 )
-            free = jnp.sqrt(squared)
+            free = squared**0.5
         else:
             free = number(self.free_length, f"{what}: free_length")
         return LineForce(
@@ -313,9 +314,9 @@ class UserForce(AbstractForceDescription):
                 f"{what}: function must be callable, function(pose, twist, t), not "
                 f"{self.function!r}"
             )
-        zero = jnp.zeros((k, 3), dtype)
-        pose = Pose(zero, jnp.broadcast_to(jnp.eye(3, dtype=dtype), (k, 3, 3)))
-        args = (pose, Twist(zero, zero), jnp.zeros((), dtype))
+        zero = np.zeros((k, 3), dtype)
+        pose = Pose(zero, np.broadcast_to(np.eye(3, dtype=dtype), (k, 3, 3)))
+        args = (pose, Twist(zero, zero), np.zeros((), dtype))
         found = traced_shape(
             lambda *args: jax.tree.map(jnp.asarray, self.function(*args)), args, what
         )

@@ -1,10 +1,10 @@
 """Viscous friction in a joint."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from ...rotations.so3 import cross
-from ...rotations.types import Scalar, Vec3
+from ...rotations.types import Array, Scalar, Vec3
 from ..state import Pose, Twist
 from .base import AbstractForce, point_wrench
 

@@ -3,10 +3,10 @@
 import dataclasses
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from ...rotations.so3 import cross
-from ...rotations.types import Scalar, Vec3
+from ...rotations.types import Array, Scalar, Vec3
 from ..coordinates import Angle
 from ..motions import Motion
 from ..state import Pose, Twist

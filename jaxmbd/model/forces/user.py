@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from ...rotations.types import Scalar
+from ...rotations.types import Array, Scalar
 from ..state import Pose, Twist
 from .base import AbstractForce
 

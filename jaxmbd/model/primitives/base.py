@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from ...rotations.so3 import cross, skew
-from ...rotations.types import Mat3, Scalar, Vec3
+from ...rotations.types import Array, Mat3, Scalar, Vec3
 from ..state import Pose, Twist
 
 

@@ -7,9 +7,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from ...rotations.types import Scalar
+from ...rotations.types import Array, Scalar
 from ..motions import is_motion, jet
 from ..stacking import each, group_alike
 from .base import AbstractPrimitive, AbstractVelocityPrimitive
@@ -143,8 +143,10 @@ class PrimitiveStack(eqx.Module):
 
 def _without_motion(primitive: Any, name: str) -> Any:
     """The primitive with zeros in place of a motion, and of its rates."""
-    shape = () if name == "f" else jax.eval_shape(getattr(primitive, name), jnp.zeros(())).shape
-    zero = jnp.zeros(shape, jnp.result_type(float))
+    dtype = jnp.result_type(float)
+    t = np.zeros((), dtype)
+    shape = () if name == "f" else jax.eval_shape(getattr(primitive, name), t).shape
+    zero = np.zeros(shape, dtype)
     names = [name] if name == "f" else [name, name + "_dot", name + "_ddot"]
     return eqx.tree_at(
         lambda p: [getattr(p, n) for n in names],

@@ -224,6 +224,7 @@ def vector_motion(
     rate = cross(omega, s)
     acceleration = cross(omega, rate)
     if s_dot is not None:
+        assert s_ddot is not None
         acceleration = acceleration + 2.0 * cross(omega, s_dot) + s_ddot
         rate = rate + s_dot
     return A @ s, A @ rate, A @ acceleration

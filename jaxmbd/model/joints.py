@@ -107,9 +107,9 @@ class AbstractConstraint(AbstractElement):
     actions: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
-    def rows(self, *bodies: Body) -> Rows:
-        """Its table of primitives on all its bodies, with labels; data that make no sense are
-        refused here.
+    def rows(self, i: Body, j: Body) -> Rows:
+        """Its table of primitives on its bodies, with labels; data that make no sense are refused
+        here. Where `targets` names more than two bodies, the others follow i and j.
         """
 
     @staticmethod
@@ -143,8 +143,8 @@ class AbstractConstraint(AbstractElement):
         )
         return axis, axis
 
-    def _point(self) -> Array:
-        return vector(self.point, 3, f"{self.title}: point")
+    def _point(self, which: str = "point") -> Array:
+        return vector(getattr(self, which), 3, f"{self.title}: {which}")
 
     def _axis(self, which: str = "axis") -> Array:
         return direction(getattr(self, which), f"{self.title}: {which}")
@@ -374,7 +374,7 @@ class Constraint(AbstractConstraint):
     def targets(self) -> tuple[Body | str, ...]:
         return self.body_i, self.body_j, *self.others
 
-    def rows(self, *bodies: Body) -> Rows:
+    def rows(self, i: Body, j: Body, *others: Body) -> Rows:
         if not self.primitives:
             raise ValueError(f"constraint {self.name!r}: has no primitives")
         table: Rows = [
@@ -382,7 +382,7 @@ class Constraint(AbstractConstraint):
             for k, p in enumerate(self.primitives)
         ]
         for (_, p), k in zip(table, range(len(table)), strict=True):
-            self._check_bodies(p, k, bodies)
+            self._check_bodies(p, k, (i, j, *others))
         return table
 
     def _checked(self, p: Any, k: int) -> Any:

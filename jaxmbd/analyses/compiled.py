@@ -45,7 +45,7 @@ class Compiled:
 
     def __init__(self, function: Callable[..., Any]):
         functools.update_wrapper(self, function)
-        self._program = eqx.filter_jit(function)
+        self._program: Any = eqx.filter_jit(function)
 
     @telling_forward_mode
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

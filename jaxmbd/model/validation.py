@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array
 
 _warned = False
@@ -54,7 +55,7 @@ def users_line() -> int:
 
 def is_concrete(tree: Any) -> bool:
     """Whether no array of a pytree is traced."""
-    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
+    return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
 
 
 def concrete(value: Any) -> np.ndarray | None:

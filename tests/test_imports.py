@@ -1,5 +1,5 @@
 """Imports go one way: rotations, linalg, roots -> model -> formulations -> equations -> integrators
--> ... -> cli."""
+-> ... -> cli -> __main__."""
 
 import ast
 from pathlib import Path
@@ -21,6 +21,7 @@ LAYERS = [
     {"viz", "library"},
     {"demo"},
     {"cli"},
+    {"__main__"},
 ]
 RANK = {name: k for k, names in enumerate(LAYERS) for name in names}
 

@@ -218,7 +218,7 @@ def _integrate(
         inside = h > 0.0
         s = jnp.where(inside, (t - knots[k]) / jnp.where(inside, h, 1.0), 0.0)
         ends = [jax.tree.map(lambda x, i=i: x[i], rows) for i in (k, k + 1)]
-        row = _balanced(system, between(*ends, jnp.where(inside, h, 1.0), s), t)
+        row = _balanced(system, between(*ends, h=jnp.where(inside, h, 1.0), s=s), t)
         known = (t <= end.t) & started
         return jax.tree.map(
             lambda x: jnp.where(known, x, jnp.nan) if eqx.is_inexact_array(x) else x, row

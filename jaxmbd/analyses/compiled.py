@@ -10,6 +10,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
 from ..model.forces import FunctionForce
 from ..model.functions import forward_mode
@@ -59,15 +60,16 @@ class Compiled:
     def __init__(self, function: Callable[..., Any], *, once: bool = False):
         functools.update_wrapper(self, function)
         self._function, self._once = function, once
-        self._program = eqx.filter_jit(function)
+        self._program: Any = eqx.filter_jit(function)
         self._work: dict[Any, int] = {}
 
     @functools.cached_property
-    def _quick(self) -> Callable[..., Any]:
+    def _quick(self) -> Any:
         options = _quick_options()
         if not options:
             return self._program
-        return eqx.filter_jit(self._function, compiler_options=options)
+        jit: Any = eqx.filter_jit  # its keywords for `jax.jit` are not in its signature
+        return jit(self._function, compiler_options=options)
 
     @telling_forward_mode
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -114,7 +116,7 @@ def _preference() -> str:
 
 def runs_now(*trees: Any) -> bool:
     """Whether nothing is being traced: options of the compiler belong to outermost programs."""
-    return is_concrete(trees) and not isinstance(jnp.zeros(()), jax.core.Tracer)
+    return is_concrete(trees) and not isinstance(jnp.zeros(()), Tracer)
 
 
 @functools.cache

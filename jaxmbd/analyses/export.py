@@ -6,6 +6,7 @@ import csv
 import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -130,7 +131,7 @@ def write_npz(path, solution, system: System | None = None) -> None:
     stats["result"] = result_name(solution.result)
     if system is not None:
         stats["drawing"] = drawing(system)
-    arrays = arrays_of(solution)
+    arrays: dict[str, Any] = arrays_of(solution)
     arrays |= {"result": np.asarray(solution.result._value), "stats": np.array(json.dumps(stats))}
     with written(path, "wb", "result file") as file:
         np.savez_compressed(file, **arrays)
@@ -158,8 +159,8 @@ def write_csv(path, solution, system: System | None = None) -> None:
         if system is not None
         else [f"row{k}" for k in range(solution.lam.shape[1])]
     )
-    known = system is not None and solution.angles is not None
-    named = [c for c in system.connections if c.angle is not None] if known else []
+    known = () if system is None or solution.angles is None else system.connections
+    named = [c for c in known if c.angle is not None]
     header += (
         [f"{c.name}.angle" for c in named] + [f"lam[{name}]" for name in rows] + ["iterations"]
     )

@@ -33,7 +33,7 @@ class ActuatorInput(AbstractInput):
     """The control of an `Actuator`, or the push of a spring-damper-actuator."""
 
     element: AbstractActuator
-    bodies: tuple[int, int] = eqx.field(static=True)
+    bodies: tuple[int, ...] = eqx.field(static=True)
     name: str = eqx.field(static=True)
 
     def unit(self, pose: Pose) -> Float[Array, "m 6"]:
@@ -64,7 +64,7 @@ def collect_inputs(system: System, names: Sequence[str] | None) -> tuple[Abstrac
         if isinstance(stack.force, AbstractActuator):
             for k, name in enumerate(stack.names):
                 element = jax.tree.map(lambda x, k=k: x[k] if eqx.is_array(x) else x, stack.force)
-                known[name] = ActuatorInput(element, stack.bodies[k], name)
+                known[name] = ActuatorInput(element=element, bodies=stack.bodies[k], name=name)
     if names is None:
         return tuple(
             x
@@ -73,7 +73,8 @@ def collect_inputs(system: System, names: Sequence[str] | None) -> tuple[Abstrac
         )
     for b, body in enumerate(system.bodies):
         known |= {
-            f"{body}.{part}": LoadInput(b, k, f"{body}.{part}") for k, part in enumerate(_LOADS)
+            f"{body}.{part}": LoadInput(body=b, component=k, name=f"{body}.{part}")
+            for k, part in enumerate(_LOADS)
         }
     for name in names:
         if name not in known:

@@ -28,7 +28,7 @@ def between(first: Row, last: Row, h: Scalar, s: Scalar) -> Row:
     rotations in the algebra at the first end; velocities and accelerations are their derivatives,
     multipliers and what else was saved linear. Constraints hold between steps to O(h⁶).
     """
-    curve = jax.vmap(lambda *ends: _body(*ends, h, s))
+    curve = jax.vmap(lambda *ends: _body(*ends, h=h, s=s))
     pose, twist, a, alpha = curve(
         (first.pose, first.twist, first.a, first.alpha), (last.pose, last.twist, last.a, last.alpha)
     )

@@ -154,15 +154,15 @@ class _Position(AbstractRootProblem):
             q, delta.reshape(system.nb, self.formulation.size)
         )
 
-    def residual(self, delta: Float[Array, " n"], args) -> Float[Array, " n"]:
+    def residual(self, x: Float[Array, " n"], args) -> Float[Array, " n"]:
         system, _, guess = args
-        return guess.reduce(phi(self.formulation, system, self._moved(delta, args)))
+        return guess.reduce(phi(self.formulation, system, self._moved(x, args)))
 
-    def factors(self, delta: Float[Array, " n"], args) -> Any:
+    def factors(self, x: Float[Array, " n"], args) -> Any:
         system, _, guess = args
-        increment = delta.reshape(system.nb, self.formulation.size)
+        increment = x.reshape(system.nb, self.formulation.size)
         return determining_rows(
-            self.formulation, system, self._moved(delta, args), increment
+            self.formulation, system, self._moved(x, args), increment
         ).reduced_factors(guess)
 
     def solve(self, guess, args):

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Complex, Float
 from scipy import linalg
 
@@ -83,17 +84,17 @@ class Linearization(eqx.Module):
     def modes(self) -> Modes:
         """Eigenvalues and shapes of the small motions (concrete values only)."""
         values, vectors = np.linalg.eig(np.asarray(self.A))
-        keep = np.nonzero(values.imag >= 0.0)[0]
+        keep = np.nonzero(np.imag(values) >= 0.0)[0]
         keep = keep[np.argsort(np.abs(values[keep]), kind="stable")]
         values, vectors = values[keep], vectors[:, keep]
         size = np.abs(values)
-        damping = np.divide(-values.real, size, out=np.ones_like(size), where=size > 0.0)
+        damping = np.divide(-np.real(values), size, out=np.ones_like(size), where=size > 0.0)
         f = len(self.coordinates)
         shapes = np.einsum("bcf,fn->nbc", np.asarray(self.basis), vectors[:f])
         return Modes(
             values.astype(complex),
             vectors.astype(complex),
-            values.imag / (2 * np.pi),
+            np.imag(values) / (2 * np.pi),
             damping,
             shapes + 0j,
         )
@@ -193,7 +194,7 @@ def linearize(
         system, state, t, unnamed, tuple(rows.tolist()), tuple(parts.tolist())
     )
     found = Linearization(A, B, drift, basis, state, chosen, coordinates, system.bodies)
-    if not isinstance(found.A, jax.core.Tracer):
+    if not isinstance(found.A, Tracer):
         _check(system, found)
     return found
 
@@ -292,9 +293,7 @@ def _selection(
 
 def _choose(system: System, state: State, t) -> tuple[str, ...]:
     """As many components as freedoms that determine the motion well, rotations before positions."""
-    if isinstance(jax.tree.leaves(system)[0], jax.core.Tracer) or isinstance(
-        state.r, jax.core.Tracer
-    ):
+    if isinstance(jax.tree.leaves(system)[0], Tracer) or isinstance(state.r, Tracer):
         raise ValueError(
             "linearize: under jit or grad give coordinates=, for instance those of "
             "linearize(...).coordinates on concrete numbers"

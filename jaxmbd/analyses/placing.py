@@ -143,7 +143,8 @@ def _place(
         angle = jax.tree.map(lambda x: x[c.angle], system.angles.angle)
         now, rate = near[c.angle], angle.rate(pose_i, twist_i, pose_j, twist_j)
         if {"angle", "rate"} & request.keys():
-            target, speed = request.get("angle", now), request.get("rate", rate)
+            wanted = {"angle": now, "rate": rate} | request
+            target, speed = wanted["angle"], wanted["rate"]
             turn, turn_rate = target - now, speed - rate
             near = near.at[c.angle].set(target)
             turning = Turning(
@@ -159,7 +160,8 @@ def _place(
             return c.axis_i_bar @ (A_i.T @ (r_j + A_j @ c.s_j_bar - r_i) - c.s_i_bar)
 
         now, rate = jax.jvp(along, (zero,), (jnp.ones_like(zero),))
-        target, speed = request.get("displacement", now), request.get("speed", rate)
+        wanted = {"displacement": now, "speed": rate} | request
+        target, speed = wanted["displacement"], wanted["speed"]
         slide, slide_rate = target - now, speed - rate
         held = DP2(c.axis_i_bar, c.s_i_bar, c.s_j_bar, _Ramp(target, speed, t))
         rows.append((c, TranslationDriver, "displacement", held))
@@ -213,7 +215,9 @@ def _moved(system: System, tree: Tree, state: State, c: Connection, changes) -> 
 
     moved = jax.vmap(one)(*(x[hanging] for x in (state.r, state.A, state.v, state.omega)))
     old = (state.r, state.A, state.v, state.omega)
-    return State(*(x.at[hanging].set(y) for x, y in zip(old, moved, strict=True)), state.angles)
+    return State(
+        *(x.at[hanging].set(y) for x, y in zip(old, moved, strict=True)), angles=state.angles
+    )
 
 
 def _descendants(tree: Tree, body: int) -> list[int]:

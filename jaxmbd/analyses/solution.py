@@ -285,10 +285,10 @@ def make_row(
     """
     state = formulation.to_state(q, u)
     r_ddot, omega_dot = jax.vmap(formulation.physical_accelerations)(q, u, a)
-    extra = formulation.observed(system, lam) | (extra or {})
+    observed = formulation.observed(system, lam) | (extra or {})
     lam = system.to_natural(lam[: system.nc])
     angles = system.angle_values(RA().with_ground(state.pose))
-    row = Row(state.pose, state.twist, r_ddot, omega_dot, lam, angles, iterations, extra)
+    row = Row(state.pose, state.twist, r_ddot, omega_dot, lam, angles, iterations, observed)
     return jax.tree.map(lambda x: jnp.where(ok, x, jnp.nan) if eqx.is_inexact_array(x) else x, row)
 
 

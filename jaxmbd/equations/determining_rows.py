@@ -101,6 +101,7 @@ class SparseRows(eqx.Module):
         blocks = rows(formulation, system, q)
         if increment is not None and formulation.moves_on_manifold:
             tangent = jax.vmap(formulation.tangent)(increment)
+            assert tangent is not None
             blocks = apply_tangent(blocks, tangent, row_bodies(formulation, system))
         weight = jnp.ones(formulation.size, system.dtype).at[3:].set(system.length**2)
         W = jnp.broadcast_to(jnp.diag(weight), (system.nb, formulation.size, formulation.size))

@@ -20,7 +20,7 @@ from .rows import acceleration_right_side, inner_rows, phi, row_bodies, rows, ve
 @functools.singledispatch
 def eliminate(
     formulation: AbstractFormulation, system: System, q: Coordinates, blocks, bias, gamma
-):
+) -> tuple[Array, Array] | None:
     """(a, λ) of M a + bias + Rᵀ λ = 0 and R a = γ by a method of its own; None leaves it to the
     linear solvers.
     """

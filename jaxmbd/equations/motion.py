@@ -87,11 +87,13 @@ def body_blocks(
     bodies = (system.mass, system.inertia, q, u, a, force, torque)
     if tangent is None:
         return jax.vmap(
-            lambda *args: formulation.body_block(*args, scales.velocity, scales.position)
+            lambda *args: formulation.body_block(
+                *args, velocity=scales.velocity, position=scales.position
+            )
         )(*bodies)
 
     def turned(T, *args):
-        return formulation.body_block(*args, scales.velocity, scales.position * T)
+        return formulation.body_block(*args, velocity=scales.velocity, position=scales.position * T)
 
     return jax.vmap(turned)(tangent, *bodies)
 

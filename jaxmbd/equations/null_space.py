@@ -308,7 +308,7 @@ def moved(system: System, tree: Tree, q: Coordinates, u: Float[Array, " n"]) -> 
     r_i, D_i = jnp.where(is_j, r_p, r_c), jnp.where(is_j[..., None], D_p, D_c)
     r_j = jnp.where(is_j, r_c, r_p)
     now = _turn(jnp.swapaxes(D_i, 1, 2), r_j + _turn(D_j, s_j) - r_i)
-    slides = (tree.mask()[:, :3].any(axis=1))[column]
+    slides = np.any(tree.mask()[:, :3], axis=1)[column]
     contact = jnp.where(slides, now, s_i) + jnp.einsum("bk,bkc->bc", shift, basis)
     x_parent = jnp.where(is_j, contact, data.s_parent)
     x_child = jnp.where(is_j, data.s_child, contact)

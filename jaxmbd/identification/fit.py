@@ -341,9 +341,15 @@ def _least_squares(problem: Any, z, tolerance, max_evaluations, history, bar):
         bar.update(1)
         return found
 
-    options = {"ftol": tolerance, "xtol": tolerance, "gtol": 1e-14, "max_nfev": max_evaluations}
+    options: dict[str, Any] = {
+        "jac": jacobian,
+        "ftol": tolerance,
+        "xtol": tolerance,
+        "gtol": 1e-14,
+        "max_nfev": max_evaluations,
+    }
     try:
-        found = least_squares(residuals, z0, jac=jacobian, **options)
+        found = least_squares(residuals, z0, **options)
     except np.linalg.LinAlgError:
         return best, False, "stopped: the motion has no finite derivative at the last point"
     return found.x, bool(found.status > 0), found.message

@@ -59,13 +59,16 @@ def stages(plan: Tableau, rates, V0: Float[Array, "nb d"], first: tuple[Array, A
     return h * jnp.tensordot(b, X, 1), V0 + h * jnp.tensordot(b, Y, 1), X, Y
 
 
-def embedded_error(plan: Tableau, rates: tuple[Array, Array], last: tuple[Array, Array], h: Scalar):
+def embedded_error(
+    plan: Tableau, rates: tuple[Array, Array], last: tuple[Array, Array], h: Scalar
+) -> tuple[Array, Array]:
     """The estimated errors of ξ and of V that one step adds; `last` are the rates at its end."""
     weights = jnp.asarray(plan.error, h.dtype)
-    return tuple(
+    of_xi, of_V = (
         h * (jnp.tensordot(weights[:-1], x, 1) + weights[-1] * end)
         for x, end in zip(rates, last, strict=True)
     )
+    return of_xi, of_V
 
 
 def check_choices(method: Any, **known: tuple[str, ...]) -> None:

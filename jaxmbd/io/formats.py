@@ -32,9 +32,10 @@ def register_format(
         raise ValueError(
             f"register_format: a suffix is written with its dot, such as '.xml', not {suffix!r}"
         )
-    for table, function in ((_READERS, read), (_WRITERS, write)):
-        if function is not None:
-            table[suffix.lower()] = function
+    if read is not None:
+        _READERS[suffix.lower()] = read
+    if write is not None:
+        _WRITERS[suffix.lower()] = write
 
 
 def read_file(path: str | Path) -> Mechanism:

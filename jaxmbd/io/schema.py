@@ -246,11 +246,12 @@ def _file_of(
     cls: type, declared: dict[str, tuple[Spec, dataclasses.Field]], base: type[BaseModel]
 ) -> type[BaseModel]:
     # Elements come and go in a session; pydantic's model follows the class that has the name now.
+    tag: dict[str, Any] = {"type": (Literal[cls.__name__], ...)}
     return create_model(
         f"{cls.__name__}File",
         __base__=base,
         __doc__=summary(cls),
-        type=(Literal[cls.__name__], ...),
+        **tag,
         **_fields(declared),
     )
 

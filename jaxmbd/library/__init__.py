@@ -26,7 +26,7 @@ def names() -> list[str]:
     """Names of the packaged mechanisms, generators included."""
     files = [
         f.name.removesuffix(".json")
-        for f in resources.files(__package__).iterdir()
+        for f in resources.files(__name__).iterdir()
         if f.name.endswith(".json")
     ]
     return sorted([*files, *GENERATORS])
@@ -55,7 +55,7 @@ def load_mechanism(model: str | Path) -> Mechanism:
 
 def _packaged(name: str, *size: int) -> Mechanism:
     if name not in GENERATORS:
-        with resources.as_file(resources.files(__package__) / f"{name}.json") as path:
+        with resources.as_file(resources.files(__name__) / f"{name}.json") as path:
             return read_mechanism(path)
     try:
         return GENERATORS[name](*size)

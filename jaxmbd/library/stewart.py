@@ -14,7 +14,7 @@ from ..model.mechanism import Mechanism
 from ..model.shapes import Cylinder
 from ..model.validation import array, number
 from ..rotations.so3 import cross
-from ..rotations.types import Array, Scalar, Vec3, library_of
+from ..rotations.types import Array, Scalar, Vec3, host, library_of
 
 BASE_ANGLES = np.radians([15.0, 105.0, 135.0, 225.0, 255.0, 345.0])
 PLATFORM_ANGLES = np.radians([45.0, 75.0, 165.0, 195.0, 285.0, 315.0])
@@ -75,7 +75,7 @@ def stewart_platform(
     B = array(own_base if base is None else base, (6, 3), "stewart_platform: base")
     P = array(own_platform if platform is None else platform, (6, 3), "stewart_platform: platform")
     home = array(home, (3,), "stewart_platform: home")
-    v, omega = np.asarray(_START_V, B.dtype), np.asarray(_START_OMEGA, B.dtype)
+    v, omega = host.asarray(_START_V, B.dtype), host.asarray(_START_OMEGA, B.dtype)
     m = Mechanism("stewart_platform_legs" if legs else "stewart_platform")
     disc = m.add_body("platform", shape=Cylinder(0.3, 0.04, mass=20.0), r=home, v=v, omega=omega)
     for k in range(6):
@@ -91,7 +91,7 @@ def stewart_platform(
                 point_j=high,
                 stiffness=4000.0,
                 damping=20.0,
-                actuator=Push(number(push, "push"), np.asarray(k * np.pi / 3.0, B.dtype)),
+                actuator=Push(number(push, "push"), host.asarray(k * np.pi / 3.0, B.dtype)),
             )
         )
     return m
@@ -112,7 +112,7 @@ def _leg(
     length = (span @ span) ** 0.5
     n = span / length
     # Tangent to the base circle.
-    e = np.asarray([-np.sin(BASE_ANGLES[k]), np.cos(BASE_ANGLES[k]), 0.0], n.dtype)
+    e = host.asarray([-np.sin(BASE_ANGLES[k]), np.cos(BASE_ANGLES[k]), 0.0], n.dtype)
     pin = _unit(cross(e, n))
     # The leg turns as its ends do, and about itself so that the pin stays perpendicular to e.
     turn = cross(n, velocity) / length

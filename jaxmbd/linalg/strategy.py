@@ -41,7 +41,8 @@ def factorize(matrix: SaddleMatrix, strategy: str, *, checked: bool = True):
     rows, unless unchecked and in double precision.
     """
     double = jnp.finfo(matrix.diagonal.dtype).bits == 64
-    redundant = matrix.regularization is not None
+    softness = matrix.regularization
+    redundant = softness is not None
     if strategy == "range_space":
         once = checked and (matrix.size <= _SMALL or redundant)
         if matrix.couplings or once or (redundant and not double):
@@ -49,9 +50,7 @@ def factorize(matrix: SaddleMatrix, strategy: str, *, checked: bool = True):
         elif redundant:
             # Eliminating J H⁻¹ Jᵀ without pivoting leaves larger errors where rows repeat; E must
             # be large beside them.
-            matrix = eqx.tree_at(
-                lambda m: m.regularization, matrix, _SOFTER * matrix.regularization
-            )
+            matrix = eqx.tree_at(lambda m: m.regularization, matrix, _SOFTER * softness)
     if strategy == "dense":
         return DenseFactors.of(matrix)
     factors = BlockFactors.of(matrix, bodies_first=strategy == "range_space")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..rotations import euler_angles, euler_parameters, so3
-from ..rotations.types import Array, library_of
+from ..rotations.types import Array, host, library_of
 from .shapes import AbstractShape
 from .state import Pose
 from .validation import array, concrete, default_dtype, inertia_matrix, number, vector
@@ -57,8 +57,10 @@ class Body:
 
 def ground() -> Body:
     """The ground: the global frame."""
-    zero = np.zeros(3, default_dtype())
-    return Body("ground", None, None, zero, np.eye(3, dtype=zero.dtype), zero, zero, is_ground=True)
+    zero = host.zeros(3, default_dtype())
+    return Body(
+        "ground", None, None, zero, host.eye(3, dtype=zero.dtype), zero, zero, is_ground=True
+    )
 
 
 def make_body(
@@ -118,7 +120,7 @@ def orientation(A: Any, quaternion: Any, euler: Any, what: str) -> Array:
     if euler is not None:
         return euler_angles.to_matrix(vector(euler, 3, f"{what}: euler"))
     if A is None:
-        return np.eye(3, dtype=default_dtype())
+        return host.eye(3, dtype=default_dtype())
     A = array(A, (3, 3), f"{what}: A")
     known = concrete(A)
     if known is not None:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..rotations.so3 import basis_from_axis, cross, skew
-from ..rotations.types import Array, Scalar, Vec3
+from ..rotations.types import Array, Scalar, Vec3, host
 from .body import Body
 from .state import Pose, Twist
 
@@ -51,7 +51,7 @@ class Angle(eqx.Module):
         """
         e1, _, axis = basis_from_axis(axis)
         return Angle(
-            i.direction(axis), i.direction(e1), j.direction(e1), np.zeros((), axis.dtype), of
+            i.direction(axis), i.direction(e1), j.direction(e1), host.zeros((), axis.dtype), of
         )
 
     def cosine_and_sine(self, pose_i: Pose, pose_j: Pose) -> tuple[Scalar, Scalar]:

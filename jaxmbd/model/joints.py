@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..rotations.so3 import basis_from_axis
-from ..rotations.types import Array, Scalar
+from ..rotations.types import Array, Scalar, host
 from . import given
 from .body import Body
 from .elements import AbstractElement
@@ -106,9 +106,9 @@ class AbstractConstraint(AbstractElement):
     actions: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
-    def rows(self, *bodies: Body) -> Rows:
-        """Its table of primitives on all its bodies, with labels; data that make no sense are
-        refused here.
+    def rows(self, i: Body, j: Body) -> Rows:
+        """Its table of primitives on its bodies, with labels; data that make no sense are refused
+        here. Where `targets` names more than two bodies, the others follow i and j.
         """
 
     @staticmethod
@@ -137,11 +137,13 @@ class AbstractConstraint(AbstractElement):
 
     def reference_axes(self, i: Body, j: Body) -> tuple[Array, Array]:
         """Its axes on body i and on body j, global at the initial pose; zero where it has none."""
-        axis = np.zeros(3, default_dtype()) if getattr(self, "axis", None) is None else self._axis()
+        axis = (
+            host.zeros(3, default_dtype()) if getattr(self, "axis", None) is None else self._axis()
+        )
         return axis, axis
 
-    def _point(self) -> Array:
-        return vector(self.point, 3, f"{self.title}: point")
+    def _point(self, which: str = "point") -> Array:
+        return vector(getattr(self, which), 3, f"{self.title}: {which}")
 
     def _axis(self, which: str = "axis") -> Array:
         return direction(getattr(self, which), f"{self.title}: {which}")
@@ -340,7 +342,7 @@ class PointOnLine(AbstractConstraint):
         return perpendicular_2(i, j, self._axis(), self._point(), self._point())
 
     def reference_axes(self, i: Body, j: Body) -> tuple[Array, Array]:
-        return self._axis(), np.zeros(3, default_dtype())  # the line belongs to body i alone
+        return self._axis(), host.zeros(3, default_dtype())  # the line belongs to body i alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,7 +373,7 @@ class Constraint(AbstractConstraint):
     def targets(self) -> tuple[Body | str, ...]:
         return self.body_i, self.body_j, *self.others
 
-    def rows(self, *bodies: Body) -> Rows:
+    def rows(self, i: Body, j: Body, *others: Body) -> Rows:
         if not self.primitives:
             raise ValueError(f"constraint {self.name!r}: has no primitives")
         table: Rows = [
@@ -379,7 +381,7 @@ class Constraint(AbstractConstraint):
             for k, p in enumerate(self.primitives)
         ]
         for (_, p), k in zip(table, range(len(table)), strict=True):
-            self._check_bodies(p, k, bodies)
+            self._check_bodies(p, k, (i, j, *others))
         return table
 
     def _checked(self, p: Any, k: int) -> Any:

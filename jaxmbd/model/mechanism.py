@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..linalg import STRATEGIES, choose_strategy
-from ..rotations.types import Array, library_of
+from ..rotations.types import Array, host, library_of
 from . import parameters
 from .body import Body, ground, make_body
 from .coordinates import Angle, AngleStack
@@ -369,7 +369,7 @@ def _hoist_motions(primitive):
 
 
 def _or_nan(value: Array | None, shape: tuple[int, ...]) -> Array:
-    return np.full(shape, np.nan, default_dtype()) if value is None else value
+    return host.full(shape, np.nan, default_dtype()) if value is None else value
 
 
 def _suits_range_space(bodies: list[Body], connections: tuple[Connection, ...]) -> bool:

@@ -5,7 +5,7 @@ Python functions, `equinox` modules and parsed expressions all serve; derivative
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -19,7 +19,17 @@ from ..rotations.types import Array, Scalar, Vec3
 Motion = Callable[[Scalar], Any]
 
 # What a description may give where a system holds an array: plain numbers, or a motion.
-GivenVector = Vec3 | np.ndarray | Sequence | Motion
+if TYPE_CHECKING:
+
+    class GivenVector:
+        """A field that is given as any of these and read where it is an array: in a system."""
+
+        def __get__(self, instance: object, owner: type | None = None) -> Array: ...
+        def __set__(
+            self, instance: object, value: Array | np.ndarray | Sequence | Motion
+        ) -> None: ...
+else:
+    GivenVector = Vec3 | np.ndarray | Sequence | Motion
 GivenNumber = Scalar | np.ndarray | float | int | Motion | str  # a text is an expression of time
 
 
@@ -154,13 +164,14 @@ def hoist(function: Callable, *example_args) -> Callable:
     `lambda t: w * t` with a traced `w` would otherwise hide a derivative. Modules show their arrays
     already.
     """
+    shown = function
     if not isinstance(function, eqx.Module):
         converted = eqx.filter_closure_convert(function, *example_args)
         if any(eqx.is_array(leaf) for leaf in jax.tree.leaves(converted)):
-            function = converted
-    if all(eqx.is_array_like(leaf) for leaf in jax.tree.leaves(function)):
-        return function
-    return _Split.of(function)
+            shown = converted
+    if all(eqx.is_array_like(leaf) for leaf in jax.tree.leaves(shown)):
+        return shown
+    return _Split.of(shown)
 
 
 def jet(

@@ -12,7 +12,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from ..rotations.types import Array, Mat3, Scalar, Vec3, library_of
+from ..rotations.types import Array, Mat3, Scalar, Vec3, host, library_of
 from .validation import array, concrete, number, vector
 
 AXES = {"x": 0, "y": 1, "z": 2}
@@ -257,7 +257,7 @@ class Composite(AbstractShape):
 
     @property
     def inertia(self) -> Mat3:
-        total = np.zeros((3, 3), self.mass.dtype)
+        total = host.zeros((3, 3), self.mass.dtype)
         for part, d, A in zip(self.parts, self.offsets, self.rotations, strict=True):
             outer = library_of(d).outer(d, d)
             steiner = part.mass * ((d @ d) * np.eye(3, dtype=d.dtype) - outer)

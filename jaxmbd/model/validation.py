@@ -9,8 +9,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
-from ..rotations.types import Array, library_of
+from ..rotations.types import Array, host, library_of
 
 _warned = False
 
@@ -55,7 +56,7 @@ def users_line() -> int:
 
 def is_concrete(tree: Any) -> bool:
     """Whether no array of a pytree is traced."""
-    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
+    return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
 
 
 def concrete(value: Any) -> np.ndarray | None:
@@ -82,7 +83,7 @@ def array(value: Any, shape: tuple[int, ...], what: str) -> Array:
             kind = np.asarray(value).dtype.kind
             if kind not in "iuf" and not (kind == "V" and hasattr(value, "dtype")):
                 raise TypeError
-            result = np.array(value, default_dtype())
+            result = host.array(value, default_dtype())
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{what}: not an array of numbers: {_shown(value)}") from None
     if result.shape != shape:

@@ -6,7 +6,7 @@ over, if given.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -16,6 +16,15 @@ from jaxtyping import Array, Bool, Float, Int
 from ..rotations.types import Scalar
 
 Vector = Float[Array, " n"]
+
+
+@runtime_checkable
+class Factors(Protocol):
+    """Of a Jacobian J."""
+
+    def solve(self, b: Vector, /) -> Vector:
+        """X with J x = b."""
+        ...
 
 
 class NewtonInfo(eqx.Module):
@@ -74,8 +83,8 @@ class _Loop(eqx.Module):
 
 def newton(
     residual: Callable[[Vector], Vector],
-    quasi_factors: Callable[[Vector], object],
-    exact_factors: Callable[[Vector], object],
+    quasi_factors: Callable[[Vector], Factors] | None,
+    exact_factors: Callable[[Vector], Factors],
     norm: Callable[[Vector], Scalar],
     x0: Vector,
     options: NewtonOptions,
@@ -87,7 +96,8 @@ def newton(
 
     Args:
         residual: The function whose root is sought.
-        quasi_factors: Factors of an approximate Jacobian, made once at x0; an object with `solve`.
+        quasi_factors: Factors of an approximate Jacobian, made once at x0; None where `max_steps`
+            is 0.
         exact_factors: Factors of the exact Jacobian, made at every step of the second stage.
         norm: Measures a correction; compared with the tolerance.
         x0: Starting point.
@@ -114,7 +124,7 @@ def newton(
         # contraction.
         return (remaining <= options.tolerance) | (step_norm <= 0.1 * options.tolerance)
 
-    def correct(loop: _Loop, factors) -> _Loop:
+    def correct(loop: _Loop, factors: Factors) -> _Loop:
         delta = factors.solve(-residual(loop.x))
         step_norm = norm(delta)
         done = converged(step_norm, loop.norm)
@@ -155,6 +165,7 @@ def newton(
 
     start = _Loop(x0, jnp.zeros((), int), infinity, infinity, no, no)
     if options.max_steps:
+        assert quasi_factors is not None
         frozen = quasi_factors(x0)
         loop = jax.lax.while_loop(frozen_continues, lambda s: correct(s, frozen), start)
     else:

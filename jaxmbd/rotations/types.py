@@ -21,6 +21,10 @@ Vec4 = Float[Array, "4"]
 Mat3 = Float[Array, "3 3"]
 
 
+# NumPy as the maker of arrays that stand where a checker expects those of JAX.
+host: Any = np
+
+
 def library_of(*values: Any) -> Any:
     """NumPy where all values are known to it, else `jax.numpy`, which has the same functions."""
     return np if all(isinstance(x, np.ndarray | np.generic) for x in values) else jax.numpy

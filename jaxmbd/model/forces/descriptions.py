@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...rotations.types import Array
+from ...rotations.types import Array, host
 from .. import given
 from ..body import Body
 from ..coordinates import Angle
@@ -314,8 +314,8 @@ class UserForce(AbstractForceDescription):
                 f"{what}: function must be callable, function(pose, twist, t), not "
                 f"{self.function!r}"
             )
-        zero = np.zeros((k, 3), dtype)
-        pose = Pose(zero, np.broadcast_to(np.eye(3, dtype=dtype), (k, 3, 3)))
+        zero = host.zeros((k, 3), dtype)
+        pose = Pose(zero, host.broadcast_to(np.eye(3, dtype=dtype), (k, 3, 3)))
         args = (pose, Twist(zero, zero), np.zeros((), dtype))
         found = traced_shape(
             lambda *args: jax.tree.map(jnp.asarray, self.function(*args)), args, what

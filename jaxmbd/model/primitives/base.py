@@ -139,17 +139,20 @@ class AbstractPrimitive(_AbstractRow):
     inside a `System` motions have been replaced by their values at the instant considered.
     """
 
+    # A primitive names the poses of its own two to four bodies. `*poses: Any, **_: Any` is how a
+    # base class leaves parameters open; type checkers then accept every override.
+
     @abc.abstractmethod
-    def geometry(self, *poses: Pose) -> Scalar:
+    def geometry(self, *poses: Any, **_: Any) -> Scalar:
         """The geometric part of the constraint, Φ + f [m, or - for directions]."""
 
-    def geometry_rate(self, *poses: Pose) -> Scalar:
+    def geometry_rate(self, *poses: Any, **_: Any) -> Scalar:
         """The partial time derivative of the geometry; zero unless a vector of the primitive
         turns.
         """
         return jnp.zeros((), poses[0].r.dtype)
 
-    def branch(self, *poses: Pose) -> Scalar | None:
+    def branch(self, *poses: Any, **_: Any) -> Scalar | None:
         """Positive or zero on the root that is meant where the row has others; None where any root
         will do.
         """
@@ -224,6 +227,7 @@ def vector_motion(
     rate = cross(omega, s)
     acceleration = cross(omega, rate)
     if s_dot is not None:
+        assert s_ddot is not None
         acceleration = acceleration + 2.0 * cross(omega, s_dot) + s_ddot
         rate = rate + s_dot
     return A @ s, A @ rate, A @ acceleration

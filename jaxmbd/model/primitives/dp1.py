@@ -35,7 +35,7 @@ class DP1(AbstractNormalForm):
     a_i_bar: GivenVector = given.vector("-", kw_only=False)
     a_j_bar: GivenVector = given.vector("-", kw_only=False)
     f: GivenNumber = given.value("-", 0.0, kw_only=False)
-    a_j_along: GivenVector | None = eqx.field(default=None, kw_only=True)
+    a_j_along: Vec3 | None = eqx.field(default=None, kw_only=True)
     # First and second time derivatives of a_i_bar, set by `System.at` where it turns.
     a_i_bar_dot: Vec3 | None = eqx.field(default=None, kw_only=True)
     a_i_bar_ddot: Vec3 | None = eqx.field(default=None, kw_only=True)
@@ -84,5 +84,6 @@ class DP1(AbstractNormalForm):
     def advanced(self, s: Scalar) -> "DP1":
         if self.a_i_bar_dot is None:
             return self
+        assert self.a_i_bar_ddot is not None
         a_i_bar = self.a_i_bar + s * self.a_i_bar_dot + 0.5 * s * s * self.a_i_bar_ddot
         return eqx.tree_at(lambda p: p.a_i_bar, self, a_i_bar)

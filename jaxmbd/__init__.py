@@ -3,6 +3,7 @@
 from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
 
+from . import quiet as _quiet  # noqa: F401, I001  (before JAX)
 from .analyses import Accelerations as Accelerations
 from .analyses import Adaptive as Adaptive
 from .analyses import AssemblyError as AssemblyError
@@ -29,6 +30,7 @@ from .analyses import set_joints as set_joints
 from .analyses import simulate as simulate
 from .analyses import simulate_adaptive as simulate_adaptive
 from .analyses import state_rate as state_rate
+from .cache import enable_compilation_cache as enable_compilation_cache
 from .formulations import FORMULATIONS as FORMULATIONS
 from .formulations import RA as RA
 from .formulations import RP as RP

@@ -70,6 +70,24 @@ Tolerance = Annotated[
 _INTERRUPTED = 130
 
 
+@app.callback()
+def _begin(
+    cache: Annotated[
+        bool,
+        typer.Option(
+            help="Keep compiled programs in the user's cache folder (or in JAXMBD_CACHE), so that "
+            "the next command starts at once."
+        ),
+    ] = True,
+) -> None:
+    if not cache:
+        return
+    try:
+        mbd.enable_compilation_cache()
+    except ValueError as error:  # the command works without
+        warnings.warn(str(error), stacklevel=1)
+
+
 def main() -> None:
     """Run the command; errors of the user's making become one line and exit code 1."""
     mbd.enable_x64()

@@ -31,14 +31,12 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 # All workers and child processes share what is compiled.
-_CACHE = Path(__file__).parents[1] / ".cache" / "programs"
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
-jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+os.environ.setdefault("JAXMBD_CACHE", str(Path(__file__).parents[1] / ".cache" / "programs"))
 
 with install_import_hook("jaxmbd", "beartype.beartype"):
-    import jaxmbd  # noqa: F401
+    import jaxmbd
+
+jaxmbd.enable_compilation_cache()
 
 import numpy as np
 import pytest

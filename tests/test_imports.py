@@ -8,7 +8,7 @@ import jaxmbd
 
 ROOT = Path(jaxmbd.__file__).parent
 LAYERS = [
-    {"rotations", "results", "files"},
+    {"rotations", "results", "files", "cache", "quiet"},
     {"linalg"},
     {"roots"},
     {"model"},

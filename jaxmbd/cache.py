@@ -1,6 +1,8 @@
 """Compiled programs kept between processes, by JAX's own cache."""
 
+import contextlib
 import os
+import warnings
 from pathlib import Path
 
 import jax
@@ -12,9 +14,9 @@ _LARGEST = 512 * 2**20  # bytes; the oldest programs go first
 def enable_compilation_cache(path: str | Path | None = None) -> Path | None:
     """Keep compiled programs in a folder, so that the next process reads instead of compiling.
 
-    Call it before anything is computed. Tracing remains, and a first `simulate` takes about two
-    seconds then. The folder is bounded to 512 MiB, and may be deleted at any time. A folder that
-    JAX has been given already, by `jax_compilation_cache_dir` or JAX_COMPILATION_CACHE_DIR, stays.
+    Call it before anything is computed. What remains of a first call is tracing. The folder is cut
+    to 512 MiB whenever this is called, and may be deleted at any time. A folder that JAX has been
+    given already, by `jax_compilation_cache_dir` or JAX_COMPILATION_CACHE_DIR, stays.
 
     XLA writes a line about the processor on standard error for every program that it reads. To be
     spared these lines, set `TF_CPP_MIN_LOG_LEVEL=3` in the environment before JAX is imported.
@@ -43,8 +45,29 @@ def enable_compilation_cache(path: str | Path | None = None) -> Path | None:
         raise ValueError(f"no programs can be kept in {folder}: {error.strerror}") from None
     if not os.access(folder, os.W_OK):
         raise ValueError(f"no programs can be kept in {folder}: it cannot be written")
+    _prune(folder)
     jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_compilation_cache_max_size", _LARGEST)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    # Another process may read or write a program at this moment, and then compiles it.
+    warnings.filterwarnings(
+        "ignore", "Error (reading|writing) persistent compilation cache entry", UserWarning
+    )
     return folder
+
+
+def _prune(folder: Path) -> None:
+    """Delete the programs that have not been written for longest, down to the bound."""
+    # JAX's own bound needs a lock, and a process that is killed leaves it broken.
+    found = []
+    for file in folder.iterdir():
+        with contextlib.suppress(OSError):
+            status = file.stat()
+            found.append((status.st_mtime, status.st_size, file))
+    total = sum(size for _, size, _ in found)
+    for _, size, file in sorted(found):
+        if total <= _LARGEST:
+            return
+        with contextlib.suppress(OSError):
+            file.unlink()
+            total -= size

@@ -8,7 +8,7 @@ import jaxmbd
 
 ROOT = Path(jaxmbd.__file__).parent
 LAYERS = [
-    {"rotations", "results", "files", "cache", "quiet"},
+    {"rotations", "results", "files", "cache", "quiet", "indexing"},
     {"linalg"},
     {"roots"},
     {"model"},

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..formulations import RA, Directors, Screw
+from ..indexing import take
 from ..linalg import Coupling
 from ..linalg.saddle import add_groups
 from ..model.primitives import AbstractNormalForm, RowFactors, variation_of_sums
@@ -53,7 +54,7 @@ def _(formulation: RA, stacks, padded: Pose, lam):
     if not n:
         return couplings
     factors, index = _row_factors(stacks[:n], padded)
-    pose_i, pose_j = (jax.tree.map(lambda x, k=k: x[index[:, k]], padded) for k in (0, 1))
+    pose_i, pose_j = (jax.tree.map(lambda x, k=k: take(x, index[:, k]), padded) for k in (0, 1))
     weights = jnp.concatenate(lam[:n])
     sums = weights[:, None] * jax.vmap(lambda f, x, y: f.variation_sums(x, y))(
         factors, pose_i.A, pose_j.A
@@ -63,7 +64,9 @@ def _(formulation: RA, stacks, padded: Pose, lam):
     distinct = tuple(dict.fromkeys(bodies))
     sums = add_groups(sums, tuple(distinct.index(pair) for pair in bodies), len(distinct))
     pair = np.array(distinct, int)
-    blocks = jax.vmap(variation_of_sums)(sums, padded.A[pair[:, 0]], padded.A[pair[:, 1]])
+    blocks = jax.vmap(variation_of_sums)(
+        sums, take(padded.A, pair[:, 0]), take(padded.A, pair[:, 1])
+    )
     return [Coupling(blocks, distinct), *couplings]
 
 

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 
 from ..formulations import Directors
 from ..formulations.directors import mass_block, mass_times
+from ..indexing import take
 from ..linalg import Coupling, SaddleMatrix
 from ..linalg.saddle import scatter_rows
 from ..model.forces.base import AbstractForce
@@ -67,7 +68,9 @@ def unbalanced(args: StepData, q: Coordinates) -> Coordinates:
     for stack in system.forces:
         index = stack.index
         each = stack.each(
-            lambda e, x, y: discrete_load(e, x, y, args.h, args.t), before[index], after[index]
+            lambda e, x, y: discrete_load(e, x, y, args.h, args.t),
+            take(before, index),
+            take(after, index),
         )
         load = load.at[index].add(each)
     return free - args.h**2 * load[: system.nb]
@@ -112,7 +115,9 @@ def _load_blocks(args: StepData, q: Coordinates) -> list[Coupling]:
         return -(args.h**2) * jax.jacfwd(lambda y: discrete_load(element, x, y, args.h, args.t))(y)
 
     return [
-        Coupling(stack.each(block, before[stack.index], after[stack.index]), stack.bodies)
+        Coupling(
+            stack.each(block, take(before, stack.index), take(after, stack.index)), stack.bodies
+        )
         for stack in args.end.forces
     ]
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..formulations.base import AbstractFormulation, Coordinates
+from ..indexing import take
 from ..linalg import Coupling, SaddleMatrix
 from ..linalg.saddle import apply_tangent, scatter_rows
 from ..model.state import Twist
@@ -113,7 +114,10 @@ def force_blocks(
     couplings = []
     for stack in system.forces:
         index = stack.index
-        q_k, u_k = jax.tree.map(lambda x, index=index: x[index], padded), padded_u[index]
+        q_k, u_k = (
+            jax.tree.map(lambda x, index=index: take(x, index), padded),
+            take(padded_u, index),
+        )
 
         def block(element, q_k, u_k, tangent_k):
             def moved(delta):
@@ -129,7 +133,7 @@ def force_blocks(
 
             return jax.jacfwd(moved)(jnp.zeros_like(u_k))
 
-        couplings.append(Coupling(stack.each(block, q_k, u_k, tangent[index]), stack.bodies))
+        couplings.append(Coupling(stack.each(block, q_k, u_k, take(tangent, index)), stack.bodies))
     return couplings
 
 
@@ -253,7 +257,7 @@ def compliance(
     rot = jnp.where(spin > 0.0, 3.0 / jnp.where(spin > 0.0, spin, 1.0), 0.0)
     weight = jnp.concatenate([jnp.stack([trans, rot], axis=1), jnp.zeros((1, 2), mass.dtype)])
     bodies = row_bodies(formulation, system)
-    w = weight[np.array(bodies, int).reshape(right.shape[:2])]  # (m, k, 2)
+    w = take(weight, np.array(bodies, int).reshape(right.shape[:2]))  # (m, k, 2)
     squares = jnp.stack([jnp.sum(right[..., :3] ** 2, -1), jnp.sum(right[..., 3:] ** 2, -1)], -1)
     diagonal = jnp.sum(w * squares, axis=(1, 2))
     floor = jnp.finfo(mass.dtype).eps * jnp.max(diagonal)  # a row may vanish at a singular point

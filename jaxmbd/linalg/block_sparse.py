@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..indexing import take
 from .dense import DenseFactors
 from .ordering import Schedule, schedule
 from .saddle import SaddleMatrix
@@ -52,16 +53,16 @@ class BlockFactors(eqx.Module):
         weights = _weights(matrix, plan)
         levels = []
         for level in plan.levels:
-            pivot = saddle_inverse(blocks[level.pivots], weights[: level.count], level.places)
+            pivot = saddle_inverse(take(blocks, level.pivots), weights[: level.count], level.places)
             weights = weights[level.count :]
-            left = blocks[level.left]
-            right = product(pivot[:, None], blocks[level.right])
+            left = take(blocks, level.left)
+            right = product(pivot[:, None], take(blocks, level.right))
             levels.append(_Eliminated(pivot, right, left))
             # Products of a pivot's neighbors, two and two.
             update = product(left[:, :, None], right[:, None, :]).reshape(-1, plan.size, plan.size)
-            blocks = blocks[level.kept] - _sum_of(update, level.block_updates)
+            blocks = take(blocks, level.kept) - _sum_of(update, level.block_updates)
         r = plan.final.shape[0]
-        rest = blocks[plan.final].transpose(0, 2, 1, 3).reshape(r * plan.size, r * plan.size)
+        rest = take(blocks, plan.final).transpose(0, 2, 1, 3).reshape(r * plan.size, r * plan.size)
         final = DenseFactors.of(rest) if r else None
         return BlockFactors(tuple(levels), final, matrix.regularization, plan)
 
@@ -110,7 +111,7 @@ class BlockFactors(eqx.Module):
         for level, done, half in zip(
             plan.levels[::-1], self.levels[::-1], halves[::-1], strict=True
         ):
-            near = jnp.concatenate([x, jnp.zeros((1, plan.size), x.dtype)])[level.neighbors]
+            near = take(jnp.concatenate([x, jnp.zeros((1, plan.size), x.dtype)]), level.neighbors)
             if transpose:
                 pulled = times_transposed(
                     done.inverse, jnp.sum(times_transposed(done.left, near), axis=1)
@@ -118,7 +119,7 @@ class BlockFactors(eqx.Module):
             else:
                 pulled = jnp.sum(times(done.right, near), axis=1)
             x = jnp.concatenate([half - pulled, x])
-        return x.reshape(-1)[plan.position]
+        return take(x.reshape(-1), plan.position)
 
 
 def _blocks(matrix: SaddleMatrix, plan: Schedule) -> Float[Array, "slots S S"]:
@@ -151,7 +152,7 @@ def _weights(matrix: SaddleMatrix, plan: Schedule) -> Float[Array, "nodes m"]:
     mobility = jnp.concatenate(
         [1.0 / inertia, jnp.zeros((1, d), own.dtype)]
     )  # the ground's is zero
-    rows = jnp.sum(matrix.right**2 * mobility[matrix.index], axis=(1, 2))
+    rows = jnp.sum(matrix.right**2 * take(mobility, matrix.index), axis=(1, 2))
     place = plan.position[nb * d :]
     ours = np.flatnonzero(np.isin(place // plan.size, plan.position[: nb * d] // plan.size))
     size = plan.size - d
@@ -169,4 +170,4 @@ def _sum_of(values, table):
     if not table.shape[1]:
         return jnp.zeros((table.shape[0], *values.shape[1:]), values.dtype)
     padded = jnp.concatenate([values, jnp.zeros((1, *values.shape[1:]), values.dtype)])
-    return sum(padded[table[:, k]] for k in range(table.shape[1]))
+    return sum(take(padded, table[:, k]) for k in range(table.shape[1]))

@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..indexing import take
+
 Index = tuple[tuple[int, ...], ...]
 
 _SMALL = 64
@@ -154,7 +156,7 @@ def apply_rows(
     if not len(bodies):
         return jnp.zeros(0, x.dtype)
     x = jnp.concatenate([x, jnp.zeros((1, x.shape[1]), x.dtype)])
-    return jnp.sum(rows * x[np.array(bodies, int)], axis=(1, 2))
+    return jnp.sum(rows * take(x, np.array(bodies, int)), axis=(1, 2))
 
 
 def add_groups(
@@ -176,11 +178,8 @@ def apply_tangent(
     """
     d = tangent.shape[-1]
     index = np.array(bodies, int).reshape(blocks.shape[0], blocks.shape[-2])
-    padded = jnp.concatenate([tangent, jnp.eye(d, dtype=tangent.dtype)[None]])[
-        index
-    ]  # (n, k, d, d)
-    padded = padded.reshape(
-        blocks.shape[0], *(1,) * (blocks.ndim - 3), *padded.shape[1:]
-    )  # (n, 1.., k, d, d)
+    every = jnp.concatenate([tangent, jnp.eye(d, dtype=tangent.dtype)[None]])
+    padded = take(every, index)  # (n, k, d, d)
+    padded = padded.reshape(blocks.shape[0], *(1,) * (blocks.ndim - 3), *padded.shape[1:])
     # A sum of products fuses with its surroundings; many tiny matrix products do not.
     return jnp.sum(blocks[..., :, None] * padded, axis=-2)

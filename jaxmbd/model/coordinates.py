@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from ..indexing import take
 from ..rotations.so3 import basis_from_axis, cross, skew
 from ..rotations.types import Array, Scalar, Vec3, host
 from .body import Body
@@ -120,7 +121,7 @@ def each_angle(
     if not len(index):
         return jnp.zeros(0, jnp.result_type(float))
     at = [
-        tuple(jax.tree.map(lambda x, k=k: x[index[:, k]], state) for state in states)
+        tuple(jax.tree.map(lambda x, k=k: take(x, index[:, k]), state) for state in states)
         for k in angle.of
     ]
     return eqx.filter_vmap(function)(angle, *at)

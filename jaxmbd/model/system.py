@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from ..indexing import take
 from ..rotations.types import Array, Scalar
 from .coordinates import AngleStack, angles_in, each_angle, with_turns
 from .forces import ForceStack
@@ -297,7 +298,7 @@ class System(eqx.Module):
         force, torque = jnp.concatenate([force, ground]), jnp.zeros((self.nb + 1, 3), force.dtype)
         for stack in self.forces:
             index = stack.index
-            local = Pose(pose.r[index], pose.A[index]), Twist(twist.v[index], twist.omega[index])
+            local = jax.tree.map(lambda x, index=index: take(x, index), (pose, twist))
             f, n = stack.each(lambda element, p, w: element.wrench(p, w, t), *local)
             force, torque = force.at[index].add(f), torque.at[index].add(n)
         return force[: self.nb], torque[: self.nb]
@@ -360,6 +361,6 @@ class System(eqx.Module):
         """
         energy = -jnp.sum(self.mass * (pose.r[: self.nb] @ self.gravity))
         for stack in self.forces:
-            local = Pose(pose.r[stack.index], pose.A[stack.index])
+            local = Pose(take(pose.r, stack.index), take(pose.A, stack.index))
             energy = energy + jnp.sum(stack.each(lambda element, p: element.potential(p), local))
         return energy

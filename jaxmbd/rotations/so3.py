@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from ..indexing import take
 from .types import Array, Mat3, Scalar, Vec3, library_of
 
 # Below this squared angle the series (truncated after the x^12 term) is exact to double precision,
@@ -25,12 +26,12 @@ _NEXT, _LAST = np.array([1, 2, 0]), np.array([2, 0, 1])
 
 def skew(x: Vec3) -> Mat3:
     """The matrix of the cross product, `skew(x) @ y = x × y`."""
-    return x[_SKEW_INDEX] * _SKEW_SIGN.astype(x.dtype)
+    return take(x, _SKEW_INDEX) * _SKEW_SIGN.astype(x.dtype)
 
 
 def cross(x: Vec3, y: Vec3) -> Vec3:
     """The cross product x × y."""
-    return x[_NEXT] * y[_LAST] - x[_LAST] * y[_NEXT]
+    return take(x, _NEXT) * take(y, _LAST) - take(x, _LAST) * take(y, _NEXT)
 
 
 def vee(X: Mat3) -> Vec3:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from ...indexing import take
 from ...rotations.types import Array, Scalar
 from ..motions import is_motion, jet
 from ..stacking import each, group_alike
@@ -101,7 +102,7 @@ class PrimitiveStack(eqx.Module):
         """
         index = self.index
         return tuple(
-            jax.tree.map(lambda leaf, k=k: leaf[index[:, k]], x) for k in range(self.width)
+            jax.tree.map(lambda leaf, k=k: take(leaf, index[:, k]), x) for k in range(self.width)
         )
 
     @property

@@ -13,6 +13,7 @@ from ..equations.index1 import dynamic_accelerations
 from ..formulations import RA
 from ..model.state import State, Twist
 from ..model.system import System
+from ..model.validation import as_jax
 from ..rotations import so3
 from .compiled import compiled_once
 
@@ -44,7 +45,9 @@ def accelerations(system: System, state: State, t: Any = 0.0, *, rate: Any = Non
     Returns:
         Accelerations and multipliers; NaN where the constraints leave them undetermined.
     """
-    return _accelerations(system, state, t, rate)
+    # A number of Python's would be a constant of the program.
+    rate = None if rate is None else as_jax(rate, system.dtype)
+    return _accelerations(system, state, as_jax(t, system.dtype), rate)
 
 
 @compiled_once
@@ -52,9 +55,7 @@ def _accelerations(system: System, state: State, t: Any, rate: Any) -> Accelerat
     system = system.wound(state.angles)
     q, u = RA().from_state(state)
     feedback = None if rate is None else (rate, rate)
-    a, lam = dynamic_accelerations(
-        RA(), system, q, u, jnp.asarray(t, system.dtype), feedback=feedback
-    )
+    a, lam = dynamic_accelerations(RA(), system, q, u, t, feedback=feedback)
     return Accelerations(a[:, :3], a[:, 3:], system.to_natural(lam))
 
 

@@ -74,7 +74,7 @@ class HostLoop:
             total=total * self.weight,
             unit=self.unit,
             disable=not progress,
-            desc=f"{self.name}: compiling",
+            desc=f"{self.name}: compiling, once per mechanism",
             leave=False,
         )
         try:

@@ -15,8 +15,9 @@ from ..linalg.saddle import apply_rows
 from ..model.coordinates import Angle, JointMotion, along_motion
 from ..model.state import Pose, State, Twist
 from ..model.system import System
+from ..model.validation import is_concrete
 from ..results import RESULTS
-from .compiled import compiled_once
+from .compiled import Compiled, runs_now
 
 
 class Energy(eqx.Module):
@@ -119,15 +120,15 @@ class Solution(eqx.Module):
             raise IndexError(
                 f"the solution has {rows} rows, numbered 0 to {rows - 1}; there is no row {k}"
             )
-        return jax.tree.map(lambda x: x[k], self.state)
+        return jax.tree.map(lambda x: _part(x, k), self.state)
 
     def rows(self, index: slice | np.ndarray) -> "Solution":
         """Some of the rows, as a solution."""
         names = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "angles", "iterations")
-        parts = {name: x[index] for name in names if (x := getattr(self, name)) is not None}
+        parts = {name: _part(x, index) for name in names if (x := getattr(self, name)) is not None}
         # What a formulation or a method observed has one entry a row; other numbers are about the
         # whole run.
-        stats = {k: x[index] if k in self.observed else x for k, x in self.stats.items()}
+        stats = {k: _part(x, index) if k in self.observed else x for k, x in self.stats.items()}
         return dataclasses.replace(self, **parts, stats=stats)
 
     def _own(self, system: System | None) -> System:
@@ -165,19 +166,23 @@ class Solution(eqx.Module):
             for x, g in ((self.r, 0.0), (self.A, np.eye(3)), (self.v, 0.0), (self.omega, 0.0))
         ]
         r, A, v, omega, a, alpha = (
-            x[:, index] for x in (*padded, _with_ground(self.a, 0.0), _with_ground(self.alpha, 0.0))
+            _part(x, np.s_[:, index])
+            for x in (*padded, _with_ground(self.a, 0.0), _with_ground(self.alpha, 0.0))
         )
         pose, twist = Pose(r, A), Twist(v, omega)
         coordinates = (None,) * 3, (None,) * 3
         if c.angle is not None and angles is not None:
-            angle = jax.tree.map(lambda x: x[c.angle], system.angles.angle)
+            angle = jax.tree.map(lambda x: _part(x, c.angle), system.angles.angle)
             coordinates = (
-                _angle_motion(angle, angles[:, c.angle], pose, twist, a, alpha),
+                _by_rows(
+                    _angle_motion, angle, _part(angles, np.s_[:, c.angle]), pose, twist, a, alpha
+                ),
                 coordinates[1],
             )
         if c.element.has_displacement:
             along = c.axis_i_bar, c.s_i_bar, c.s_j_bar
-            coordinates = coordinates[0], _displacement_motion(along, pose, twist, a, alpha)
+            moved = _by_rows(_displacement_motion, along, pose, twist, a, alpha)
+            coordinates = coordinates[0], moved
         return JointMotion(*coordinates[0], *coordinates[1])
 
     def energy(self, system: System | None = None) -> Energy:
@@ -186,39 +191,20 @@ class Solution(eqx.Module):
         """
         system = self._own(system)
 
-        def one(state: State):
-            kinetic = 0.5 * jnp.sum(system.mass * jnp.sum(state.v**2, 1))
-            kinetic += 0.5 * jnp.einsum("bi,bij,bj->", state.omega, system.inertia, state.omega)
-            return kinetic, system.wound(state.angles).potential(RA().with_ground(state.pose))
-
-        kinetic, potential = jax.vmap(one)(self.state)
+        kinetic, potential = _by_rows(_energies, system, self.state)
         return Energy(self.stats.get("discrete_kinetic", kinetic), potential)
 
     def momentum(self, system: System | None = None) -> Momentum:
         """Linear and angular momentum of all bodies."""
         system = self._own(system)
 
-        def one(state: State):
-            linear = system.mass[:, None] * state.v
-            spin = jnp.einsum("bij,bjk,bk->bi", state.A, system.inertia, state.omega)
-            return jnp.sum(linear, 0), jnp.sum(jnp.cross(state.r, linear) + spin, 0)
-
-        return Momentum(*jax.vmap(one)(self.state))
+        return Momentum(*_by_rows(_momenta, system, self.state))
 
     def violation(self, system: System | None = None) -> Violation:
         """How far the constraints are from being met, at position and velocity level."""
         system = self._own(system)
 
-        def one(state: State, t):
-            jet_system, f_dot, _ = system.jet(t)
-            u = jnp.concatenate([state.v, state.omega], axis=1)
-            rate = apply_rows(rows(RA(), jet_system, state.pose), u, row_bodies(RA(), system))
-            nu = velocity_right_side(RA(), jet_system, f_dot, state.pose)
-            return system.to_natural(phi(RA(), jet_system, state.pose)), system.to_natural(
-                rate - nu
-            )
-
-        return Violation(*jax.vmap(one)(self.state, self.t))
+        return Violation(*_by_rows(_violations, system, self.state, self.t))
 
     def reactions(self, system: System | None = None) -> dict[str, Reaction]:
         """Force and moment of every joint and driver on its body j, by name.
@@ -228,26 +214,9 @@ class Solution(eqx.Module):
         joints that do the same work.
         """
         system = self._own(system)
-        nb = system.nb
-
-        def wrenches(state: State, lam, t):
-            blocks = rows(RA(), system.at(t), state.pose)  # (nc, k, 6), stacked order
-            return system.to_natural((-blocks[:, 1] * system.to_stacked(lam)[:, None]).T).T
-
-        on_j = jax.vmap(wrenches)(
-            self.state, self.lam, self.t
-        )  # (T, nc, 6): force, body-frame torque about the center
-        table = {}
-        for c in system.connections:
-            total = jnp.sum(on_j[:, jnp.array(c.rows)], axis=1)
-            force, torque = total[:, :3], total[:, 3:]
-            if c.j < nb:
-                A = self.A[:, c.j]
-                arm, moment = A @ c.s_j_bar, jnp.einsum("tij,tj->ti", A, torque)
-            else:
-                arm, moment = jnp.broadcast_to(c.s_j_bar, force.shape), torque
-            table[c.name] = Reaction(force, moment - jnp.cross(arm, force))
-        return table
+        found = _by_rows(_reactions, system, self.state, self.lam, self.t)
+        names = [c.name for c in system.connections]
+        return {name: Reaction(*pair) for name, pair in zip(names, found, strict=True)}
 
     def to_npz(self, path, system: System | None = None) -> None:
         """Write all arrays under their own names to an NPZ file; see `analyses.export`."""
@@ -314,12 +283,20 @@ def make_solution(
     )
 
 
+def _part(x: Any, index: Any) -> Any:
+    """`x[index]`; of a known array by NumPy, which compiles nothing."""
+    return jax.device_put(np.asarray(x)[index]) if is_concrete(x) else x[index]
+
+
 def _with_ground(x: Float[Array, "T nb *s"], ground: Any) -> Float[Array, "T b *s"]:
-    row = jnp.broadcast_to(jnp.asarray(ground, x.dtype), (x.shape[0], 1, *x.shape[2:]))
+    shape = (x.shape[0], 1, *x.shape[2:])
+    row = np.broadcast_to(np.asarray(ground, x.dtype), shape)
+    if is_concrete(x):
+        return jax.device_put(np.concatenate([np.asarray(x), row], axis=1))
     return jnp.concatenate([x, row], axis=1)
 
 
-@compiled_once
+@Compiled
 def _angle_motion(angle: Angle, values, pose: Pose, twist: Twist, a, alpha):
     """An angle with its rate and acceleration at all instants; `values` are the angles that were
     saved.
@@ -334,7 +311,7 @@ def _angle_motion(angle: Angle, values, pose: Pose, twist: Twist, a, alpha):
     return jax.vmap(one)(jax.lax.stop_gradient(values), pose, twist, a, alpha)
 
 
-@compiled_once
+@Compiled
 def _displacement_motion(along, pose: Pose, twist: Twist, a, alpha):
     """A displacement along an axis of body i with its rate and acceleration at all instants."""
     axis, s_i, s_j = along
@@ -343,3 +320,78 @@ def _displacement_motion(along, pose: Pose, twist: Twist, a, alpha):
         return axis @ (p.A[0].T @ (p.r[1] + p.A[1] @ s_j - p.r[0]) - s_i)
 
     return jax.vmap(lambda *motion: along_motion(displacement, *motion))(pose, twist, a, alpha)
+
+
+@Compiled
+def _energies(system: System, states: State):
+    def one(state: State):
+        kinetic = 0.5 * jnp.sum(system.mass * jnp.sum(state.v**2, 1))
+        kinetic += 0.5 * jnp.einsum("bi,bij,bj->", state.omega, system.inertia, state.omega)
+        return kinetic, system.wound(state.angles).potential(RA().with_ground(state.pose))
+
+    return jax.vmap(one)(states)
+
+
+@Compiled
+def _momenta(system: System, states: State):
+    def one(state: State):
+        linear = system.mass[:, None] * state.v
+        spin = jnp.einsum("bij,bjk,bk->bi", state.A, system.inertia, state.omega)
+        return jnp.sum(linear, 0), jnp.sum(jnp.cross(state.r, linear) + spin, 0)
+
+    return jax.vmap(one)(states)
+
+
+@Compiled
+def _violations(system: System, states: State, times):
+    def one(state: State, t):
+        jet_system, f_dot, _ = system.jet(t)
+        u = jnp.concatenate([state.v, state.omega], axis=1)
+        rate = apply_rows(rows(RA(), jet_system, state.pose), u, row_bodies(RA(), system))
+        nu = velocity_right_side(RA(), jet_system, f_dot, state.pose)
+        gaps = system.to_natural(phi(RA(), jet_system, state.pose))
+        return gaps, system.to_natural(rate - nu)
+
+    return jax.vmap(one)(states, times)
+
+
+@Compiled
+def _reactions(system: System, states: State, multipliers, times):
+    """Forces and moments on body j at its point, of all connections in their order."""
+
+    def wrenches(state: State, lam, t):
+        blocks = rows(RA(), system.at(t), state.pose)  # (nc, k, 6), stacked order
+        return system.to_natural((-blocks[:, 1] * system.to_stacked(lam)[:, None]).T).T
+
+    # (T, nc, 6): force, body-frame torque about the center
+    on_j = jax.vmap(wrenches)(states, multipliers, times)
+    found = []
+    for c in system.connections:
+        total = jnp.sum(on_j[:, np.array(c.rows)], axis=1)
+        force, torque = total[:, :3], total[:, 3:]
+        if c.j < system.nb:
+            A = states.A[:, c.j]
+            arm, moment = A @ c.s_j_bar, jnp.einsum("tij,tj->ti", A, torque)
+        else:
+            arm, moment = jnp.broadcast_to(c.s_j_bar, force.shape), torque
+        found.append((force, moment - jnp.cross(arm, force)))
+    return found
+
+
+def _by_rows(program: Compiled, about: Any, *motion: Any) -> Any:
+    """`program(about, *motion)` for arrays with one entry a row; known ones are filled up to a
+    power of two, so that motions of other lengths compile nothing.
+    """
+    if not runs_now(about, motion):
+        return program(about, *motion)
+    count = jax.tree.leaves(motion)[0].shape[0]
+    size = 1 << max(4, (count - 1).bit_length())
+
+    def filled(x):
+        x = np.asarray(x)
+        return jax.device_put(np.concatenate([x, np.repeat(x[-1:], size - count, axis=0)]))
+
+    bodies, like = (about.nb, about.unnamed()) if isinstance(about, System) else (2, about)
+    program_of_rows = program.for_work(count * bodies, like)
+    found = program_of_rows(about, *jax.tree.map(filled, motion))
+    return jax.device_put(jax.tree.map(lambda x: np.asarray(x)[:count], found))

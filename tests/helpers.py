@@ -1,6 +1,7 @@
 """What several tests need: random poses, finite differences, independent reference solutions."""
 
 import logging
+import re
 
 import jax
 import jax.numpy as jnp
@@ -80,10 +81,12 @@ class ImpatientBar:
 
 class CompilationCounter(logging.Handler):
     """Counts the programs that JAX compiles inside a `with` block: `programs` are those of steps,
-    `every` are all."""
+    `every` are all; `names` are those of functions.
+    """
 
     def __enter__(self):
         self.programs = self.every = 0
+        self.names = set()
         self._logger = logging.getLogger("jax._src.interpreters.pxla")
         self._logger.addHandler(self)
         self._propagate, self._logger.propagate = self._logger.propagate, False
@@ -98,6 +101,7 @@ class CompilationCounter(logging.Handler):
     def emit(self, record):
         message = record.getMessage()
         self.every += "Compiling" in message
+        self.names |= set(re.findall(r"Compiling (?:jit\()?(\w+)", message))
         self.programs += any(
             f"Compiling jit({name})" in message or f"Compiling {name}" in message
             for name in ("start", "advance", "march")

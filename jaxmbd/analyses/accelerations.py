@@ -47,6 +47,7 @@ def accelerations(system: System, state: State, t: Any = 0.0, *, rate: Any = Non
     """
     # A number of Python's would be a constant of the program.
     rate = None if rate is None else as_jax(rate, system.dtype)
+    state = system.with_turns(state)
     return _accelerations(system, state, as_jax(t, system.dtype), rate)
 
 

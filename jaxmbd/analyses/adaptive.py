@@ -99,7 +99,7 @@ def simulate_chosen(
     if is_concrete(tolerance) and not 0.0 < float(tolerance) < float("inf"):
         raise ValueError(f"the tolerance must be positive and finite, not {tolerance}")
     check_run(system, step.max_steps, 1, formulation, integrator)
-    given = state
+    given = state = system.with_turns(state)
     state, report = assembled(system, state, ts[0], metric=metric)
     tolerance = jnp.asarray(tolerance, system.dtype)
     like = (system.unnamed(), formulation, integrator, ts)

@@ -204,7 +204,7 @@ def simulate_in_pieces(
     save_every = check_run(system, steps, save_every, formulation, integrator)
     saves = steps // save_every
     kept = _chunks(saves, save_every, checkpoints)
-    given = state
+    given = state = system.with_turns(state)
     h, t0 = as_jax(h, system.dtype), as_jax(t0, system.dtype)
     state, report = assembled(system, state, t0, metric=metric)
     bare = system.unnamed()

@@ -86,7 +86,7 @@ def kinematics(
     ts = instants(ts, system.dtype, "kinematics")
     if system.nc < 6 * system.nb:
         _refuse_freedoms(system, 6 * system.nb - system.nc, "at least ")
-    given = state
+    given = state = system.with_turns(state)
     state, report = assembled(system, state, ts[0], velocities=False)
     if is_concrete((system, state)):
         left = mobility(system, state, t=ts[0]).freedoms

@@ -190,6 +190,7 @@ def linearize(
     rows, parts = _selection(coordinates, system.bodies)
     chosen = collect_inputs(system, inputs)
     unnamed = tuple(dataclasses.replace(x, name="") for x in chosen)
+    state = system.with_turns(state)
     A, B, drift, basis = _linearize(
         system, state, t, unnamed, tuple(rows.tolist()), tuple(parts.tolist())
     )

@@ -19,7 +19,7 @@ from ..model.motions import Turning
 from ..model.primitives import DP1, DP2
 from ..model.state import Pose, State, Twist
 from ..model.system import Connection, System
-from ..model.validation import is_concrete, number
+from ..model.validation import as_jax, is_concrete, number
 from ..rotations import so3
 from ..rotations.types import Scalar
 from .assembly import assemble
@@ -109,7 +109,8 @@ def _request(system: System, name: str, given: Any) -> dict[str, Array]:
             raise ValueError(
                 f"set_joints: joint {name!r} ({c.kind}) has no {key!r}; it has {', '.join(known)}"
             )
-    return {key: number(x, f"set_joints: joint {name!r}: {key}") for key, x in given.items()}
+    numbers = {key: number(x, f"set_joints: joint {name!r}: {key}") for key, x in given.items()}
+    return {key: as_jax(x, system.dtype) for key, x in numbers.items()}
 
 
 def _depth(tree: Tree, system: System, c: Connection) -> int:

@@ -18,7 +18,8 @@ from .coordinates import AngleStack, angles_in, each_angle, with_turns
 from .forces import ForceStack
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, PrimitiveStack
-from .state import Pose, Twist
+from .state import Pose, State, Twist
+from .validation import is_concrete
 
 
 class Connection(eqx.Module):
@@ -324,7 +325,17 @@ class System(eqx.Module):
     def turns(self) -> Float[Array, " w"]:
         """Where all angles are looked for, joints first, (w,) [rad]."""
         near = [a.near for part in self._winding for a in angles_in(part.members)]
+        if is_concrete(near):  # compiles nothing
+            return jax.device_put(np.concatenate([np.zeros(0, self.dtype), *map(np.asarray, near)]))
         return jnp.concatenate([jnp.zeros(0, self.dtype), *near])
+
+    def with_turns(self, state: State) -> State:
+        """The state with the turns of its angles, also where it was described without; so that one
+        program serves a description and a row of a run.
+        """
+        if state.angles is not None:
+            return state
+        return dataclasses.replace(state, angles=self.turns())
 
     def wound(self, turns: Float[Array, " w"] | None) -> "System":
         """The system with its angles looked for near these values; as it is for None."""

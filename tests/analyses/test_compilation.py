@@ -1,10 +1,16 @@
 """Names, shapes and numbers never compile a program again."""
 
+import dataclasses
+
+import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jaxmbd as mbd
 from helpers import CompilationCounter
+from jaxmbd.analyses.compiled import Compiled
+from jaxmbd.library import names
 
 
 def angle(t):
@@ -66,3 +72,96 @@ def test_errors_and_reports_keep_their_names():
     assert set(sol.reactions(system)) == {"axle"} and system.bodies == ("stick",)
     found = mbd.linearize(system, state)
     assert found.coordinates == ("stick.theta.y",) and found.inputs[0].name == "motor of named"
+
+
+@pytest.mark.parametrize("name", names())
+def test_describing_and_building_a_mechanism_compiles_nothing(name):
+    with CompilationCounter() as counter:
+        mbd.load(name)
+    assert counter.every == 0
+
+
+def test_a_consistent_start_is_not_assembled_and_a_longer_or_other_run_compiles_nothing():
+    m = hinge("consistent")
+    m.add(mbd.PointForce("push", "rod", force=(0.0, 0.0, 1.0)))  # no other mechanism here has one
+    system, state = m.build()
+    with CompilationCounter() as counter:
+        mbd.simulate(system, state, h=1e-3, steps=5)
+    assert "_assemble" not in counter.names and "march" in counter.names
+    moving = mbd.set_joints(system, state, {"pin": {"angle": 0.3, "rate": 2.0}})
+    with CompilationCounter() as counter:
+        sol = mbd.simulate(system, moving, h=2e-3, t_end=0.05)
+        mbd.simulate(system, state, h=1e-3, steps=17, t0=0.5)
+    assert counter.every == 0
+    assert sol.stats["assembly_displacement"].max() == 0.0
+
+
+def test_questions_about_motions_of_other_lengths_compile_nothing():
+    system, state = hinge("asked").build()
+    short = mbd.simulate(system, state, h=1e-3, steps=18)
+    long = mbd.simulate(system, state, h=1e-3, steps=31)
+
+    def ask(sol):
+        return [
+            sol.energy().total,
+            sol.momentum().angular,
+            sol.violation().velocity,
+            sol.reactions()["pin"].force,
+            sol.joint("pin").rate,
+        ]
+
+    with CompilationCounter() as counter:
+        first = ask(short)
+    assert 0 < counter.every <= 5
+    with CompilationCounter() as counter:
+        second = ask(long)
+        long.at(7), long.rows(slice(3))
+    assert counter.every == 0
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_allclose(a, b[:19], rtol=1e-12, atol=1e-12)
+    # Traced, they are part of the caller's program.
+    inside = jax.jit(lambda s: ask(dataclasses.replace(short, t=s))[0])(short.t)
+    np.testing.assert_allclose(inside, first[0], rtol=1e-12)
+
+
+def test_instants_are_numbers_and_no_constants_of_a_program():
+    system, state = hinge("instants").build()
+    mbd.accelerations(system, state, 0.0)
+    with CompilationCounter() as counter:
+        for t in (0.1, 0.2):
+            mbd.accelerations(system, state, t)
+    assert counter.every == 0
+
+
+def test_short_runs_compile_quickly_and_long_ones_for_speed(monkeypatch):
+    monkeypatch.delenv("JAXMBD_COMPILE", raising=False)
+
+    @Compiled
+    def double(x):
+        return 2.0 * x
+
+    used = []
+    monkeypatch.setattr(double, "_program", lambda x: used.append("fast") or 2.0 * x)
+    monkeypatch.setitem(double.__dict__, "_quick", lambda x: used.append("quick") or 2.0 * x)
+    x = np.ones(3)
+    for work in (5_000, 15_000, 1):  # 20,000 altogether are little, one more is not
+        double.for_work(work, x)(x)
+    double.for_work(1, np.ones(4))(x)  # another mechanism
+    assert used == ["quick", "quick", "fast", "quick"]
+    monkeypatch.setenv("JAXMBD_COMPILE", "fast")
+    double.for_work(1, np.ones(5))(x)
+    assert used[-1] == "fast"
+    monkeypatch.setenv("JAXMBD_COMPILE", "slow")
+    with pytest.raises(ValueError, match="must be auto, quick or fast"):
+        double.for_work(1, x)
+
+
+@pytest.mark.parametrize("integrator", [mbd.ImplicitEuler(), mbd.GeneralizedAlpha()])
+def test_programs_compiled_quickly_and_for_speed_agree_to_rounding(monkeypatch, integrator):
+    system, state = mbd.load("four_bar")
+    ends = []
+    for choice in ("quick", "fast"):
+        monkeypatch.setenv("JAXMBD_COMPILE", choice)
+        sol = mbd.simulate(system, state, h=1e-3, steps=100, integrator=integrator)
+        ends.append(sol.r)
+    np.testing.assert_allclose(*ends, atol=1e-12)

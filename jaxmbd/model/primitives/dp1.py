@@ -6,7 +6,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from ...rotations.types import Scalar, Vec3
+from ...rotations.types import Scalar, Vec3, host
 from .. import given
 from ..motions import GivenNumber, GivenVector
 from ..state import Pose, Twist
@@ -74,7 +74,7 @@ class DP1(AbstractNormalForm):
         branching = any(p.a_j_along is not None for p in primitives)
 
         def completed(p: DP1) -> DP1:
-            zero = jnp.zeros_like(p.a_j_bar)
+            zero = host.zeros(3, jnp.result_type(float))
             along = p.a_j_along if p.a_j_along is not None or not branching else zero
             rates = {"a_i_bar_dot": zero, "a_i_bar_ddot": zero} if turning else {}
             return DP1(p.a_i_bar, p.a_j_bar, p.f, a_j_along=along, **rates)

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..rotations.types import Mat3, Scalar, Vec3
-from .validation import concrete, number, vector
+from .validation import array, concrete, number, vector
 
 AXES = {"x": 0, "y": 1, "z": 2}
 
@@ -213,6 +213,38 @@ class Cone(AbstractShape):
         return [_circle(r, h / 4.0, self.axis)] + _side_lines(
             0.0, -0.75 * h, r, h / 4.0, self.axis, count=8
         )
+
+
+def _check_corners(corners: np.ndarray) -> None:
+    size = np.max(np.abs(corners))
+    if np.max(np.abs(np.mean(corners, axis=0))) > 1e-6 * size:  # a file may hold rounded ones
+        raise ValueError("Tetrahedron: give corners from the mass center; subtract their mean")
+    if abs(np.linalg.det(corners[1:] - corners[:1])) <= 1e-6 * size**3:
+        raise ValueError("Tetrahedron: the four corners lie in a plane")
+
+
+class Tetrahedron(AbstractShape):
+    """A solid tetrahedron by its corners from the mass center, which is their mean, (4, 3) [m]."""
+
+    corners: Float[Array, "4 3"]
+    mass: Scalar
+
+    def __init__(self, corners, *, mass=None, density=None):
+        self.corners = array(corners, (4, 3), "Tetrahedron: corners")
+        known = concrete(self.corners)
+        if known is not None:
+            _check_corners(known)
+        edges = self.corners[1:] - self.corners[:1]
+        self.mass = _mass("Tetrahedron", mass, density, jnp.abs(jnp.linalg.det(edges)) / 6.0)
+
+    @property
+    def inertia(self) -> Mat3:
+        second_moment = self.mass / 20.0 * self.corners.T @ self.corners
+        return jnp.trace(second_moment) * jnp.eye(3, dtype=self.mass.dtype) - second_moment
+
+    def outline(self) -> list[np.ndarray]:
+        corners = np.asarray(self.corners)
+        return [corners[[0, 1, 2, 3, 0, 2]], corners[[1, 3]]]
 
 
 class Composite(AbstractShape):

@@ -50,16 +50,14 @@ lint: $(VENV)/.test
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 benchmark: $(VENV)/.test
-	$(BIN)/python experiments/benchmarks/run.py --out experiments/benchmarks
+	$(BIN)/python -m experiments benchmarks
 
+# Each writes to its own folder; `python -m experiments --list` says what they are.
 experiments: benchmark
-	$(BIN)/python experiments/rotation_formulations/run.py --out experiments/rotation_formulations
-	$(BIN)/python experiments/gradients/run.py --out experiments/gradients
-	$(BIN)/python experiments/identification/run.py --out experiments/identification
-	$(BIN)/python experiments/control/run.py --out experiments/control
-	$(BIN)/python experiments/munthe_kaas_groups/run.py --out experiments/munthe_kaas_groups
-	$(BIN)/python experiments/discrete_null_space/run.py --out experiments/discrete_null_space
-	$(BIN)/python experiments/rotation_elements/run.py --out experiments/rotation_elements
+	for name in rotation_formulations gradients identification control munthe_kaas_groups \
+	    discrete_null_space rotation_elements; do \
+	  $(BIN)/python -m experiments $$name || exit 1; \
+	done
 
 clean:
 	rm -rf $(VENV) .venv-oldest .venv-newest demo build dist

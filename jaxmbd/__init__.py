@@ -90,6 +90,7 @@ from .model import Spherical as Spherical
 from .model import SpringDamper as SpringDamper
 from .model import State as State
 from .model import System as System
+from .model import Tetrahedron as Tetrahedron
 from .model import Torque as Torque
 from .model import TorsionalSpringDamper as TorsionalSpringDamper
 from .model import Translational as Translational

@@ -1,7 +1,11 @@
 """What several tests need: random poses, finite differences, independent reference solutions."""
 
+import json
 import logging
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -9,8 +13,8 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 import jaxmbd as mbd
+from experiments.reference_solutions import matrix_of
 from jaxmbd.rotations import so3
-from reference_solutions import matrix_of
 
 FORMULATIONS = [mbd.RA(), mbd.RP(), mbd.REps()]
 ALL_FORMULATIONS = [*FORMULATIONS, mbd.Directors(), mbd.RotationElements()]
@@ -129,3 +133,12 @@ def top_reference(J_pivot, mass, s_center, gravity, omega0, t_end):
     y0 = np.concatenate([[1.0, 0, 0, 0], omega0])
     y = solve_ivp(rate, (0, t_end), y0, method="DOP853", rtol=1e-12, atol=1e-12).y[:, -1]
     return matrix_of(y[:4] / np.linalg.norm(y[:4])), y[4:]
+
+
+def quick_experiment(name, out: Path, *options: str) -> dict:
+    """The results of an experiment's quick run in a process of its own, written to `out`."""
+    command = [sys.executable, "-m", "experiments", name, "--quick", "--out", str(out), *options]
+    root = Path(__file__).parents[1]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads((out / "results.json").read_text())

@@ -1,25 +1,35 @@
-"""Throughput of batches on whatever device JAX uses: state-steps per second of `vmap` over initial
-rates.
+"""Throughput of batches on whatever device JAX uses: state-steps per second of `vmap` over
+masses.
 
-python experiments/benchmarks/batch.py [--sizes 1 256 4096] [--steps 200] [--out FILE.json]
+python -m experiments batch [--out DIR] [--quick] [--size N ...] [--steps N] [--formulation ...]
+
+Writes batch.json.
 """
 
-import argparse
 import json
 import time
 from pathlib import Path
+from typing import Annotated
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import typer
 from rich.console import Console
 from rich.table import Table
 
 import jaxmbd as mbd
 
-mbd.enable_x64()
+from ..options import repeated
+
 MODELS = ("double_pendulum", "four_bar", "slider_crank")
+SIZES = (1, 256, 4096)
+Sizes = Annotated[
+    list[int] | None, typer.Option("--size", help=f"Batch size; repeat for more. {SIZES} if none.")
+]
+Steps = Annotated[int, typer.Option(help="Of 1 ms each.")]
+Formulations = repeated("--formulation", mbd.FORMULATIONS, "Instead of rA")
 
 
 def throughput(model, formulation, size, steps):
@@ -47,15 +57,16 @@ def throughput(model, formulation, size, steps):
     return size * steps / best, float(violation)
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1, 256, 4096])
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--formulations", nargs="+", default=["rA"])
-    parser.add_argument("--out", type=Path)
-    args = parser.parse_args()
+def run(
+    out: Path,
+    quick: bool,
+    *,
+    sizes: Sizes = None,
+    steps: Steps = 200,
+    formulations: Formulations = None,
+):
+    """One mechanism and small batches where `quick`."""
+    sizes = sizes or (SIZES[:1] + (8,) if quick else SIZES)
     device = jax.devices()[0]
     results = {
         "device": f"{device.platform}: {device.device_kind}",
@@ -70,16 +81,11 @@ def main():
         "|Φ| max",
         title=results["device"],
     )
-    for model in MODELS:
-        for name in args.formulations:
-            for size in args.sizes:
-                rate, violation = throughput(model, mbd.FORMULATIONS[name](), size, args.steps)
+    for model in MODELS[:1] if quick else MODELS:
+        for name in formulations or ("rA",):
+            for size in sizes:
+                rate, violation = throughput(model, mbd.FORMULATIONS[name](), size, steps)
                 results["rows"].append([model, name, size, rate, violation])
                 table.add_row(model, name, str(size), f"{rate:.3g}", f"{violation:.1e}")
     Console(width=110).print(table)
-    if args.out:
-        args.out.write_text(json.dumps(results, indent=2) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    (out / "batch.json").write_text(json.dumps(results, indent=2) + "\n")

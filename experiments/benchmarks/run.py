@@ -1,43 +1,39 @@
 """Time per step, compile time and iterations of every formulation, against a tight NumPy step in
 the same run.
 
-python experiments/benchmarks/run.py [--out DIR] [--quick] [--cores N]
+python -m experiments benchmarks [--out DIR] [--quick] [--cores N] [--model ...] [--formulation ...]
+
+Writes results.json.
 """
 
-import argparse
 import json
 import os
 import time
 from pathlib import Path
-
-parser = argparse.ArgumentParser(
-    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-)
-parser.add_argument("--out", type=Path, default=None, help="folder for results.json and the table")
-parser.add_argument("--quick", action="store_true", help="fewer steps and repetitions")
-parser.add_argument("--cores", type=int, default=1, help="cores the run may use (0: all)")
-parser.add_argument("--models", nargs="+", help="packaged names (default: the table in the README)")
-parser.add_argument("--formulations", nargs="+", help="any of rA, rp, reps (default: all)")
-args = parser.parse_args()
-if args.cores and hasattr(os, "sched_setaffinity"):  # before JAX starts its threads
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cores])
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import typer
 from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
 import jaxmbd as mbd
 from jaxmbd.analyses import dynamics
-from numpy_step import NumpySystem
 
-mbd.enable_x64()
-MODELS = args.models or ["double_pendulum", "slider_crank", "four_link", "four_bar"]
+from ..options import repeated
+from .numpy_step import NumpySystem
+
+MODELS = ("double_pendulum", "slider_crank", "four_link", "four_bar")
+FORMULATIONS = ("rA", "rp", "reps")
 H = 1e-3
-STEPS = 300 if args.quick else 3000
-REPEATS = 2 if args.quick else 10
+Models = Annotated[
+    list[str] | None,
+    typer.Option("--model", help="Packaged name, instead of the README's; repeat for more."),
+]
+Formulations = repeated("--formulation", FORMULATIONS, "This formulation alone")
 
 
 def numpy_yardstick(system, state, steps):
@@ -52,7 +48,7 @@ def numpy_yardstick(system, state, steps):
     return (time.perf_counter() - start) / steps, count / steps, motion[0]
 
 
-def compiled(system, state, formulation):
+def compiled(system, state, formulation, steps, repeats):
     """Seconds to trace and compile the stepping, best seconds per step, mean iterations."""
     integrator = mbd.ImplicitEuler()
     t0, h, zero = jnp.zeros(()), jnp.asarray(H), jnp.zeros((), int)
@@ -61,24 +57,31 @@ def compiled(system, state, formulation):
     progress, _ = dynamics.start(system, state, state, report, t0, h, formulation, integrator)
     begin = time.perf_counter()
     job = dynamics.advance.lower(
-        system, progress, t0, h, zero, STEPS, 1, formulation, integrator
+        system, progress, t0, h, zero, steps, 1, formulation, integrator
     ).compile()
     compile_seconds = time.perf_counter() - begin
     best = np.inf
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         begin = time.perf_counter()
-        _, rows = job(system, progress, t0, h, zero, STEPS, 1, formulation, integrator)
+        _, rows = job(system, progress, t0, h, zero, steps, 1, formulation, integrator)
         jax.block_until_ready(rows)
         best = min(best, time.perf_counter() - begin)
-    return compile_seconds, best / STEPS, float(jnp.mean(rows.iterations))
+    return compile_seconds, best / steps, float(jnp.mean(rows.iterations))
 
 
-def main():
+def _cores():
+    """How many this process may use; the command has set them."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def run(out: Path, quick: bool, *, models: Models = None, formulations: Formulations = None):
+    """Fewer steps and repetitions where `quick`."""
+    steps, repeats = (300, 2) if quick else (3000, 10)
     results = {
         "device": str(jax.devices()[0]),
         "jax": jax.__version__,
-        "cores": args.cores or os.cpu_count(),
-        "steps": STEPS,
+        "cores": _cores(),
+        "steps": steps,
         "models": {},
     }
     table = Table(
@@ -90,14 +93,15 @@ def main():
         "NumPy us/step",
         "times faster than NumPy",
     )
-    for model in tqdm(MODELS, desc="benchmarks"):
+    for model in tqdm(models or MODELS, desc="benchmarks"):
         system, state = mbd.load(model)
         redundant = system.nc > 6 * system.nb  # the yardstick's plain LU cannot take redundant rows
         consistent, _ = mbd.assemble(system, state)
-        yard = None if redundant else numpy_yardstick(system, consistent, STEPS // 3)
+        yard = None if redundant else numpy_yardstick(system, consistent, steps // 3)
         rows = results["models"][model] = {}
-        for name in args.formulations or ("rA", "rp", "reps"):
-            seconds, step, iterations = compiled(system, state, mbd.FORMULATIONS[name]())
+        for name in formulations or FORMULATIONS:
+            formulation = mbd.FORMULATIONS[name]()
+            seconds, step, iterations = compiled(system, state, formulation, steps, repeats)
             ratio = yard[0] / step if yard else None
             rows[name] = {
                 "us_per_step": step * 1e6,
@@ -118,10 +122,8 @@ def main():
             rows["numpy"] = {"us_per_step": yard[0] * 1e6, "iterations": yard[1]}
     console = Console(width=120)
     console.print(table)
-    if args.out:
-        args.out.mkdir(parents=True, exist_ok=True)
-        (args.out / "results.json").write_text(json.dumps(results, indent=2) + "\n")
-        console.print(f"wrote {args.out / 'results.json'}")
+    (out / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    console.print(f"wrote {out / 'results.json'}")
 
 
 def yardstick_agrees(model="slider_crank", steps=50):
@@ -130,7 +132,3 @@ def yardstick_agrees(model="slider_crank", steps=50):
     consistent, _ = mbd.assemble(system, state)
     _, _, r = numpy_yardstick(system, consistent, steps)
     return float(np.max(np.abs(r - mbd.simulate(system, state, steps=steps, h=H).r[-1])))
-
-
-if __name__ == "__main__":
-    main()

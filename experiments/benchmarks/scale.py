@@ -1,35 +1,21 @@
 """Time against size: chains and ladders of loops, batches, gradients, compile time, with peers in
 the same run.
 
-python experiments/benchmarks/scale.py [--out DIR] [--quick] [--cores N]
+python -m experiments scale [--out DIR] [--quick] [--cores N]
 
 Writes scale.json and scale.png.
 """
 
-import argparse
 import json
-import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
-
-parser = argparse.ArgumentParser(
-    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-)
-parser.add_argument(
-    "--out", type=Path, default=Path(__file__).parent, help="folder for scale.json and scale.png"
-)
-parser.add_argument("--quick", action="store_true", help="small sizes and few steps")
-parser.add_argument("--cores", type=int, default=1, help="cores the run may use (0: all)")
-args = parser.parse_args()
-if args.cores and hasattr(os, "sched_setaffinity"):  # before JAX starts its threads
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-args.cores :])
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import matplotlib
 import numpy as np
-import peers
 from rich.console import Console
 from tqdm import tqdm
 
@@ -37,18 +23,30 @@ import jaxmbd as mbd
 from jaxmbd.analyses import dynamics
 from jaxmbd.equations import rows as equations
 
+from . import peers
+
 matplotlib.use("Agg")
-mbd.enable_x64()
 H = 1e-3
-STEPS = 50 if args.quick else 400
-REPEATS = 2 if args.quick else 5
-CHAINS = (2, 16) if args.quick else (2, 4, 8, 16, 32, 64, 128, 256)
-LADDERS = (2, 4) if args.quick else (5, 10, 20, 40)
-BATCH = 64 if args.quick else 1024
 CHUNK = 128
 
 
-def best_of(job, repeats=REPEATS):
+@dataclass(frozen=True)
+class Settings:
+    """Sizes of a run."""
+
+    steps: int = 400
+    repeats: int = 5
+    chains: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128, 256)
+    ladders: tuple[int, ...] = (5, 10, 20, 40)
+    batch: int = 1024
+    formulations: tuple[str, ...] = ("rA", "rp", "reps")
+    differentiated: int = 32  # links of the chain whose gradient is timed
+
+
+QUICK = Settings(50, 2, (2, 16), (2, 4), 64, ("rA",), 8)
+
+
+def best_of(job, repeats):
     """Least seconds of several runs."""
     best = np.inf
     for _ in range(repeats):
@@ -58,7 +56,7 @@ def best_of(job, repeats=REPEATS):
     return best
 
 
-def single(model):
+def single(model, settings):
     """Microseconds per step, seconds of compilation and the largest violation of one trajectory by
     rA.
     """
@@ -72,18 +70,20 @@ def single(model):
     system = system.unnamed()  # what compiled programs get
     progress, _ = dynamics.start(system, state, state, report, t0, h, formulation, integrator)
     preparation = time.perf_counter() - begin
-    static = (1, STEPS, formulation, integrator, (1, 1))
+    static = (1, settings.steps, formulation, integrator, (1, 1))
     begin = time.perf_counter()
     job = dynamics.advance.lower(system, progress, t0, h, zero, *static).compile()
     compiled = time.perf_counter() - begin
     end, _ = job(system, progress, t0, h, zero, *static)
-    seconds = best_of(lambda: job(system, progress, t0, h, zero, *static)[0].motion.q.r)
-    phi = equations.phi(mbd.RA(), system.at(t0 + STEPS * H), end.motion.q)
+    seconds = best_of(
+        lambda: job(system, progress, t0, h, zero, *static)[0].motion.q.r, settings.repeats
+    )
+    phi = equations.phi(mbd.RA(), system.at(t0 + settings.steps * H), end.motion.q)
     return {
         "bodies": system.nb,
         "linear_solver": system.linear_solver,
-        "us_per_step": seconds / STEPS * 1e6,
-        "us_per_body": seconds / STEPS * 1e6 / system.nb,
+        "us_per_step": seconds / settings.steps * 1e6,
+        "us_per_body": seconds / settings.steps * 1e6 / system.nb,
         "build_s": build,
         "preparation_s": preparation,
         "compile_s": compiled,
@@ -91,12 +91,11 @@ def single(model):
     }
 
 
-def batch(model, formulation, size):
+def batch(model, formulation, size, steps):
     """State-steps per second of one core: one `vmap` over members that differ in mass, and chunks
     of 128 of them.
     """
     system, state = mbd.load(model)
-    steps = STEPS // 2
 
     def member(factor):
         heavier = eqx.tree_at(lambda s: s.mass, system, system.mass * factor)
@@ -119,12 +118,12 @@ def batch(model, formulation, size):
     return row
 
 
-def gradient(n):
+def gradient(n, settings):
     """Time of a reverse gradient by all masses over that of the simulation, for a chain of n
     links.
     """
     system, state = mbd.load(f"revolute_chain:{n}")
-    steps = STEPS // 4
+    steps = settings.steps // 4
 
     def height(mass):
         heavier = eqx.tree_at(lambda s: s.mass, system, mass)
@@ -135,7 +134,7 @@ def gradient(n):
     times = []
     for job in (jax.jit(height), jax.jit(jax.grad(height))):
         jax.block_until_ready(job(system.mass))
-        times.append(best_of(lambda job=job: job(system.mass)))
+        times.append(best_of(lambda job=job: job(system.mass), settings.repeats))
     return {"forward_us_per_step": times[0] / steps * 1e6, "ratio": times[1] / times[0]}
 
 
@@ -172,58 +171,56 @@ def plot(results, path):
     fig.savefig(path, dpi=130)
 
 
-def main():
+def run(out: Path, quick: bool):
+    """Small sizes and few steps where `quick`."""
+    settings = QUICK if quick else Settings()
+    steps = settings.steps
     found = peers.versions()
     results = {
         "device": jax.devices()[0].device_kind,
         "jax": jax.__version__,
         "peers": found,
-        "steps": STEPS,
+        "steps": steps,
     }
     jobs = (
-        [("chain", n) for n in CHAINS]
-        + [("ladder", n) for n in LADDERS]
+        [("chain", n) for n in settings.chains]
+        + [("ladder", n) for n in settings.ladders]
         + [("single", None), ("batch", None)]
     )
     results |= {"chain": {}, "ladder": {}, "single": {}, "batch": {}}
     for kind, n in tqdm([*jobs, ("gradient", None)], desc="scale", leave=False):
         if kind == "chain":
-            row = single(f"revolute_chain:{n}")
+            row = single(f"revolute_chain:{n}", settings)
             if "exudyn" in found:
-                row["exudyn_us"] = peers.exudyn_us(f"revolute_chain:{n}", min(STEPS, 200))
+                row["exudyn_us"] = peers.exudyn_us(f"revolute_chain:{n}", min(steps, 200))
             if "mujoco" in found:
-                row["mujoco_us"] = peers.mujoco_chain_us(n, STEPS)
+                row["mujoco_us"] = peers.mujoco_chain_us(n, steps)
             results["chain"][str(n)] = row
         elif kind == "ladder":
-            results["ladder"][str(n)] = single(f"four_bar_ladder:{n}")
+            results["ladder"][str(n)] = single(f"four_bar_ladder:{n}", settings)
         elif kind == "single":
             for model in ("double_pendulum", "four_bar", "slider_crank"):
-                results["single"][model] = single(model)
+                results["single"][model] = single(model, settings)
             if "exudyn" in found:
                 results["single"]["four_bar"]["exudyn_us"] = peers.exudyn_us(
-                    "four_bar", min(STEPS, 200)
+                    "four_bar", min(steps, 200)
                 )
             if "mujoco" in found:
-                us, gap = peers.mujoco_four_bar(STEPS)
+                us, gap = peers.mujoco_four_bar(steps)
                 results["single"]["four_bar"] |= {"mujoco_us": us, "mujoco_gap": gap}
         elif kind == "batch":
             for model in ("double_pendulum", "four_bar"):
-                for name in ("rA",) if args.quick else ("rA", "rp", "reps"):
+                for name in settings.formulations:
                     results["batch"][f"{model} {name}"] = batch(
-                        model, mbd.FORMULATIONS[name](), BATCH
+                        model, mbd.FORMULATIONS[name](), settings.batch, steps // 2
                     )
             if "mujoco-mjx" in found:
-                rate, gap = peers.mjx_four_bar(BATCH, STEPS // 2)
+                rate, gap = peers.mjx_four_bar(settings.batch, steps // 2)
                 results["batch"]["four_bar MJX"] = {"state_steps_per_s": rate, "violation": gap}
         else:
-            results["gradient"] = gradient(8 if args.quick else 32)
-    args.out.mkdir(parents=True, exist_ok=True)
+            results["gradient"] = gradient(settings.differentiated, settings)
     # JSON has no NaN: a peer that gave up is null.
     text = json.dumps(json.loads(json.dumps(results), parse_constant=lambda _: None), indent=2)
-    (args.out / "scale.json").write_text(text + "\n")
-    plot(results, args.out / "scale.png")
+    (out / "scale.json").write_text(text + "\n")
+    plot(results, out / "scale.png")
     Console(width=120).print_json(text)
-
-
-if __name__ == "__main__":
-    main()

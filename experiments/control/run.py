@@ -1,9 +1,8 @@
 """Control by gradients through the simulator, and by linearization.
 
-python experiments/control/run.py --out DIR [--quick]
+python -m experiments control [--out DIR] [--quick] [--part ...]
 """
 
-import argparse
 import json
 import time
 from pathlib import Path
@@ -16,11 +15,10 @@ import optax
 from scipy.optimize import minimize
 from tqdm import tqdm
 
-import control_figures as figures
-import control_problems as problems
 import jaxmbd as mbd
 
-PARTS = ("swing_up", "four_bar", "policy", "lqr")
+from ..options import parts
+from . import figures, problems
 
 
 def descend(cost, x0, limit, what, *args):
@@ -253,26 +251,16 @@ def lqr(quick, out):
     }
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--quick", action="store_true", help="short motions, few iterations")
-    parser.add_argument(
-        "--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all; renews only these"
-    )
-    args = parser.parse_args()
-    mbd.enable_x64()
-    args.out.mkdir(parents=True, exist_ok=True)
-    target = args.out / "results.json"
+PARTS = {"swing_up": swing_up, "four_bar": four_bar, "policy": policy, "lqr": lqr}
+Parts = parts(PARTS)
+
+
+def run(out: Path, quick: bool, *, chosen: Parts = None):
+    """Short motions and few iterations where `quick`."""
+    target = out / "results.json"
     results = json.loads(target.read_text()) if target.exists() else {}
-    for part in tqdm(args.parts, desc="control"):
-        results[part] = globals()[part](args.quick, args.out)
+    for part in tqdm(chosen or PARTS, desc="control"):
+        results[part] = PARTS[part](quick, out)
         target.write_text(json.dumps(results, indent=1) + "\n")
         jax.clear_caches()
     print(json.dumps(results, indent=1))
-
-
-if __name__ == "__main__":
-    main()

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 
 import jaxmbd as mbd
-from models import MODELS
+
+from .models import MODELS
 
 # Step [s], number of steps; by name the path, the direction in which it is moved, and the
 # difference's step.

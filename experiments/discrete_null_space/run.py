@@ -1,30 +1,34 @@
 """Energy and momenta over long runs: the examples of Betsch and Leyendecker by the constrained and
 the reduced scheme.
 
-python experiments/discrete_null_space/run.py [--out DIR] [--quick]
+python -m experiments discrete_null_space [--out DIR] [--quick] [--gradients]
 
 Writes results.json, conservation.png, convergence.png, relative.png, long_run.png, snapshots_*.png
 and linkage.gif.
 """
 
-import argparse
 import json
 import time
 from pathlib import Path
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from condition import conditions
-from gradients import CASES as GRADIENT_CASES
-from gradients import errors as gradient_errors
+import typer
 from tqdm import tqdm
 
-import figures
 import jaxmbd as mbd
-from models import MODELS, precession
 
-mbd.enable_x64()
+from . import figures
+from .condition import conditions
+from .gradients import CASES as GRADIENT_CASES
+from .gradients import errors as gradient_errors
+from .models import MODELS, precession
+
+Gradients = Annotated[
+    bool, typer.Option("--gradients", help="Renew only the gradients in results.json.")
+]
 SCHEMES = {"constrained": mbd.EnergyMomentum(), "reduced": mbd.EnergyMomentum(reduced=True)}
 RUNS = {  # step [s] and steps of the paper's figures
     "gyro_top": (0.05, 40),
@@ -204,32 +208,21 @@ def long_run(name, formulation, integrator, h, seconds):
     }, (np.asarray(sol.t)[good], drift[good])
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent)
-    parser.add_argument(
-        "--quick", action="store_true", help="the top alone, without costs and long runs"
-    )
-    parser.add_argument(
-        "--gradients", action="store_true", help="renew only the gradients in results.json"
-    )
-    args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
-    if args.gradients:
-        target = args.out / "results.json"
+def run(out: Path, quick: bool, *, gradients: Gradients = False):
+    """The top alone, without costs and long runs, where `quick`."""
+    if gradients:
+        target = out / "results.json"
         results = json.loads(target.read_text()) if target.exists() else {}
         for name in tqdm(GRADIENT_CASES, desc="gradients", leave=False):
             results.setdefault(name, {})["gradients"] = gradient_errors(name)
             target.write_text(json.dumps(results, indent=2) + "\n")
             jax.clear_caches()
         return
-    names = ("gyro_top",) if args.quick else tuple(MODELS)
+    names = ("gyro_top",) if quick else tuple(MODELS)
     results, histories, relative, films = {}, {}, {}, {}
 
     def save():
-        (args.out / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+        (out / "results.json").write_text(json.dumps(results, indent=2) + "\n")
         jax.clear_caches()  # a process may map only so many programs
 
     for name in tqdm(names, desc="examples", leave=False):
@@ -267,11 +260,11 @@ def main():
         order, errors = order_of_the_top(method)
         results["gyro_top"][scheme] |= {"order": order, "errors": errors}
     save()
-    figures.conservation(histories, args.out)
-    figures.convergence({k: results["gyro_top"][k]["errors"] for k in SCHEMES}, args.out)
-    figures.relative(relative, args.out)
-    figures.snapshots(films, args.out)
-    if not args.quick:
+    figures.conservation(histories, out)
+    figures.convergence({k: results["gyro_top"][k]["errors"] for k in SCHEMES}, out)
+    figures.relative(relative, out)
+    figures.snapshots(films, out)
+    if not quick:
         drifts = {}
         for name in tqdm(names, desc="long runs", leave=False):
             results[name]["long_run"], results[name]["us_per_step"], drifts[name] = {}, {}, {}
@@ -280,11 +273,11 @@ def main():
                 row, drifts[name][method] = long_run(name, formulation, integrator, 1e-3, 100.0)
                 results[name]["long_run"][method] = row
                 save()
-        figures.long_runs(drifts, args.out)
+        figures.long_runs(drifts, out)
         for name in tqdm(GRADIENT_CASES, desc="gradients", leave=False):
             results[name]["gradients"] = gradient_errors(name)
             save()
-        figures.film(*films["six_body_linkage"], args.out)
+        figures.film(*films["six_body_linkage"], out)
     save()
     for name in names:
         row = results[name]
@@ -296,7 +289,3 @@ def main():
             if key in row:
                 print(f"    {key}", {h: f"{value:.3g}" for h, value in row[key].items()})
     print("order of the top", {k: round(results["gyro_top"][k]["order"], 3) for k in SCHEMES})
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """The tables of README.md from results.json, in Markdown.
 
-python experiments/discrete_null_space/tables.py
+python -m experiments.discrete_null_space.tables
 """
 
 import json

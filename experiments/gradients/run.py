@@ -1,17 +1,12 @@
 """Exact gradients: their error against differences, their time, memory and compile time as ratios
 to a forward run.
 
-python experiments/gradients/run.py --out DIR [--quick]
+python -m experiments gradients [--out DIR] [--quick] [--part ...] [--model ...]
 """
 
-import argparse
 import json
-import os
 import time
 from pathlib import Path
-
-if hasattr(os, "sched_setaffinity"):  # one core, before JAX starts its threads: ratios that compare
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
 
 import equinox as eqx
 import jax
@@ -21,11 +16,15 @@ from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
-import cases
 import jaxmbd as mbd
+
+from ..options import parts, repeated
+from . import cases
 
 TIMED = ("double_pendulum", "four_bar")
 PARTS = ("errors", "ratios", "batch")
+Parts = parts(PARTS)
+Models = repeated("--model", cases.MODELS, "Errors of this mechanism alone")
 
 
 def rollout(model, steps, checkpoints=1):
@@ -86,38 +85,23 @@ def batch_gap(size, steps=200):
     ]
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--quick", action="store_true", help="one mechanism, short runs")
-    parser.add_argument(
-        "--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all; renews only these"
-    )
-    parser.add_argument(
-        "--models", nargs="+", choices=cases.MODELS, default=cases.MODELS, help="of the errors"
-    )
-    args = parser.parse_args()
-    mbd.enable_x64()
-    models, formulations = (
-        (cases.MODELS[:1], ["rA"]) if args.quick else (args.models, ["rA", "rp", "reps"])
-    )
-    repeats = 2 if args.quick else 7
-    settings = (
-        [(100, 1), (100, 10)] if args.quick else [(1000, 1), (10000, 1), (1000, 25), (10000, 100)]
-    )
+def run(out: Path, quick: bool, *, chosen: Parts = None, models: Models = None):
+    """One mechanism and short runs where `quick`."""
+    chosen = chosen or PARTS
+    models = models or cases.MODELS
+    models, formulations = (models[:1], ["rA"]) if quick else (models, ["rA", "rp", "reps"])
+    repeats = 2 if quick else 7
+    settings = [(100, 1), (100, 10)] if quick else [(1000, 1), (10000, 1), (1000, 25), (10000, 100)]
     device = jax.devices()[0].device_kind
-    target = args.out / "results.json"
+    target = out / "results.json"
     results = json.loads(target.read_text()) if target.exists() else {}
     results |= {"device": f"{device}, one core"} | {
         k: {} for k in ("relative_error", "ratios") if k not in results
     }
-    jobs = [(m, f) for m in models for f in formulations] if "errors" in args.parts else []
-    if "ratios" in args.parts:
+    jobs = [(m, f) for m in models for f in formulations] if "errors" in chosen else []
+    if "ratios" in chosen:
         results["ratios"] = {}
-        jobs += [(m, s) for m in TIMED[: 1 if args.quick else None] for s in settings]
-    args.out.mkdir(parents=True, exist_ok=True)
+        jobs += [(m, s) for m in TIMED[: 1 if quick else None] for s in settings]
     for model, what in tqdm(jobs, desc="gradients"):
         if isinstance(what, str):
             found = cases.errors(model, mbd.FORMULATIONS[what]())
@@ -127,8 +111,8 @@ def main():
             results["ratios"].setdefault(model, []).append(ratios(model, *what, repeats))
         jax.clear_caches()
         target.write_text(json.dumps(results, indent=1) + "\n")
-    if "batch" in args.parts:
-        results["batch_gap"] = batch_gap(8 if args.quick else 256)
+    if "batch" in chosen:
+        results["batch_gap"] = batch_gap(8 if quick else 256)
     target.write_text(json.dumps(results, indent=1) + "\n")
     report(results)
 
@@ -162,7 +146,3 @@ def report(results):
             table.add_row(model, str(r["steps"]), str(r["checkpoints"]), *numbers, memory, seconds)
     console.print(table)
     console.print(f"batch against loop, value and gradient: {results.get('batch_gap')}")
-
-
-if __name__ == "__main__":
-    main()

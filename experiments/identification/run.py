@@ -1,10 +1,9 @@
 """Identification: what noisy motion says about masses, geometry and friction, and what exact
 derivatives save.
 
-python experiments/identification/run.py --out DIR [--quick]
+python -m experiments identification [--out DIR] [--quick] [--part ...]
 """
 
-import argparse
 import json
 import time
 from pathlib import Path
@@ -18,11 +17,10 @@ from rich.table import Table
 from scipy.optimize import least_squares
 from tqdm import tqdm
 
-import identification_figures as figures
-import identification_problems as problems
 import jaxmbd as mbd
 
-PARTS = ("slider_crank", "four_bar", "friction", "differences")
+from ..options import parts
+from . import figures, problems
 
 
 def slider_data(seconds, h, sigma, seed=1):
@@ -151,7 +149,7 @@ def friction(quick, out):
     }
 
 
-def differences(quick):
+def differences(quick, _):
     """The same least squares and the same descent with derivatives by forward differences,
     simulations counted.
     """
@@ -213,23 +211,21 @@ def differences(quick):
     return result
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--quick", action="store_true", help="short data, few steps")
-    parser.add_argument(
-        "--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all; renews only these"
-    )
-    args = parser.parse_args()
-    mbd.enable_x64()
-    args.out.mkdir(parents=True, exist_ok=True)
-    target = args.out / "results.json"
+PARTS = {
+    "slider_crank": slider_crank,
+    "four_bar": four_bar,
+    "friction": friction,
+    "differences": differences,
+}
+Parts = parts(PARTS)
+
+
+def run(out: Path, quick: bool, *, chosen: Parts = None):
+    """Short data and few steps where `quick`."""
+    target = out / "results.json"
     results = json.loads(target.read_text()) if target.exists() else {}
-    for part in tqdm(args.parts, desc="identification"):
-        job = globals()[part]
-        results[part] = job(args.quick) if part == "differences" else job(args.quick, args.out)
+    for part in tqdm(chosen or PARTS, desc="identification"):
+        results[part] = PARTS[part](quick, out)
         target.write_text(json.dumps(results, indent=1) + "\n")
         jax.clear_caches()
     table = Table("number", "true", "estimated", "standard error", "error / standard error")
@@ -240,7 +236,3 @@ def main():
                 numbers = (f"{x[k]:.5g}" for k in ("true", "estimated", "standard_error"))
                 table.add_row(name, *numbers, "" if ratio is None else f"{ratio:.2f}")
     Console(width=120).print(table)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,11 +1,10 @@
 """Which configuration group? The examples of Mueller and Terze on SE(3), SO(3)xR3 and mixed groups.
 
-python experiments/munthe_kaas_groups/run.py [--out DIR] [--quick]
+python -m experiments munthe_kaas_groups [--out DIR] [--quick]
 
 Writes results.json, violation.png, energy.png and precision.png.
 """
 
-import argparse
 import json
 import time
 from pathlib import Path
@@ -17,12 +16,12 @@ import numpy as np
 from tqdm import tqdm
 
 import jaxmbd as mbd
-from models import EXAMPLES, PRECISION
+
+from .models import EXAMPLES, PRECISION
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-mbd.enable_x64()
 INSTANTS = (0.1, 0.5, 1.0, 2.0, 5.0)
 METHODS = {
     "none": lambda group: mbd.MuntheKaas(group=group),
@@ -247,20 +246,12 @@ def save(results, out):
     jax.clear_caches()
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent)
-    parser.add_argument(
-        "--quick", action="store_true", help="the heavy top for a tenth of a second"
-    )
-    args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
-    examples = {"heavy_top": EXAMPLES["heavy_top"]} if args.quick else EXAMPLES
-    methods = {k: METHODS[k] for k in ("none", "projection")} if args.quick else METHODS
-    models = {} if args.quick else PRECISION
-    seconds = 0.1 if args.quick else 5.0
+def run(out: Path, quick: bool):
+    """The heavy top alone, for a tenth of a second, where `quick`."""
+    examples = {"heavy_top": EXAMPLES["heavy_top"]} if quick else EXAMPLES
+    methods = {k: METHODS[k] for k in ("none", "projection")} if quick else METHODS
+    models = {} if quick else PRECISION
+    seconds = 0.1 if quick else 5.0
     results, histories = {}, {}
     runs = sum(len(GROUPS[m]) for m in methods) * len(examples)
     with tqdm(total=runs + 32 * len(models), desc="groups", leave=False) as bar:
@@ -282,19 +273,19 @@ def main():
             results[example]["rotations_difference"] = float(
                 np.max(np.abs(rotations["SE3"] - rotations["SO3xR3"]))
             )
-            save(results, args.out)
-        plot_histories(histories, args.out)
+            save(results, out)
+        plot_histories(histories, out)
         if models:
             results["precision"] = {}
             for name, make in models.items():
-                results["precision"][name] = precision(make, args.quick, bar.update)
-                save(results, args.out)
+                results["precision"][name] = precision(make, quick, bar.update)
+                save(results, out)
             results["seconds_for_1e-5"] = {
                 name: {method: seconds_for(points, 1e-5) for method, points in rows.items()}
                 for name, rows in results["precision"].items()
             }
-            plot_precision(results["precision"], args.out)
-    save(results, args.out)
+            plot_precision(results["precision"], out)
+    save(results, out)
     for example in examples:
         for group in ("SE3", "SO3xR3", "mixed"):
             for method, row in results[example].get(group, {}).items():
@@ -309,7 +300,3 @@ def main():
             f"{example}: rotations differ by {results[example]['rotations_difference']:.1e} after "
             "0.1 s"
         )
-
-
-if __name__ == "__main__":
-    main()

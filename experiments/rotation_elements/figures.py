@@ -6,7 +6,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from reference_solutions import bar_pendulum
+from ..reference_solutions import bar_pendulum
 
 _ELEMENTS = ("11", "12", "22")
 

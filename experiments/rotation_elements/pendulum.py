@@ -5,7 +5,8 @@ elements.
 import numpy as np
 
 import jaxmbd as mbd
-from reference_solutions import bar_pendulum, spherical_chain
+
+from ..reference_solutions import bar_pendulum, spherical_chain
 
 TIMES = (0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
 STEPS = {"every_stage": (1e-2, 5e-3, 2.5e-3, 1.25e-3), "frozen": (1e-3, 5e-4, 2.5e-4, 1.25e-4)}
@@ -105,21 +106,14 @@ def at_start(sol, system):
 
 
 def spinning_chain():
-    """Two bars of 0.2 m on ball joints, spun out of any plane."""
-    m = mbd.Mechanism("spinning chain")
+    """The packaged spherical double pendulum with lighter bars, spun out of any plane."""
     v = np.cross(CHAIN_OMEGA[0], [0.1, 0, 0])
-    bar = {"mass": 0.5, "inertia": CHAIN_INERTIA}
-    m.add_body("one", r=(0.1, 0, 0), omega=CHAIN_OMEGA[0], v=v, **bar)
-    m.add_body(
-        "two",
-        r=(0.3, 0, 0),
-        omega=CHAIN_OMEGA[1],
-        v=2 * v + np.cross(CHAIN_OMEGA[1], [0.1, 0, 0]),
-        **bar,
-    )
-    m.add(mbd.Spherical("O", m.ground, "one", point=(0, 0, 0)))
-    m.add(mbd.Spherical("H", "one", "two", point=(0.2, 0, 0)))
-    return m.build()
+    speeds = (v, 2 * v + np.cross(CHAIN_OMEGA[1], [0.1, 0, 0]))
+    values = {}
+    for body, omega, speed in zip(("body_1", "body_2"), CHAIN_OMEGA, speeds, strict=True):
+        bar = {"mass": 0.5, "inertia": CHAIN_INERTIA, "omega": omega, "v": speed}
+        values |= {f"bodies.{body}.{key}": value for key, value in bar.items()}
+    return mbd.load_mechanism("spherical_double_pendulum").with_values(values).build()
 
 
 def spatial(steps, t_end):

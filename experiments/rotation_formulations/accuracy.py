@@ -4,8 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxmbd as mbd
-import reference_solutions
-from models import OneChart, paper_model
+
+from .. import reference_solutions
+from .models import OneChart, paper_model
 
 FIGURE_STEPS = np.array([1e-3, 2e-3, 4e-3, 8e-3, 1e-2, 2e-2])
 FIGURE_TOLERANCE = 1e-11

@@ -10,15 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxmbd as mbd
-import reference_solutions
-from accuracy import rollout, slope, succeeded
 from jaxmbd.equations import rows as equations
 from jaxmbd.equations.index3 import Index3Step, StepData
 from jaxmbd.equations.motion import StepScales
 from jaxmbd.rotations import so3
-from models import CHAIN, OneChart, passing_body, spinning_chain
+
+from .. import reference_solutions
+from .accuracy import rollout, slope, succeeded
+from .models import CHAIN, OneChart, passing_body
 
 SPATIAL = {"spinning_chain": 0.2, "slider_crank_free": 0.2}  # seconds
+PACKAGED = {"spinning_chain": "spherical_double_pendulum"}  # where the names differ
 DIVISIONS = (200, 400, 800, 1600, 3200, 6400, 12800)
 
 
@@ -54,7 +56,7 @@ def spatial(settings, tick):
     divisions = DIVISIONS[:4] if settings.quick else DIVISIONS
     for model in settings.choose(tuple(SPATIAL)):
         seconds = SPATIAL[model]
-        system, state = spinning_chain() if model == "spinning_chain" else mbd.load(model)
+        system, state = mbd.load(PACKAGED.get(model, model))
         table = out["spatial"][model] = {"seconds": seconds, "h": [seconds / d for d in divisions]}
         for name, make in settings.formulations.items():
             position, rate = [], []

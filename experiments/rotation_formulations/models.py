@@ -1,5 +1,5 @@
-"""The mechanisms of this experiment: the paper's own rows, a spatial chain, and a body that passes
-a singularity.
+"""The mechanisms of this experiment: the paper's own rows, data of a spatial chain, and a body that
+passes a singularity.
 
 The packaged mechanisms drive with a direction that turns (`RotationDriver`), which has no singular
 point. The paper's codes drive with a plain DP1, f = cos, and swap it near its singular points. The
@@ -91,6 +91,7 @@ class OneChart(REps):
 
 
 BOX_INERTIA = np.diag([0.0028125, 0.0095625, 0.01125])
+# The packaged `spherical_double_pendulum`, for reference solutions.
 CHAIN = {
     "masses": np.array([2.7, 2.7]),
     "inertias": np.stack([BOX_INERTIA, BOX_INERTIA]),
@@ -99,26 +100,6 @@ CHAIN = {
     "A0": np.stack([np.eye(3), np.eye(3)]),
     "omega0": np.array([[10.0, 0, 0], [10 * np.pi, 10 * np.pi, 20 * np.pi]]),
 }
-
-
-def spinning_chain():
-    """Two boxes on ball joints, the second at 77 rad/s about no principal axis (Mueller, Terze,
-    section 5.2).
-    """
-    m = mbd.Mechanism("spinning_chain")
-    w = CHAIN["omega0"]
-    first = m.add_body("first", mass=2.7, inertia=BOX_INERTIA, r=(0.1, 0, 0), omega=w[0])
-    second = m.add_body(
-        "second",
-        mass=2.7,
-        inertia=BOX_INERTIA,
-        r=(0.3, 0, 0),
-        omega=w[1],
-        v=np.cross(w[1], [0.1, 0, 0]),
-    )
-    m.add(mbd.Spherical("pivot", m.ground, first, point=(0, 0, 0)))
-    m.add(mbd.Spherical("elbow", first, second, point=(0.2, 0, 0)))
-    return m.build()
 
 
 def passing_body(miss):

@@ -1,32 +1,21 @@
 """The three formulations head to head: every table and figure of the paper, and what compilation
 changes.
 
-python experiments/rotation_formulations/run.py --out DIR [--quick]
+python -m experiments rotation_formulations [--out DIR] [--quick] [--part ...]
 """
 
-import argparse
 import json
-import os
 import platform
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # reference solutions, shared by the experiments
-# One core for everything, before JAX starts its threads: timings that compare. A quick run is a
-# test and shows none.
-if hasattr(os, "sched_setaffinity") and "--quick" not in sys.argv:
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
 
 import jax
 from tqdm import tqdm
 
-import accuracy
-import beyond
-import figures
 import jaxmbd as mbd
-import speed
-import tables
+
+from ..options import parts
+from . import accuracy, beyond, figures, speed, tables
 
 
 @dataclass(frozen=True)
@@ -76,6 +65,7 @@ PARTS = {
     "singularity": (beyond.singularity, 4),
     "columns": (speed.columns, 21),
 }
+Parts = parts(PARTS)
 
 
 def draw(results, history, folder, batch):
@@ -95,35 +85,19 @@ def draw(results, history, folder, batch):
             job()
 
 
-def main(argv=None):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        help="folder for results.json, tables.md and the pictures",
-    )
-    parser.add_argument("--quick", action="store_true", help="one mechanism a part, short runs")
-    parser.add_argument(
-        "--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="default: all"
-    )
-    args = parser.parse_args(argv)
-    mbd.enable_x64()
-    settings = QUICK if args.quick else Settings(False)
-    args.out.mkdir(parents=True, exist_ok=True)
-    target = args.out / "results.json"
+def run(out: Path, quick: bool, *, chosen: Parts = None):
+    """One mechanism a part and short runs where `quick`."""
+    settings = QUICK if quick else Settings(False)
+    target = out / "results.json"
     # A run of some parts renews them and leaves the others as they were.
-    results = (
-        json.loads(target.read_text()) if target.exists() and len(args.parts) < len(PARTS) else {}
-    )
+    results = json.loads(target.read_text()) if target.exists() and chosen else {}
+    chosen = chosen or list(PARTS)
     results["device"] = f"{jax.devices()[0].device_kind}, one core, {platform.machine()}"
     results["versions"] = {"jax": jax.__version__, "jaxmbd": mbd.__version__}
-    results["quick"] = args.quick
+    results["quick"] = quick
     history = None
-    with tqdm(total=sum(PARTS[name][1] for name in args.parts), unit="piece") as bar:
-        for name in args.parts:
+    with tqdm(total=sum(PARTS[name][1] for name in chosen), unit="piece") as bar:
+        for name in chosen:
             function, weight = PARTS[name]
             bar.set_description(name)
             before = bar.n
@@ -142,11 +116,7 @@ def main(argv=None):
     drawable = (
         results if history is not None else {k: v for k, v in results.items() if k != "fig3_max_dz"}
     )
-    draw(tables.with_gaps(drawable), tables.with_gaps(history), args.out, settings.batch)
+    draw(tables.with_gaps(drawable), tables.with_gaps(history), out, settings.batch)
     text = tables.report(results, settings.batch)
-    (args.out / "tables.md").write_text(text)
-    print(f"wrote results.json, tables.md and the pictures to {args.out}")
-
-
-if __name__ == "__main__":
-    main()
+    (out / "tables.md").write_text(text)
+    print(f"wrote results.json, tables.md and the pictures to {out}")

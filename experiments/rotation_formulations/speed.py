@@ -16,7 +16,8 @@ from jaxmbd.equations import rows as equations
 from jaxmbd.equations.index3 import Index3Step, StepData
 from jaxmbd.equations.motion import StepScales
 from jaxmbd.equations.rows import dense_rows
-from models import paper_model
+
+from .models import paper_model
 
 H = 1e-3
 KINEMATIC = ("single_pendulum", "four_link", "slider_crank")

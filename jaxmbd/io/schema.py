@@ -130,8 +130,23 @@ class ConeFile(Strict):
     axis: Axis = "z"
 
 
+class TetrahedronFile(Strict):
+    type: Literal["Tetrahedron"]
+    corners: Annotated[list[Vec3], Field(min_length=4, max_length=4)]
+    mass: Number | None = None
+    density: Number | None = None
+
+
 SimpleShape = Annotated[
-    Union[BoxFile, RodFile, CylinderFile, HollowCylinderFile, SphereFile, ConeFile],
+    Union[
+        BoxFile,
+        RodFile,
+        CylinderFile,
+        HollowCylinderFile,
+        SphereFile,
+        ConeFile,
+        TetrahedronFile,
+    ],
     Field(discriminator="type"),
 ]
 
@@ -148,7 +163,16 @@ class CompositeFile(Strict):
 
 
 ShapeFile = Annotated[
-    Union[BoxFile, RodFile, CylinderFile, HollowCylinderFile, SphereFile, ConeFile, CompositeFile],
+    Union[
+        BoxFile,
+        RodFile,
+        CylinderFile,
+        HollowCylinderFile,
+        SphereFile,
+        ConeFile,
+        TetrahedronFile,
+        CompositeFile,
+    ],
     Field(discriminator="type"),
 ]
 

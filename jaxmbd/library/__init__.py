@@ -16,7 +16,9 @@ from ..model.state import State
 from ..model.system import System
 from .generators import GENERATORS as GENERATORS
 from .generators import SIZED as SIZED
+from .generators import gyro_top as gyro_top
 from .generators import n_pendulum as n_pendulum
+from .six_body_linkage import six_body_linkage as six_body_linkage
 from .stewart import stewart_platform as stewart_platform
 
 LARGEST = 10_000  # bodies of a mechanism asked for by name; a size beyond is a slip of the pen

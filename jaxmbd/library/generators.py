@@ -6,7 +6,8 @@ import numpy as np
 
 from ..model.joints import Revolute, Spherical
 from ..model.mechanism import Mechanism
-from ..model.shapes import Box
+from ..model.shapes import Box, Cone
+from .six_body_linkage import six_body_linkage
 from .stewart import stewart_platform, stewart_platform_legs
 
 # Gravity of the published N-pendulum runs: 9.81 m/s² along this unit vector.
@@ -101,6 +102,42 @@ def four_bar_ladder(n: int = 8) -> Mechanism:
     return m
 
 
+def gyro_top(*, theta: float = np.pi / 3, precession: float = 10.0) -> Mechanism:
+    """A cone on its tip under gravity in steady precession (Betsch and Leyendecker, section 5.1).
+
+    Its mass center stays at the angle `theta` from the vertical and turns about it at the rate
+    `precession`; the spin about the cone's own axis follows from the two (Eq. 165).
+
+    Args:
+        theta: From the vertical to the cone's axis [rad].
+        precession: About the vertical [rad/s], not zero.
+    """
+    if precession == 0.0:
+        raise ValueError("gyro_top: precession must not be zero; the spin would be infinite")
+    height, radius, g = 0.1, 0.05, 9.81
+    mass, arm = 2700 * np.pi * radius**2 * height / 3, 0.75 * height
+    J1, J3 = 3 * mass / 80 * (4 * radius**2 + height**2), 3 * mass / 10 * radius**2
+    M1 = J1 + mass * arm**2  # about the tip
+    spin = mass * g * arm / (J3 * precession) + (M1 - J3) / J3 * precession * np.cos(theta)
+    c, s = np.cos(theta), np.sin(theta)
+    A = np.array([[1, 0, 0], [0, c, -s], [0, s, c]])
+    omega = precession * np.array([0, 0, 1.0]) + spin * A[:, 2]
+    r = arm * A[:, 2]
+    m = Mechanism("gyro_top", gravity=(0.0, 0.0, -g))
+    m.add_body(
+        "top",
+        mass=mass,
+        inertia=(J1, J1, J3),
+        shape=Cone(radius, height, mass=mass),
+        r=r,
+        A=A,
+        omega=A.T @ omega,
+        v=np.cross(omega, r),
+    )
+    m.add(Spherical("tip", m.ground, "top", point=(0.0, 0.0, 0.0)))
+    return m
+
+
 # Those of a size take it as their argument; the number of bodies that this makes.
 SIZED: dict[str, Callable[[int], int]] = {
     "n_pendulum": lambda n: n,
@@ -111,6 +148,8 @@ GENERATORS = {
     "n_pendulum": n_pendulum,
     "revolute_chain": revolute_chain,
     "four_bar_ladder": four_bar_ladder,
+    "gyro_top": gyro_top,
+    "six_body_linkage": six_body_linkage,
     "stewart_platform": stewart_platform,
     "stewart_platform_legs": stewart_platform_legs,
 }

@@ -47,6 +47,7 @@ from .shapes import Cylinder as Cylinder
 from .shapes import HollowCylinder as HollowCylinder
 from .shapes import Rod as Rod
 from .shapes import Sphere as Sphere
+from .shapes import Tetrahedron as Tetrahedron
 from .state import Pose as Pose
 from .state import State as State
 from .state import Twist as Twist

@@ -220,6 +220,40 @@ class Cone(AbstractShape):
         )
 
 
+def _check_corners(corners: np.ndarray) -> None:
+    size = np.max(np.abs(corners))
+    if np.max(np.abs(np.mean(corners, axis=0))) > 1e-6 * size:  # a file may hold rounded ones
+        raise ValueError("Tetrahedron: give corners from the mass center; subtract their mean")
+    if abs(np.linalg.det(corners[1:] - corners[:1])) <= 1e-6 * size**3:
+        raise ValueError("Tetrahedron: the four corners lie in a plane")
+
+
+class Tetrahedron(AbstractShape):
+    """A solid tetrahedron by its corners from the mass center, which is their mean, (4, 3) [m]."""
+
+    corners: Float[Array, "4 3"]
+    mass: Scalar
+
+    def __init__(self, corners, *, mass=None, density=None):
+        self.corners = array(corners, (4, 3), "Tetrahedron: corners")
+        known = concrete(self.corners)
+        if known is not None:
+            _check_corners(known)
+        edges = self.corners[1:] - self.corners[:1]
+        self.mass = _mass(
+            "Tetrahedron", mass, density, abs(library_of(edges).linalg.det(edges)) / 6.0
+        )
+
+    @property
+    def inertia(self) -> Mat3:
+        second_moment = self.mass / 20.0 * self.corners.T @ self.corners
+        return second_moment.trace() * np.eye(3, dtype=self.mass.dtype) - second_moment
+
+    def outline(self) -> list[np.ndarray]:
+        corners = np.asarray(self.corners)
+        return [corners[[0, 1, 2, 3, 0, 2]], corners[[1, 3]]]
+
+
 class Composite(AbstractShape):
     """Several shapes as one rigid body, in a frame at their common mass center with the given axes.
 

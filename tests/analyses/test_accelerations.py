@@ -7,7 +7,7 @@ from jax.flatten_util import ravel_pytree
 from scipy.integrate import solve_ivp
 
 import jaxmbd as mbd
-import reference_solutions
+from experiments import reference_solutions
 
 
 def test_a_foreign_integrator_follows_the_double_pendulum():

@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 import jaxmbd as mbd
-import reference_solutions
+from experiments import reference_solutions
 from jaxmbd.analyses.interpolation import between
 from jaxmbd.analyses.solution import Row
 

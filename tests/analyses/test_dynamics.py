@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-import reference_solutions
+from experiments import reference_solutions
 from helpers import FORMULATIONS, CompilationCounter, name_of, run_at, slope, top_reference
 
 STEPS = np.array([4e-3, 2e-3, 1e-3, 5e-4, 2.5e-4])

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import cases
 import jaxmbd as mbd
+from experiments.gradients import cases
 from helpers import name_of
 
 # A loop with rows of all kinds and a driver, and free rotation in other coordinates;

@@ -1,28 +1,17 @@
 """The quick discrete null space experiment runs and shows what the paper prints for the top."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 
-SCRIPT = Path(__file__).parents[2] / "experiments" / "discrete_null_space" / "run.py"
+from helpers import quick_experiment
 
 
 def test_the_top_precesses_at_second_order_and_conditions_are_as_printed(tmp_path):
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--quick", "--out", str(tmp_path)],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    found = quick_experiment("discrete_null_space", tmp_path)["gyro_top"]
     assert {p.name for p in tmp_path.glob("*.png")} == {
         "conservation.png",
         "convergence.png",
         "relative.png",
     }
-    found = json.loads((tmp_path / "results.json").read_text())["gyro_top"]
     assert found["schemes_max_difference"] < 1e-10
     for scheme in ("constrained", "reduced"):
         assert found[scheme]["energy_rel_dev_max"] < 1e-11

@@ -1,30 +1,11 @@
 """Quick runs of the identification and control experiments: their files, and numbers that must come
 out even so."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
-
-def run(name, folder, *parts):
-    command = [
-        sys.executable,
-        EXPERIMENTS / name / "run.py",
-        "--out",
-        folder,
-        "--quick",
-        "--parts",
-        *parts,
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    return json.loads((folder / "results.json").read_text())
+from helpers import quick_experiment
 
 
 def test_identification_finds_geometry_within_its_standard_errors(tmp_path):
-    results = run("identification", tmp_path, "four_bar")["four_bar"]
+    results = quick_experiment("identification", tmp_path, "--part", "four_bar")["four_bar"]
     assert (tmp_path / "four_bar.png").stat().st_size > 10_000
     errors = [x["error_in_standard_errors"] for x in results["parameters"].values()]
     assert len(errors) == 6 and max(map(abs, errors)) < 4.0
@@ -32,7 +13,8 @@ def test_identification_finds_geometry_within_its_standard_errors(tmp_path):
 
 
 def test_control_makes_its_pictures_and_lowers_its_cost(tmp_path):
-    results = run("control", tmp_path, "four_bar", "lqr")
+    parts = ("--part", "four_bar", "--part", "lqr")
+    results = quick_experiment("control", tmp_path, *parts)
     assert (tmp_path / "four_bar.png").exists() and (tmp_path / "lqr.png").exists()
     before, after = results["four_bar"]["cost"]
     assert after < 0.1 * before

@@ -1,22 +1,11 @@
 """The quick comparison of groups runs, and agrees with the paper's claims for the heavy top."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
-SCRIPT = Path(__file__).parents[2] / "experiments" / "munthe_kaas_groups" / "run.py"
+from helpers import quick_experiment
 
 
 def test_the_heavy_top_holds_its_pivot_on_se3_and_turns_alike_on_both_groups(tmp_path):
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--quick", "--out", str(tmp_path)],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    found = quick_experiment("munthe_kaas_groups", tmp_path)["heavy_top"]
     assert {p.name for p in tmp_path.glob("*.png")} == {"violation.png", "energy.png"}
-    found = json.loads((tmp_path / "results.json").read_text())["heavy_top"]
     assert found["rotations_difference"] < 1e-13
     for group in ("SE3", "SO3xR3", "mixed"):
         row = found[group]["none"]

@@ -1,22 +1,14 @@
 """The quick experiment of rotation-matrix elements runs and finds orders, eliminations and singular
 poses right."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
-SCRIPT = Path(__file__).parents[2] / "experiments" / "rotation_elements" / "run.py"
+from helpers import quick_experiment
 
 
 def test_the_quick_experiment_finds_orders_eliminations_and_singular_poses(tmp_path):
-    parts = ["double_pendulum", "workspace"]
-    command = [sys.executable, str(SCRIPT), "--quick", "--parts", *parts, "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    parts = ("--part", "double_pendulum", "--part", "workspace")
+    found = quick_experiment("rotation_elements", tmp_path, *parts)
     pictures = {"angles.png", "multipliers.png", "order.png", "workspace.png"}
     assert {p.name for p in tmp_path.glob("*.png")} == pictures
-    found = json.loads((tmp_path / "results.json").read_text())
     assert set(found["phi_psi"]) == {"0.1", "0.5", "1"}
     assert all(row["psi_error"] < 1e-7 for row in found["phi_psi"].values())
     assert found["one_shot_two_step_rel_diff"] < 1e-11

@@ -1,27 +1,21 @@
 """The quick comparison of formulations runs, and what it finds agrees with the paper and the
 references."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from helpers import quick_experiment
+
 pytestmark = pytest.mark.xdist_group("rotation_formulations")  # one run serves all tests
-SCRIPT = Path(__file__).parents[2] / "experiments" / "rotation_formulations" / "run.py"
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     out = tmp_path_factory.mktemp("rotation_formulations")
-    command = [sys.executable, str(SCRIPT), "--quick", "--out", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    found = quick_experiment("rotation_formulations", out)
     pictures = {p.name for p in out.glob("*.png")}
     assert len(pictures) == 7, pictures
     assert "Table 9" in (out / "tables.md").read_text()
-    return json.loads((out / "results.json").read_text())
+    return found
 
 
 def test_it_reports_every_number_it_promises(results):

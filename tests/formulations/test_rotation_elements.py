@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
+from experiments.reference_solutions import bar_pendulum, spherical_chain
 from helpers import central_difference, random_state, rotation, run_at, slope, top_reference, vec
 from jaxmbd.equations.index1 import dynamic_accelerations
 from jaxmbd.formulations.rotation_elements import Elements
-from reference_solutions import bar_pendulum, spherical_chain
 
 pytestmark = pytest.mark.xdist_group("rotation_elements")  # programs are shared
 ELIMINATIONS = ("two_step", "one_shot")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-import reference_solutions
+from experiments import reference_solutions
 from helpers import ALL_FORMULATIONS, FORMULATIONS, name_of, run_at, slope, top_reference
 
 METHOD = mbd.GeneralizedAlpha()

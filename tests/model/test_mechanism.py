@@ -88,6 +88,19 @@ def test_shapes_have_the_textbook_inertias():
         mbd.Cone(1.0, 1.0, mass=1.0).inertia, np.diag([0.75 - 0.5625] * 2 + [0.3])
     )
     np.testing.assert_allclose(mbd.Cylinder(1.0, 2.0, density=3.0).mass, 6 * np.pi)
+    # A regular tetrahedron of edge a: m a²/20 about every axis, volume a³/(6 sqrt 2); a² = 8 here.
+    corners = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
+    solid = mbd.Tetrahedron(corners, density=3.0)
+    np.testing.assert_allclose(solid.mass, 8.0)
+    np.testing.assert_allclose(solid.inertia, 3.2 * np.eye(3), atol=1e-14)
+    # Integrals over the unit simplex, x² to 1/60 and x y to 1/120, less the mass center's part.
+    corner = mbd.Tetrahedron(np.eye(4, 3) - 0.25, mass=6.0)
+    expected = np.diag([0.45, 0.45, 0.45]) + 0.075 * (1 - np.eye(3))
+    np.testing.assert_allclose(corner.inertia, expected, atol=1e-14)
+    with pytest.raises(ValueError, match="Tetrahedron: give corners from the mass center"):
+        mbd.Tetrahedron(np.eye(4, 3), mass=1.0)
+    with pytest.raises(ValueError, match="Tetrahedron: the four corners lie in a plane"):
+        mbd.Tetrahedron([(1, 1, 0), (-1, 1, 0), (1, -1, 0), (-1, -1, 0)], mass=1.0)
 
 
 def test_a_composite_of_halves_is_the_whole():

@@ -1,0 +1,1 @@
+"""Time a step, time against size, and throughput of batches."""

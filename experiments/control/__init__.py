@@ -1,0 +1,1 @@
+"""Control by gradients through the simulator, and by linearization."""

@@ -1,0 +1,1 @@
+"""Energy-momentum integration and the discrete null space method (Betsch, Leyendecker)."""

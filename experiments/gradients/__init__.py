@@ -1,0 +1,1 @@
+"""Exact gradients: their errors, time and memory."""

@@ -1,0 +1,1 @@
+"""Numbers of mechanisms from measured motion."""

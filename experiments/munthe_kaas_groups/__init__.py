@@ -1,0 +1,1 @@
+"""Integration on configuration groups (Mueller, Terze)."""

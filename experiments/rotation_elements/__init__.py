@@ -1,0 +1,1 @@
+"""Rotation-matrix elements and a Stewart platform (Dumitriu, Margaritescu)."""

@@ -1,0 +1,152 @@
+"""One command for all experiments: the table of their names, and the options that they share.
+
+Nothing here imports JAX: an experiment is imported once the cores that it may use are known.
+"""
+
+import ast
+import functools
+import importlib
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A program of this package.
+
+    Attributes:
+        module: Where its function `run(out, quick, ...)` is, relative to this package.
+        cores: How many it uses unless told otherwise, 0 for all. Timings that compare take one.
+        quick_cores: The same for a quick run, whose timings nobody compares; None for `cores`.
+    """
+
+    module: str
+    cores: int = 0
+    quick_cores: int | None = None
+
+    @property
+    def path(self) -> Path:
+        """Its source."""
+        return _HERE.joinpath(*self.module.split(".")).with_suffix(".py")
+
+    @property
+    def about(self) -> str:
+        """The first paragraph of its docstring, read without an import."""
+        text = ast.get_docstring(ast.parse(self.path.read_text(encoding="utf-8"))) or ""
+        return " ".join(text.split("\n\n")[0].split())
+
+
+EXPERIMENTS = {
+    "rotation_formulations": Experiment("rotation_formulations.run", cores=1, quick_cores=0),
+    "munthe_kaas_groups": Experiment("munthe_kaas_groups.run"),
+    "discrete_null_space": Experiment("discrete_null_space.run"),
+    "rotation_elements": Experiment("rotation_elements.run"),
+    "gradients": Experiment("gradients.run", cores=1),
+    "identification": Experiment("identification.run"),
+    "control": Experiment("control.run"),
+    "benchmarks": Experiment("benchmarks.run", cores=1),
+    "scale": Experiment("benchmarks.scale", cores=1),
+    "batch": Experiment("benchmarks.batch"),
+}
+Name: Any = StrEnum("Name", {name: name for name in EXPERIMENTS})
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def main(
+    context: typer.Context,
+    name: Annotated[Name | None, typer.Argument(metavar="NAME", help="See --list.")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder for results and pictures; by default the experiment's own, whose "
+            "results are replaced.",
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small and short, as tests do.")] = False,
+    cores: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Cores to use, 0 for all; by default one where timings are compared."
+        ),
+    ] = None,
+    asked: Annotated[
+        bool, typer.Option("--help", help="Show this, or the options of NAME alone.")
+    ] = False,
+) -> None:
+    """Run the experiment NAME. It may have options of its own: NAME --help."""
+    if listed:
+        _show_list()
+    elif name is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(0 if asked else 2)
+    else:
+        arguments = context.args + ["--help"] * asked
+        _run(name, EXPERIMENTS[name], arguments, out=out, quick=quick, cores=cores)
+
+
+def _show_list() -> None:
+    table = Table("name", "what it is", box=None)
+    for name, experiment in EXPERIMENTS.items():
+        table.add_row(name, Text(experiment.about))
+    Console().print(table)
+
+
+def _run(
+    name: str,
+    experiment: Experiment,
+    arguments: list[str],
+    *,
+    out: Path | None,
+    quick: bool,
+    cores: int | None,
+) -> None:
+    """Import the experiment and run it with the arguments that are its own."""
+    if cores is None:
+        few = quick and experiment.quick_cores is not None
+        cores = experiment.quick_cores if few else experiment.cores
+    _use_cores(cores)
+    importlib.import_module("jaxmbd").enable_x64()
+    module = importlib.import_module(f".{experiment.module}", __package__)
+    own = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    text = f"{inspect.getdoc(module)}\n\nIt takes --out, --quick and --cores too."
+    own.command(help=text)(_with_own_options(module.run, out or experiment.path.parent, quick))
+    own(arguments, prog_name=f"python -m experiments {name}")
+
+
+def _use_cores(count: int) -> None:
+    """Keep this process to some of its cores. JAX starts its threads when it is imported."""
+    if count and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def _with_own_options(run: Callable, out: Path, quick: bool) -> Callable:
+    """`run`, its folder made, as a function of its other parameters."""
+
+    @functools.wraps(run)
+    def command(**own):
+        out.mkdir(parents=True, exist_ok=True)
+        run(out, quick, **own)
+
+    signature = inspect.signature(run)
+    others = [p for p in signature.parameters.values() if p.name not in ("out", "quick")]
+    command.__signature__ = signature.replace(parameters=others)
+    return command

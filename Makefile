@@ -51,6 +51,7 @@ lint: $(VENV)/.test
 
 benchmark: $(VENV)/.test
 	$(BIN)/python -m experiments benchmarks
+	$(BIN)/python -m experiments first_result
 
 # Each writes to its own folder; `python -m experiments --list` says what they are.
 experiments: benchmark

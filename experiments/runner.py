@@ -59,6 +59,7 @@ EXPERIMENTS = {
     "benchmarks": Experiment("benchmarks.run", cores=1),
     "scale": Experiment("benchmarks.scale", cores=1),
     "batch": Experiment("benchmarks.batch"),
+    "first_result": Experiment("benchmarks.first_result"),
 }
 Name: Any = StrEnum("Name", {name: name for name in EXPERIMENTS})
 

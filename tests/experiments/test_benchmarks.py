@@ -13,3 +13,11 @@ def test_the_quick_benchmark_runs(tmp_path):
     found = quick_experiment("benchmarks", tmp_path, *choice)
     row = found["models"]["double_pendulum"]["rA"]
     assert row["us_per_step"] > 0 and row["compile_s"] > 0 and 1 < row["iterations"] < 4
+
+
+@pytest.mark.slow
+def test_first_results_are_measured_in_fresh_processes(tmp_path):
+    found = quick_experiment("first_result", tmp_path)
+    assert len(found["rows"]) == 4
+    for row in found["rows"].values():
+        assert 0 < row["warm"]["median"] < row["cold"]["median"]

@@ -135,10 +135,10 @@ def top_reference(J_pivot, mass, s_center, gravity, omega0, t_end):
     return matrix_of(y[:4] / np.linalg.norm(y[:4])), y[4:]
 
 
-def quick_experiment(name, out: Path, *options: str) -> dict:
+def quick_experiment(name, out: Path, *options: str, file: str = "results.json") -> dict:
     """The results of an experiment's quick run in a process of its own, written to `out`."""
     command = [sys.executable, "-m", "experiments", name, "--quick", "--out", str(out), *options]
     root = Path(__file__).parents[1]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return json.loads((out / "results.json").read_text())
+    return json.loads((out / file).read_text())

@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 from rich.console import Console
 
+import jaxmbd as mbd
 import jaxmbd.cli as cli
 from helpers import ImpatientBar
+from jaxmbd import cache
 from jaxmbd.analyses import host_loop
 
 # Warnings are printed for the user; as errors they would never get there.
@@ -43,9 +46,9 @@ def jaxmbd(monkeypatch, capsys, tmp_path):
     return run
 
 
-def process(*args, cwd=None):
-    command = [sys.executable, "-m", "jaxmbd.cli", *map(str, args)]
-    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+def process(*args, cwd=None, **environment):
+    command = [sys.executable, "-m", "jaxmbd", *map(str, args)]
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", **environment}
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment)
 
 
@@ -70,6 +73,49 @@ def test_help_teaches():
 def test_errors_reach_the_shell(tmp_path):
     done = process("info", "nothing", cwd=tmp_path)
     assert done.returncode == 1 and "neither a file nor a packaged mechanism" in done.stderr
+
+
+def test_programs_are_kept_between_processes_and_nothing_of_that_is_shown(tmp_path):
+    kept = tmp_path / "kept"
+    environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+
+    def info(*options, cache=kept):
+        command = [sys.executable, "-m", "jaxmbd", *options, "info", "double_pendulum"]
+        own = environment | {"JAXMBD_CACHE": str(cache)}
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=own)
+        assert done.returncode == 0 and done.stderr == ""
+        return done.stdout
+
+    first = info()
+    programs = sorted(kept.iterdir())
+    assert programs
+    assert info() == first and sorted(kept.iterdir()) == programs
+    other = tmp_path / "other"
+    assert info("--no-cache", cache=other) == first and not other.exists()
+
+
+def test_a_folder_for_programs_that_cannot_be_written_is_said_and_the_command_goes_on(
+    jaxmbd, tmp_path, monkeypatch
+):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("JAXMBD_CACHE", str(tmp_path / "file" / "folder"))
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", None)
+    try:
+        done = jaxmbd("info", "double_pendulum")
+        assert done.code == 0 and "no programs can be kept in" in done.stderr
+        monkeypatch.setenv("JAXMBD_CACHE", "off")
+        assert mbd.enable_compilation_cache() is None
+        # The oldest programs go where the folder has grown beyond its bound.
+        monkeypatch.setattr(cache, "_LARGEST", 10)
+        for k in range(4):
+            (tmp_path / f"{k}").write_bytes(b"12345")
+            os.utime(tmp_path / f"{k}", (k, k))
+        (tmp_path / "file").unlink()
+        assert mbd.enable_compilation_cache(tmp_path) == tmp_path
+        assert sorted(x.name for x in tmp_path.iterdir()) == ["2", "3"]
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
 
 
 def test_simulate_plot_and_animate(jaxmbd, tmp_path):

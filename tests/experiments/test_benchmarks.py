@@ -1,5 +1,7 @@
 """The benchmark's yardstick computes what the package computes, and its quick version runs."""
 
+import pytest
+
 from experiments.benchmarks.run import yardstick_agrees
 from helpers import quick_experiment
 
@@ -17,7 +19,7 @@ def test_the_quick_benchmark_runs(tmp_path):
 
 @pytest.mark.slow
 def test_first_results_are_measured_in_fresh_processes(tmp_path):
-    found = quick_experiment("first_result", tmp_path)
+    found = quick_experiment("first_result", tmp_path, file="first_result.json")
     assert len(found["rows"]) == 4
     for row in found["rows"].values():
         assert 0 < row["warm"]["median"] < row["cold"]["median"]

@@ -1,5 +1,6 @@
 """The `jaxmbd` command."""
 
+import functools
 import json
 import os
 import sys
@@ -72,6 +73,7 @@ _INTERRUPTED = 130
 
 @app.callback()
 def _begin(
+    context: typer.Context,
     cache: Annotated[
         bool,
         typer.Option(
@@ -79,13 +81,37 @@ def _begin(
             "the next command starts at once."
         ),
     ] = True,
+    timing: Annotated[
+        bool, typer.Option("--timing", help="Say at the end what tracing and compiling took.")
+    ] = False,
 ) -> None:
+    if timing:
+        from jaxmbd.timing import watch
+
+        context.call_on_close(functools.partial(_show_timing, watch()))
     if not cache:
         return
     try:
         mbd.enable_compilation_cache()
     except ValueError as error:  # the command works without
         warnings.warn(str(error), stacklevel=1)
+
+
+def _show_timing(programs: dict[str, Any]) -> None:
+    """The programs that took longest, on standard error."""
+    table = _table("program", "traced [s]", "lowered [s]", "compiled or read [s]")
+    slowest = sorted(programs.items(), key=lambda item: -item[1].total)
+    for name, spent in slowest[:12]:
+        _row(table, name, *(f"{x:.2f}" for x in (spent.traced, spent.lowered, spent.compiled)))
+    _row(
+        table,
+        f"all {len(slowest)}",
+        *(
+            f"{sum(getattr(spent, stage) for _, spent in slowest):.2f}"
+            for stage in ("traced", "lowered", "compiled")
+        ),
+    )
+    err.print(table)
 
 
 def main() -> None:

@@ -118,6 +118,11 @@ def test_a_folder_for_programs_that_cannot_be_written_is_said_and_the_command_go
         jax.config.update("jax_compilation_cache_dir", before)
 
 
+def test_what_compiling_took_is_told(jaxmbd):
+    done = jaxmbd("--timing", "info", "double_pendulum")
+    assert done.code == 0 and "compiled or read" in done.stderr and "all " in done.stderr
+
+
 def test_simulate_plot_and_animate(jaxmbd, tmp_path):
     done = jaxmbd(
         "simulate",

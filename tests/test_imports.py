@@ -8,7 +8,7 @@ import jaxmbd
 
 ROOT = Path(jaxmbd.__file__).parent
 LAYERS = [
-    {"rotations", "results", "files", "cache", "quiet", "indexing"},
+    {"rotations", "results", "files", "cache", "quiet", "indexing", "timing"},
     {"linalg"},
     {"roots"},
     {"model"},

@@ -6,7 +6,7 @@ OLDEST := $(shell sed -n 's/.*"jax>=\([0-9.]*\).*/\1/p' pyproject.toml)
 # jax from 0.11 on needs Python 3.12.
 NEWEST_PYTHON ?= $(or $(shell for p in python3.14 python3.13 python3.12; do $$p -c '' 2>/dev/null && echo $$p && break; done),$(PYTHON))
 
-.PHONY: demo test test-versions lint experiments benchmark clean
+.PHONY: demo test test-all test-versions lint experiments benchmark clean
 
 # One stamp per set of extras: pip runs again only when pyproject.toml changes.
 $(VENV)/.made:
@@ -28,6 +28,10 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# With the long reproductions too: an hour or more.
+test-all: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "slow or not slow"
 
 # What reads JAX's own equations, on the oldest and on the newest jax that pyproject.toml allows, each in its own .venv-*.
 test-versions: .venv-oldest .venv-newest

@@ -10,18 +10,18 @@ import jaxmbd as mbd
 from experiments import reference_solutions
 from helpers import FORMULATIONS, CompilationCounter, name_of, run_at, slope, top_reference
 
-STEPS = np.array([4e-3, 2e-3, 1e-3, 5e-4, 2.5e-4])
+STEPS = np.array([2e-3, 1e-3, 5e-4])
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
 @pytest.mark.parametrize("model", ["single_pendulum", "four_link", "slider_crank"])
 def test_dynamics_approaches_kinematics_at_first_order(model, formulation):
     system, state = mbd.load(model)
-    truth = mbd.kinematics(system, state, np.arange(0, 3001) * 1e-3)
+    truth = mbd.kinematics(system, state, np.arange(0, 1001) * 1e-3)
     error = {"r": [], "v": [], "a": [], "omega": [], "alpha": [], "lam": []}
     for h in STEPS:
-        steps = round(3.0 / h)
-        sol = run_at(system, state, h, steps, formulation, pieces=steps // 750)
+        steps = round(1.0 / h)
+        sol = run_at(system, state, h, steps, formulation, pieces=steps // 500)
         for name, values in error.items():
             values.append(np.linalg.norm(getattr(sol, name)[-1] - getattr(truth, name)[-1]))
     assert max(error["r"]) < 1e-11  # positions satisfy the same equations at every h

@@ -5,7 +5,8 @@ import pytest
 
 from helpers import quick_experiment
 
-pytestmark = pytest.mark.xdist_group("rotation_formulations")  # one run serves all tests
+# One run serves all tests, and takes minutes: six studies compile some dozens of programs.
+pytestmark = [pytest.mark.xdist_group("rotation_formulations"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

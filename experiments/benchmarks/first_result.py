@@ -91,7 +91,7 @@ def run(
     repeats: Annotated[int, typer.Option(min=1, help="Processes of each kind.")] = 5,
 ) -> None:
     """Measure all rows, and write them after each."""
-    four_bar = ["simulate", "four_bar", "--t-end", "1"]
+    four_bar = ["simulate", "four_bar", "--t-end", "1", "--out", "o.npz"]
     rows = {"shell: simulate four_bar --t-end 1": lambda c, f: in_the_shell(four_bar, c, f)}
     models = {"double_pendulum": 1000, "slider_crank": 1000, "four_bar": 1000}
     if not quick:

@@ -24,11 +24,9 @@ from .analyses import inverse_dynamics as inverse_dynamics
 from .analyses import kinematics as kinematics
 from .analyses import linearize as linearize
 from .analyses import mobility as mobility
-from .analyses import run as run
 from .analyses import run_batch as run_batch
 from .analyses import set_joints as set_joints
 from .analyses import simulate as simulate
-from .analyses import simulate_adaptive as simulate_adaptive
 from .analyses import state_rate as state_rate
 from .cache import enable_compilation_cache as enable_compilation_cache
 from .formulations import FORMULATIONS as FORMULATIONS
@@ -105,12 +103,11 @@ from .results import RESULTS as RESULTS
 from .roots import Newton as Newton
 
 
-def load(model, *, linear_solver: str = "auto"):
+def load(model):
     """System and state, as described, of a packaged mechanism or a JSON file.
 
     Args:
         model: A packaged name ("slider_crank", "n_pendulum:16"; see `jaxmbd list`) or a path.
-        linear_solver: As in `Mechanism.build`.
 
     Returns:
         The same as `Mechanism.build`.
@@ -121,7 +118,7 @@ def load(model, *, linear_solver: str = "auto"):
     """
     from .library import load  # files need pydantic; computing does not
 
-    return load(model, linear_solver=linear_solver)
+    return load(model)
 
 
 def load_mechanism(model) -> Mechanism:

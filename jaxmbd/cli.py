@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 import jaxmbd as mbd
-from jaxmbd.analyses.requests import check_memory
+from jaxmbd.analyses.arguments import check_memory
 from jaxmbd.model.functions import debugging
 from jaxmbd.model.given import summary
 
@@ -37,7 +37,7 @@ out, err = Console(), Console(stderr=True)
 # Enumerations made from the tables, so that --help lists whatever there is.
 FormulationName: Any = StrEnum("FormulationName", {name: name for name in mbd.FORMULATIONS})
 IntegratorName: Any = StrEnum("IntegratorName", {name: name for name in mbd.INTEGRATORS})
-_RA, _EULER = FormulationName("rA"), IntegratorName("implicit_euler")
+_RA, _DEFAULT = FormulationName("rA"), IntegratorName("generalized_alpha")
 
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="Packaged name, or path of a JSON model file.")
@@ -299,7 +299,7 @@ def simulate(
     t_end: TEnd = 3.0,
     h: Step = 1e-3,
     formulation: Formulation = _RA,
-    integrator: Integrator = _EULER,
+    integrator: Integrator = _DEFAULT,
     save_every: Annotated[int, typer.Option(help="Save every k-th step.")] = 1,
     rho_inf: RhoInf = None,
     tableau: Tableau = None,
@@ -558,7 +558,7 @@ def batch(
     save_every: Annotated[int, typer.Option(help="Save every k-th step.")] = 10,
     chunk: Annotated[int, typer.Option(help="Batch elements that are computed together.")] = 128,
     formulation: Formulation = _RA,
-    integrator: Integrator = _EULER,
+    integrator: Integrator = _DEFAULT,
     rho_inf: RhoInf = None,
     tableau: Tableau = None,
     group: Group = None,

@@ -31,6 +31,8 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 # All workers and child processes share what is compiled.
+# One program for short and for long runs: under these flags they would be the same, compiled twice.
+os.environ.setdefault("JAXMBD_COMPILE", "quick")
 os.environ.setdefault("JAXMBD_CACHE", str(Path(__file__).parents[1] / ".cache" / "programs"))
 
 with install_import_hook("jaxmbd", "beartype.beartype"):

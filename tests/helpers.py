@@ -53,18 +53,16 @@ def slope(h, error) -> float:
 
 
 def run_at(system, state, h, steps, formulation, pieces=1, **kw):
-    """The solution after `steps` steps, sharing one program among runs of any multiple of steps //
-    pieces."""
+    """The solution at `pieces` instants of a run of `steps` steps, by the first-order method."""
+    kw = {"integrator": mbd.ImplicitEuler()} | kw
     each = steps // pieces
-    return mbd.run(
+    return mbd.simulate(
         system,
         state,
         h=h,
         steps=steps,
         save_every=each,
-        chunks=pieces,
         formulation=formulation,
-        progress=False,
         **kw,
     )
 

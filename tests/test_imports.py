@@ -70,7 +70,6 @@ def test_public_names_are_exported_once():
         "RP",
         "REps",
         "ImplicitEuler",
-        "run",
         "fit",
     ):
         assert hasattr(jaxmbd, name)

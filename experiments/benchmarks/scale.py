@@ -100,7 +100,13 @@ def batch(model, formulation, size, steps):
     def member(factor):
         heavier = eqx.tree_at(lambda s: s.mass, system, system.mass * factor)
         sol = mbd.simulate(
-            heavier, state, steps=steps, save_every=steps, h=H, formulation=formulation
+            heavier,
+            state,
+            steps=steps,
+            save_every=steps,
+            h=H,
+            formulation=formulation,
+            integrator=mbd.ImplicitEuler(),
         )
         return jnp.max(jnp.abs(sol.violation(heavier).position[-1]))
 
@@ -127,9 +133,16 @@ def gradient(n, settings):
 
     def height(mass):
         heavier = eqx.tree_at(lambda s: s.mass, system, mass)
-        return mbd.simulate(heavier, state, h=H, steps=steps, save_every=steps, throw=False).r[
-            -1, -1, 2
-        ]
+        sol = mbd.simulate(
+            heavier,
+            state,
+            h=H,
+            steps=steps,
+            save_every=steps,
+            integrator=mbd.ImplicitEuler(),
+            throw=False,
+        )
+        return sol.r[-1, -1, 2]
 
     times = []
     for job in (jax.jit(height), jax.jit(jax.grad(height))):

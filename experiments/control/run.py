@@ -20,6 +20,8 @@ import jaxmbd as mbd
 from ..options import parts
 from . import figures, problems
 
+METHOD = mbd.ImplicitEuler()
+
 
 def descend(cost, x0, limit, what, *args):
     """L-BFGS with exact gradients of cost(x, *args); the best point and the cost of every
@@ -52,7 +54,7 @@ def swing_up(quick, out):
 
     def motion(values):
         system, state = problems.cart_pole(problems.Samples(values, duration)).build()
-        return system, mbd.simulate(system, state, h=h, steps=steps, throw=False)
+        return system, mbd.simulate(system, state, h=h, steps=steps, integrator=METHOD, throw=False)
 
     def cost(values):
         _, sol = motion(values)
@@ -107,12 +109,12 @@ def four_bar(quick, out):
     driven.add(mbd.ViscousFriction("bearing", "pin_crank", rotational=20.0))
     driven_system, driven_state = driven.build()
     # The same integrator, so that the torque of the driver is the one to be found.
-    target = mbd.simulate(driven_system, driven_state, h=h, steps=steps)
+    target = mbd.simulate(driven_system, driven_state, h=h, steps=steps, integrator=METHOD)
     wanted = target.reactions(driven_system)["motor"].moment[:, 1]
 
     def motion(values):
         system, state = problems.four_bar_motor(problems.Samples(values, duration)).build()
-        return system, mbd.simulate(system, state, h=h, steps=steps, throw=False)
+        return system, mbd.simulate(system, state, h=h, steps=steps, integrator=METHOD, throw=False)
 
     def cost(values, until):
         _, sol = motion(1e3 * values)
@@ -166,7 +168,7 @@ def policy(quick, out):
     def motion(net, start, n):
         m = problems.cart_pole(policy=net)
         system, state = problems.start(m, start[0], jnp.pi + start[1])
-        return system, mbd.simulate(system, state, h=h, steps=n, throw=False)
+        return system, mbd.simulate(system, state, h=h, steps=n, integrator=METHOD, throw=False)
 
     def cost(net, start, until):
         _, sol = motion(net, start, steps)
@@ -235,7 +237,9 @@ def lqr(quick, out):
     motions = []
     for feedback in (None, lin.feedback(K)):
         system, state = problems.parallelogram(feedback, tilt).build()
-        motions.append(mbd.simulate(system, state, h=0.01, t_end=seconds, throw=False))
+        motions.append(
+            mbd.simulate(system, state, h=0.01, t_end=seconds, integrator=METHOD, throw=False)
+        )
     figures.lqr(*motions, out)
     if not quick:
         figures.films(system, *motions, "lqr", out)

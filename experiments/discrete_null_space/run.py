@@ -140,17 +140,15 @@ def order_of_the_top(scheme):
     system, state = built("gyro_top")
     errors = []
     for h in ORDER_STEPS:
-        n = round(ORDER_TIME / h)  # in pieces of equal length, so that one program serves all steps
-        sol = mbd.run(
+        n = round(ORDER_TIME / h)
+        sol = mbd.simulate(
             system,
             state,
             h=h,
             steps=n,
             save_every=100,
-            chunks=n // 100,
             formulation=mbd.Directors(),
             integrator=scheme,
-            progress=False,
         )
         errors.append(float(np.linalg.norm(sol.r[-1, 0] - precession([ORDER_TIME])[0])))
     slope = np.polyfit(np.log(ORDER_STEPS), np.log(errors), 1)[0]

@@ -34,7 +34,13 @@ def rollout(model, steps, checkpoints=1):
     def run(mass):
         heavier = eqx.tree_at(lambda s: s.mass, system, mass)
         sol = mbd.simulate(
-            heavier, state, h=1e-3, steps=steps, save_every=steps, checkpoints=checkpoints
+            heavier,
+            state,
+            h=1e-3,
+            steps=steps,
+            save_every=steps,
+            checkpoints=checkpoints,
+            integrator=mbd.ImplicitEuler(),
         )
         return jnp.sum(sol.r[-1] ** 2)
 

@@ -22,10 +22,12 @@ import jaxmbd as mbd
 from ..options import parts
 from . import figures, problems
 
+METHOD = mbd.ImplicitEuler()
+
 
 def slider_data(seconds, h, sigma, seed=1):
     """Noisy positions of the slider."""
-    sol = mbd.simulate(*problems.slider_crank().build(), h=h, t_end=seconds)
+    sol = mbd.simulate(*problems.slider_crank().build(), h=h, t_end=seconds, integrator=METHOD)
     t = np.asarray(sol.t)[1:]
     noise = sigma * np.random.default_rng(seed).normal(size=t.size)
     return mbd.Measurements(t, {"slider.r.x": np.asarray(sol.r[1:, 2, 0]) + noise}, sigma=sigma)
@@ -65,9 +67,16 @@ def slider_crank(quick, out):
     seconds, h, sigma = (0.4, 4e-3, 5e-4) if quick else (2.0, 2e-3, 5e-4)
     data, guess = slider_data(seconds, h, sigma), slider_guess()
     begin = time.perf_counter()
-    report = mbd.fit(guess, problems.SLIDER_FREE, data, h=h, max_evaluations=10 if quick else 400)
-    before = mbd.simulate(*guess.build(), h=h, t_end=seconds)
-    after = mbd.simulate(*report.mechanism.build(), h=h, t_end=seconds)
+    report = mbd.fit(
+        guess,
+        problems.SLIDER_FREE,
+        data,
+        h=h,
+        integrator=METHOD,
+        max_evaluations=10 if quick else 400,
+    )
+    before = mbd.simulate(*guess.build(), h=h, t_end=seconds, integrator=METHOD)
+    after = mbd.simulate(*report.mechanism.build(), h=h, t_end=seconds, integrator=METHOD)
     figures.slider(data, before, after, out / "slider_crank.png")
     return {
         "parameters": compared(report, problems.SLIDER_TRUTH),
@@ -112,7 +121,9 @@ def four_bar(quick, out):
 
 def friction(quick, out):
     seconds, h, sigma = (0.3, 1e-2, 1e-3) if quick else (3.0, 5e-3, 1e-3)
-    sol = mbd.simulate(*problems.chain(problems.TrueLaw()).build(), h=h, t_end=seconds)
+    sol = mbd.simulate(
+        *problems.chain(problems.TrueLaw()).build(), h=h, t_end=seconds, integrator=METHOD
+    )
     rng = np.random.default_rng(3)
     t = np.asarray(sol.t)[1:]
     positions = {
@@ -126,7 +137,9 @@ def friction(quick, out):
     steps = 3 if quick else 600
     optimizer = optax.adam(optax.cosine_decay_schedule(0.02, steps))
     free = {"forces.friction.function": mbd.Free()}
-    report = mbd.fit(guess, free, data, h=h, optimizer=optimizer, max_evaluations=steps)
+    report = mbd.fit(
+        guess, free, data, h=h, integrator=METHOD, optimizer=optimizer, max_evaluations=steps
+    )
     took = time.perf_counter() - begin
     learned = report.estimate["forces.friction.function"].law
     rates = sol.omega[:, :, 1] - jnp.concatenate(
@@ -135,8 +148,8 @@ def friction(quick, out):
     seen = np.quantile(np.abs(np.asarray(rates)), 0.95)
     grid = jnp.linspace(-seen, seen, 201)
     laws = [np.asarray(jax.vmap(law)(grid)) for law in (problems.TrueLaw(), learned)]
-    before = mbd.simulate(*guess.build(), h=h, t_end=seconds)
-    after = mbd.simulate(*report.mechanism.build(), h=h, t_end=seconds)
+    before = mbd.simulate(*guess.build(), h=h, t_end=seconds, integrator=METHOD)
+    after = mbd.simulate(*report.mechanism.build(), h=h, t_end=seconds, integrator=METHOD)
     figures.friction(
         np.asarray(grid), *laws, report.history, data, before, after, out / "friction.png"
     )

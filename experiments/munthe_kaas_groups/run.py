@@ -70,15 +70,13 @@ def orders(system, state, integrator, seconds, truth, steps):
     errors = {"rotation": [], "position": [], "velocity": []}
     for h in steps:
         n = round(seconds / h)
-        sol = mbd.run(
+        sol = mbd.simulate(
             system,
             state,
             h=h,
             steps=n,
             save_every=20,
-            chunks=n // 20,
             integrator=integrator,
-            progress=False,
         )
         for name, key in (("rotation", "A"), ("position", "r"), ("velocity", "v")):
             errors[name].append(
@@ -91,15 +89,13 @@ def reference(system, state, seconds):
     """The end of the motion by the fifth order, projected, with a step of 25 µs."""
     method = mbd.MuntheKaas(group="SO3xR3", tableau="rk5", stabilization="projection")
     n = round(seconds / 2.5e-5)
-    return mbd.run(
+    return mbd.simulate(
         system,
         state,
         h=2.5e-5,
         steps=n,
         save_every=n // 10,
-        chunks=10,
         integrator=method,
-        progress=False,
     )
 
 
@@ -162,8 +158,12 @@ def precision(make, quick, tick):
         @jax.jit
         def end(tolerance, integrator=integrator):
             ts = jnp.array([0.0, seconds])
-            run = mbd.simulate_adaptive(
-                system, state, ts, tolerance=tolerance, integrator=integrator, max_steps=2048
+            run = mbd.simulate(
+                system,
+                state,
+                save_at=ts,
+                step=mbd.Adaptive(tolerance, max_steps=2048),
+                integrator=integrator,
             )
             return run.r[-1]
 

@@ -16,21 +16,17 @@ CHAIN_INERTIA = np.diag([0.002, 0.006, 0.007])
 
 
 def simulated(h, t_end, multipliers="every_stage", case=None):
-    """A run saved at every fourth step, in pieces of a hundred steps: one program serves all steps
-    and times.
-    """
+    """A run saved at every fourth step."""
     system, state = case or mbd.load("bar_pendulum")
     n = round(t_end / h)
-    sol = mbd.run(
+    sol = mbd.simulate(
         system,
         state,
         h=h,
         steps=n,
         save_every=4,
-        chunks=max(1, n // 100),
         formulation=mbd.RotationElements(),
         integrator=mbd.RungeKutta(multipliers=multipliers),
-        progress=False,
         throw=False,
     )
     return system, sol

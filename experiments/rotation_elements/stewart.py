@@ -30,7 +30,7 @@ def forward(variant, h, reference_steps, names):
     """
     system, state = stewart_platform(legs=VARIANTS[variant]).build()
     every = round(0.1 / h)
-    elements = mbd.run(
+    elements = mbd.simulate(
         system,
         state,
         h=h,
@@ -38,7 +38,6 @@ def forward(variant, h, reference_steps, names):
         save_every=every,
         formulation=mbd.RotationElements(),
         integrator=mbd.RungeKutta(),
-        progress=False,
     )
     at = [1, 5]
     own = np.asarray(elements.r[:, 0])[at]
@@ -46,7 +45,7 @@ def forward(variant, h, reference_steps, names):
     for name in names:
         coarse, fine = (
             np.asarray(
-                mbd.run(
+                mbd.simulate(
                     system,
                     state,
                     h=step,
@@ -54,7 +53,6 @@ def forward(variant, h, reference_steps, names):
                     save_every=round(0.1 / step),
                     formulation=mbd.FORMULATIONS[name](),
                     integrator=mbd.GeneralizedAlpha(newton=mbd.Newton(1e-13)),
-                    progress=False,
                 ).r[:, 0]
             )[at]
             for step in reference_steps

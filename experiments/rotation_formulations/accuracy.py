@@ -32,17 +32,14 @@ def slope(h, error):
     return float(np.polyfit(np.log(h), np.log(error), 1)[0])
 
 
-def rollout(system, state, h, steps, formulation, chunk, **options):
-    """Every step of a run; runs of any length share one program, of `chunk` steps."""
-    chunks = steps // chunk
-    return mbd.run(
+def rollout(system, state, h, steps, formulation, **options):
+    """Every step of a run."""
+    return mbd.simulate(
         system,
         state,
         h=h,
         steps=steps,
-        chunks=chunks,
         formulation=formulation,
-        progress=False,
         **options,
     )
 
@@ -147,14 +144,14 @@ def figure_3(settings, tick):
         largest, history = {}, {}
         for h in out["fig3_steps"]:
             steps = round(seconds / h)
-            sol = rollout(system, state, h, steps, make(), 50)
+            sol = rollout(system, state, h, steps, make())
             gap = np.abs(np.asarray(sol.r)[:: steps // (len(t) - 1), 1, 2] - z)
             largest[f"{h:g}"], history[f"{h:g}"] = float(gap.max()), gap.tolist()
         hs = 1.0 / np.array([1000, 2000, 4000, 8000])
         errors = []
         for h in hs:
             steps = round(1 / h)
-            sol = rollout(system, state, h, steps, make(), 50)
+            sol = rollout(system, state, h, steps, make())
             errors.append(float(np.max(np.abs(np.asarray(sol.r)[:: steps // 100, 1, 2] - z_short))))
         out["fig3_max_dz"][name], out["fig3_history"][name] = largest, history
         out["fig3_order"][name] = slope(hs, errors)
@@ -192,9 +189,7 @@ def figures_5_to_7(settings, tick):
                 integrator = mbd.ImplicitEuler(
                     newton=mbd.Newton(FIGURE_TOLERANCE / h**2, criterion="correction")
                 )
-                sol = rollout(
-                    system, state, h, steps, make(), 30, integrator=integrator, throw=False
-                )
+                sol = rollout(system, state, h, steps, make(), integrator=integrator, throw=False)
                 last = [np.asarray(x)[-1, body, axis] for x in (sol.r, sol.v, sol.a)]
                 errors.append(
                     [

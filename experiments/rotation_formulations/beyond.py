@@ -61,7 +61,7 @@ def spatial(settings, tick):
         for name, make in settings.formulations.items():
             position, rate = [], []
             for d in divisions:
-                sol = rollout(system, state, seconds / d, d, make(), 100)
+                sol = rollout(system, state, seconds / d, d, make(), integrator=mbd.ImplicitEuler())
                 e = _errors(model, sol, references[model])
                 position.append(float(e[0]))
                 rate.append(float(e[1]))
@@ -84,7 +84,13 @@ def _us_per_step(settings, system, state, seconds, formulation):
     @jax.jit
     def run(h):
         return mbd.simulate(
-            system, state, h=h, steps=steps, save_every=steps, formulation=formulation
+            system,
+            state,
+            h=h,
+            steps=steps,
+            save_every=steps,
+            formulation=formulation,
+            integrator=mbd.ImplicitEuler(),
         ).r
 
     h, best = seconds / steps, np.inf
@@ -147,7 +153,15 @@ def singularity(settings, tick):
         rows = {"angle_error": [], "iterations": [], "condition_max": [], "completed": []}
         for miss in misses:
             system, state = passing_body(miss)
-            sol = mbd.simulate(system, state, h=h, steps=steps, formulation=make(), throw=False)
+            sol = mbd.simulate(
+                system,
+                state,
+                h=h,
+                steps=steps,
+                formulation=make(),
+                integrator=mbd.ImplicitEuler(),
+                throw=False,
+            )
             good = succeeded(sol)
             error = (
                 so3.log((end @ state.A[0]).T @ sol.A[-1, 0]) if good else jnp.array([jnp.nan] * 3)

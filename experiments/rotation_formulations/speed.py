@@ -200,7 +200,7 @@ def operations(settings, tick):
     out = {"flops_per_step": {}, "bytes_per_step": {}, "operations": {}}
     for model in settings.choose(DYNAMIC):
         system, state = mbd.load(model)
-        sol = mbd.simulate(system, state, h=H, steps=20)
+        sol = mbd.simulate(system, state, h=H, steps=20, integrator=mbd.ImplicitEuler())
         state = mbd.State(sol.r[-1], sol.A[-1], sol.v[-1], sol.omega[-1])
         for table in out.values():
             table[model] = {}

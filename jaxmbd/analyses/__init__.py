@@ -10,6 +10,7 @@ from .accelerations import Accelerations as Accelerations
 from .accelerations import accelerations as accelerations
 from .accelerations import state_rate as state_rate
 from .adaptive import Adaptive as Adaptive
+from .arguments import count_steps as count_steps
 from .assembly import AssemblyReport as AssemblyReport
 from .assembly import assemble as assemble
 from .batches import run_batch as run_batch
@@ -29,9 +30,6 @@ from .mobility import Mobility as Mobility
 from .mobility import mobility as mobility
 from .placing import set_joints as set_joints
 from .redundancy import breaks_redundancy as breaks_redundancy
-from .requests import count_steps as count_steps
-from .running import run as run
-from .running import simulate_adaptive as simulate_adaptive
 from .solution import Energy as Energy
 from .solution import Momentum as Momentum
 from .solution import Reaction as Reaction

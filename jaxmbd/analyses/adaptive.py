@@ -10,18 +10,18 @@ from jaxtyping import Array, Float, Int
 
 from ..equations.index1 import dynamic_accelerations
 from ..formulations import RA, AbstractFormulation
-from ..integrators import AbstractIntegrator, GeneralizedAlpha, Motion
+from ..integrators import AbstractIntegrator, Motion
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
 from ..roots import save_roots
 from ..rotations.types import Scalar
+from .arguments import check_run, chosen_formulation, chosen_integrator, instants
 from .assembly import AssemblyReport
 from .compiled import Compiled, runs_now
 from .failure import raise_failure
 from .interpolation import between
-from .requests import check_run, chosen_formulation, chosen_integrator, instants
 from .solution import Row, Solution, make_row, make_solution
 from .starting import angles_ahead, assembled, checked_motion, first_row
 
@@ -83,8 +83,9 @@ def simulate_chosen(
         raise TypeError(f"simulate: step must be mbd.Adaptive(tolerance), not {step!r}")
     formulation, integrator = (
         chosen_formulation(formulation),
-        chosen_integrator(integrator, GeneralizedAlpha),
+        chosen_integrator(integrator),
     )
+    integrator = integrator.for_chosen_steps()
     if integrator.error_order is None:
         raise ValueError(
             f"{integrator.name} has no error estimate, so its steps cannot be chosen for a "

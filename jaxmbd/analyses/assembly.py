@@ -20,8 +20,8 @@ from ..model.validation import as_jax
 from ..roots import AbstractRootProblem, implicit_root
 from ..rotations import so3
 from ..rotations.types import Scalar
+from .arguments import check_system
 from .compiled import compiled_once, runs_now
-from .requests import check_system
 
 METRICS = ("identity", "mass")
 # What a velocity that was not described counts beside one that was. Every solve reduces its pull by

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..formulations import AbstractFormulation
-from ..integrators import AbstractIntegrator, ImplicitEuler, Motion
+from ..integrators import AbstractIntegrator, Motion
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
@@ -19,14 +19,7 @@ from ..results import RESULTS, ended_as
 from ..roots import save_roots
 from ..rotations.types import Scalar
 from .adaptive import Adaptive, simulate_chosen
-from .assembly import AssemblyReport
-from .compiled import Compiled, compiled_once, telling_forward_mode
-from .failure import (
-    raise_failure,
-    warn_of_undetermined_forces,
-)
-from .host_loop import HostLoop, counted_loop
-from .requests import (
+from .arguments import (
     check_run,
     check_system,
     chosen_formulation,
@@ -34,6 +27,13 @@ from .requests import (
     count_steps,
     solved_by,
 )
+from .assembly import AssemblyReport
+from .compiled import Compiled, compiled_once, telling_forward_mode
+from .failure import (
+    raise_failure,
+    warn_of_undetermined_forces,
+)
+from .host_loop import HostLoop, counted_loop
 from .solution import Row, Solution, make_row, make_solution
 from .starting import angles_ahead, assembled, checked_motion, first_row
 
@@ -95,7 +95,7 @@ def simulate(
         save_at: With `step`: increasing times of the rows, (T,) [s], the first being that of
             `state`. They do not change the steps.
         formulation: `RA()` by default, or `RP()`, `REps()`.
-        integrator: `ImplicitEuler()` by default, with chosen steps `GeneralizedAlpha()`.
+        integrator: `GeneralizedAlpha()` by default; see `docs/integrators.md`.
         linear_solver: "range_space", "block_sparse" or "dense", see `docs/scale.md`; by default the
             one that suits the mechanism.
         save_every: Save every k-th step; the number of steps must be a multiple of it.
@@ -149,7 +149,7 @@ def simulate(
         raise ValueError(
             "simulate: give the step size h, or step=mbd.Adaptive(tolerance) and save_at"
         )
-    return simulate_in_pieces(
+    return _simulate_fixed(
         system,
         state,
         h=h,
@@ -177,7 +177,7 @@ def _refuse_fixed(given: dict[str, Any]) -> None:
 
 
 @telling_forward_mode
-def simulate_in_pieces(
+def _simulate_fixed(
     system,
     state,
     *,
@@ -193,12 +193,11 @@ def simulate_in_pieces(
     throw=True,
     progress=False,
     on_chunk=None,
-    chunks=50,
 ) -> Solution:
-    """`simulate` with about `chunks` pieces of a run that is watched."""
+    """`simulate` with fixed steps."""
     formulation, integrator = (
         chosen_formulation(formulation),
-        chosen_integrator(integrator, ImplicitEuler),
+        chosen_integrator(integrator),
     )
     steps = count_steps(h, t_end, steps, t0)
     save_every = check_run(system, steps, save_every, formulation, integrator)
@@ -231,7 +230,7 @@ def simulate_in_pieces(
             system.name,
             save_every,
         )
-        solution = loop.run(run, first, saves, progress=progress, on_chunk=on_chunk, chunks=chunks)
+        solution = loop.run(run, first, saves, progress=progress, on_chunk=on_chunk)
         if throw:
             raise_failure(system, solution, state, h)
         warn_of_undetermined_forces(system, solution)

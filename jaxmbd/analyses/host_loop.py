@@ -17,6 +17,7 @@ from .solution import Row, Solution
 
 _ROWS = 1024  # of the buffer that one compiled piece fills
 _BUFFER = 2**26  # its largest size [bytes]
+_CHUNKS = 50  # about how many pieces a watched run is told in
 _PATIENCE = 0.5  # about how long one piece may take [s], so that a bar moves and Ctrl-C is heard
 
 
@@ -52,7 +53,6 @@ class HostLoop:
         *,
         progress: bool = False,
         on_chunk: Callable[[Solution], None] | None = None,
-        chunks: int = 50,
     ) -> Solution:
         """Compute `total` rows after the first one, or, where only its size in bytes is given, all
         of them.
@@ -61,7 +61,7 @@ class HostLoop:
         size = _buffer_rows(first if bare else sum(x.nbytes for x in jax.tree.leaves(first)))
         pieces: list[Any] = [] if bare else [jax.tree.map(lambda x: np.asarray(x)[None], first)]
         watched = progress or on_chunk is not None
-        most = max(1, -(-total // chunks)) if watched else size
+        most = max(1, -(-total // _CHUNKS)) if watched else size
         interrupted = False
 
         def so_far() -> Solution:

@@ -14,16 +14,16 @@ from ..equations.determining_rows import DenseRows
 from ..equations.motion import applied
 from ..equations.rows import dense_rows, explicit_rate
 from ..formulations import RA, AbstractFormulation
-from ..linalg import DenseFactors
+from ..linalg import DenseFactors, dense_solve
 from ..model.motions import Sampled
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..rotations.types import Scalar
+from .arguments import check_system
 from .compiled import Compiled, runs_now
 from .inputs import AbstractInput, ActuatorInput, collect_inputs
 from .kinematics import kinematics
-from .requests import check_system
 from .solution import Solution
 
 # An unbalanced part of the loads larger than this cannot come from rounding.
@@ -209,7 +209,7 @@ def _balancing(rows: Float[Array, "m n"], load: Float[Array, " n"]) -> Float[Arr
     if m >= n:
         matrix = rows if m == n else rows.T @ rows
         return DenseRows(rows, DenseFactors.of(jax.lax.stop_gradient(matrix))).multipliers(load)
-    return jnp.linalg.solve(rows @ rows.T, rows @ load)
+    return dense_solve(rows @ rows.T, rows @ load)
 
 
 def _described(x: AbstractInput, t: Scalar) -> Scalar:

@@ -21,18 +21,19 @@ from ..results import RESULTS, ended_as
 from ..roots import AbstractRootProblem, Newton, NewtonOptions, implicit_root, save_roots
 from ..roots import newton as newton_method
 from ..rotations.types import Scalar
-from .compiled import Compiled, compiled_once
-from .failure import raise_failure
-from .host_loop import HostLoop, counted_loop
-from .mobility import mobility
-from .requests import (
+from .arguments import (
     check_memory,
     check_system,
     chosen_formulation,
     instants,
     row_size,
+    solved_by,
     valid_numbers,
 )
+from .compiled import Compiled, compiled_once
+from .failure import raise_failure
+from .host_loop import HostLoop, counted_loop
+from .mobility import mobility
 from .solution import Row, Solution, make_row, make_solution
 from .starting import angles_ahead, assembled, checked_motion, outcome_of_assembly
 
@@ -44,6 +45,7 @@ def kinematics(
     *,
     formulation: AbstractFormulation | None = None,
     newton: Newton | None = None,
+    linear_solver: str | None = None,
     throw: bool = True,
     progress: bool = False,
 ) -> Solution:
@@ -62,6 +64,7 @@ def kinematics(
             relative to the system's length. With `exact=False` an instant starts from the last
             position and keeps its matrix, as the paper's codes do; otherwise it is predicted from
             the last with velocities and accelerations.
+        linear_solver: As in `simulate`.
         throw: Raise when the run fails; without effect inside `jit` or `vmap`.
         progress: As in `simulate`.
 
@@ -78,6 +81,7 @@ def kinematics(
         Kissel, Taves, Negrut, section 2.
     """
     check_system(system, state, "kinematics")
+    system = solved_by(system, linear_solver)
     settings = Newton() if newton is None else newton
     check_settings("kinematics", settings)
     formulation = chosen_formulation(formulation)

@@ -24,10 +24,10 @@ from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..rotations import so3
 from ..rotations.types import Scalar
+from .arguments import check_system
 from .compiled import compiled_once
 from .inputs import AbstractInput, collect_inputs, unit_wrenches
 from .mobility import mobility, scaled_rows
-from .requests import check_system
 from .starting import assembled
 
 _COMPONENTS = tuple(f"{kind}.{axis}" for kind in ("r", "theta") for axis in "xyz")

@@ -14,8 +14,8 @@ from ..model.state import State
 from ..model.system import System
 from ..model.topology import Forest
 from ..model.validation import as_jax, is_concrete
+from .arguments import check_system
 from .compiled import compiled_once
-from .requests import check_system
 
 # Rows or columns beyond which singular values take minutes and gigabytes.
 _LARGEST = 3000

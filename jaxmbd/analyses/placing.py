@@ -22,9 +22,9 @@ from ..model.system import Connection, System
 from ..model.validation import as_jax, is_concrete, number
 from ..rotations import so3
 from ..rotations.types import Scalar
+from .arguments import check_system
 from .assembly import assemble
 from .failure import refuse_open
-from .requests import check_system
 
 _FIELDS = {"angle": "rate", "displacement": "speed"}
 

@@ -188,13 +188,13 @@ class Solution(eqx.Module):
         return JointMotion(*coordinates[0], *coordinates[1])
 
     def energy(self, system: System | None = None) -> Energy:
-        """Kinetic and potential energy; of the method's own velocities where `EnergyMomentum` kept
-        them.
+        """Kinetic and potential energy; kinetic as the integrator counts it where it says so, see
+        `AbstractIntegrator.observed`.
         """
         system = self._own(system)
 
         kinetic, potential = _by_rows(_energies, system, self.state)
-        return Energy(self.stats.get("discrete_kinetic", kinetic), potential)
+        return Energy(self.stats.get("kinetic_energy", kinetic), potential)
 
     def momentum(self, system: System | None = None) -> Momentum:
         """Linear and angular momentum of all bodies."""

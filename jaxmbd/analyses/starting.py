@@ -14,9 +14,9 @@ from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
 from ..rotations.types import Scalar
+from .arguments import valid_numbers
 from .assembly import AssemblyReport, assemble
 from .failure import refuse_open, refuse_redundant_drivers, warn_of_change_point, warn_of_changes
-from .requests import valid_numbers
 from .solution import Row, make_row
 
 

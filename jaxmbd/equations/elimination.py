@@ -8,6 +8,7 @@ bodies as arrays and rows as blocks, but for its entry in `index1.eliminate`.
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -166,7 +167,8 @@ def _multipliers(S, b, redundant: bool, uniform: np.ndarray | None = None) -> Fl
         scale = jnp.exp(jnp.mean(jnp.log(jnp.maximum(diagonal[uniform], floor))))
         E = float(jnp.finfo(S.dtype).eps) ** 0.6 * scale * jnp.asarray(uniform, S.dtype)
     matrix = -S if E is None else -S - jnp.diag(E)
-    lu, _, permutation = jax.lax.linalg.lu(jax.lax.stop_gradient(matrix))
-    factors = DenseFactors(lu, permutation, jax.lax.stop_gradient(E))
+    factors = eqx.tree_at(
+        lambda f: f.regularization, DenseFactors.of(matrix), E, is_leaf=lambda x: x is None
+    )
     lam = linear_solve(lambda x: -(S @ x), factors, -b)
     return lam if E is None else minimum_norm(lam, factors)

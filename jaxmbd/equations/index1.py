@@ -157,6 +157,16 @@ def closest_velocity(
     )
 
 
+def held_part(
+    formulation: AbstractFormulation, system: System, q: Coordinates, x: Float[Array, "nb d"], t
+):
+    """The part of x across the constraints at q: what is left of it are velocities that they allow,
+    nearest to it by mass.
+    """
+    matrix, solve = _by_mass(formulation, system, system.at(t), q)
+    return solve(apply_rows(matrix.right, x, matrix.bodies))
+
+
 def closest_position(
     formulation: AbstractFormulation, system: System, q: Coordinates, t, iterations: int = 2
 ):

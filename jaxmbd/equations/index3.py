@@ -283,11 +283,18 @@ def converted(
 
 
 def take_step(
-    method: Any, formulation: AbstractFormulation, args: StepData, a, before: Any, active
+    method: Any,
+    formulation: AbstractFormulation,
+    system: System,
+    args: StepData,
+    a,
+    before: Any,
+    active,
 ):
     """Solve one step from the guess a; (q, u, a, λ) at its end, and what Newton's method says.
 
-    `method` has the settings `newton` and `velocity_projection`.
+    `method` has the settings `newton` and `velocity_projection`; `system` is that of all times,
+    whose motions have rates.
     """
     problem = Index3Step(
         formulation, method.newton.mode, method.newton.criterion, method.newton.max_steps
@@ -298,15 +305,19 @@ def take_step(
     a, lam = problem.split(x, args.u)
     q, u = jax.vmap(formulation.retract)(args.q, args.displacement(a)), args.velocity(a)
     if method.velocity_projection:
-        u = closest_velocity(formulation, args.system, q, u, args.t)
+        u = closest_velocity(formulation, system, q, u, args.t)
     return q, u, a, lam, info
 
 
-def check_settings(name: str, newton: Newton, group: str = "SO3xR3") -> None:
-    """Refuse settings of Newton's method that are none, and unknown groups."""
-    if group not in GROUPS:
-        raise ValueError(f"{name}: group must be one of {GROUPS}, not {group!r}")
+def check_settings(name: str, newton: Newton) -> None:
+    """Refuse settings of Newton's method that are none."""
     if not isinstance(newton, Newton):
         raise TypeError(
             f"{name}: newton must be settings such as mbd.Newton(exact=True), not {newton!r}"
         )
+
+
+def check_group(name: str, group: str) -> None:
+    """Refuse unknown groups."""
+    if group not in GROUPS:
+        raise ValueError(f"{name}: group must be one of {GROUPS}, not {group!r}")

@@ -53,6 +53,10 @@ class AbstractIntegrator(eqx.Module):
             ValueError: The message says what to take instead.
         """
 
+    def for_chosen_steps(self) -> "AbstractIntegrator":
+        """The method as it runs where steps are chosen for a tolerance."""
+        return self
+
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
     ) -> Motion:
@@ -74,7 +78,11 @@ class AbstractIntegrator(eqx.Module):
     def observed(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar
     ) -> tuple[Motion, dict[str, Any]]:
-        """What is saved of a motion at time t, and numbers that go to `stats` beside it."""
+        """What is saved of a motion at time t, and numbers that go to `stats` beside it.
+
+        A number named "kinetic_energy" stands in `Solution.energy` for that of the saved
+        velocities: a method may conserve the energy of others.
+        """
         return motion, {}
 
     def error(

@@ -7,13 +7,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..equations.index1 import acceleration_rate
-from ..equations.index3 import StepData, check_settings, converted, inner_formulation, take_step
+from ..equations.index3 import StepData, converted, inner_formulation, take_step
 from ..equations.motion import StepScales
 from ..formulations.base import AbstractFormulation
 from ..model.system import System
-from ..roots import Newton
 from ..rotations.types import Scalar
-from .base import AbstractIntegrator, Motion
+from .base import Motion
+from .index3 import AbstractOnGroup
 
 
 class Memory(eqx.Module):
@@ -24,7 +24,7 @@ class Memory(eqx.Module):
     h: Scalar
 
 
-class BDF2(AbstractIntegrator):
+class BDF2(AbstractOnGroup):
     """The two-step backward differentiation formula on the index-3 equations.
 
         u = u_n + k (u_n - u_{n-1}) + c a,   q = retract(q_n, k d_n + c u)
@@ -36,9 +36,11 @@ class BDF2(AbstractIntegrator):
     second order.
 
     Attributes:
-        group: As in `GeneralizedAlpha`.
-        newton: As in `ImplicitEuler`.
-        velocity_projection: As in `ImplicitEuler`.
+        group: For rA, "SO3xR3" or "SE3", on which bodies move along screws.
+        newton: Settings of Newton's method.
+        velocity_projection: Move velocities, after every step, to the nearest by mass that satisfy
+            the constraints; as the method leaves them they do so to second order. By default where
+            steps are chosen.
 
     Reference:
         Kissel, Taves, Negrut, Eqs. 32 to 44 with beta_0 = 2/3, whose constant-step formula this is
@@ -48,13 +50,6 @@ class BDF2(AbstractIntegrator):
 
     name: ClassVar[str] = "bdf2"
     error_order: ClassVar[int | None] = 2
-
-    group: str = eqx.field(static=True, default="SO3xR3")
-    newton: Newton = Newton()
-    velocity_projection: bool = eqx.field(static=True, default=False)
-
-    def __check_init__(self):
-        check_settings("BDF2", self.newton, group=self.group)
 
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
@@ -81,7 +76,7 @@ class BDF2(AbstractIntegrator):
         k, c = ratio**2 / (1.0 + 2.0 * ratio), (1.0 + ratio) / (1.0 + 2.0 * ratio) * h
         start = u + k * du
         args = StepData(system.at(t), q, start, k * dq + c * start, t, StepScales(c, c**2))
-        q, u_new, a, lam, info = take_step(self, inner, args, a, motion, active)
+        q, u_new, a, lam, info = take_step(self, inner, system, args, a, motion, active)
         memory = Memory(u_new - u, args.displacement(a), h)
         return Motion(
             q, *converted(inner, formulation, q, u_new, a), lam, memory, info.undetermined

@@ -18,7 +18,7 @@ from ..equations.rows import inner_rows, row_bodies
 from ..equations.spanning_tree import Tree, spanning_tree
 from ..formulations import RA, AbstractFormulation, Directors
 from ..formulations.directors import mass_block
-from ..linalg import DenseFactors, factorize, linear_solve
+from ..linalg import DenseFactors, dense_solve, factorize, linear_solve
 from ..model.system import System
 from ..roots import AbstractRootProblem, Newton, NewtonOptions, implicit_root, newton
 from ..rotations.types import Scalar
@@ -61,7 +61,7 @@ class EnergyMomentum(AbstractIntegrator):
             loops are closed on the way. Both give the same motion.
         null_space: For the reduced scheme: the paper's matrices ("hand"), or those computed from
             the joints' rows ("automatic").
-        newton: As in `ImplicitEuler`, with the criterion "position".
+        newton: Settings of Newton's method, with the criterion "position".
 
     Reference:
         Betsch, Leyendecker, "The discrete null space method for the energy consistent integration
@@ -128,7 +128,7 @@ class EnergyMomentum(AbstractIntegrator):
         rates = jax.vmap(formulation.rates)(motion.q, u[:, :3], u[:, 3:])
         a = jax.vmap(formulation.accelerations)(motion.q, rates, a[:, :3], a[:, 3:])
         lam = jnp.concatenate([lam, jnp.zeros(inner_rows(formulation, system), lam.dtype)])
-        extra = {"discrete_kinetic": midpoint.kinetic_energy(system, motion.u)}
+        extra = {"kinetic_energy": midpoint.kinetic_energy(system, motion.u)}
         return Motion(motion.q, rates, a, lam), extra
 
 
@@ -265,7 +265,7 @@ class Reduced:
         # Scaled like a mass, so that the matrix is as well conditioned as the mass matrix of the
         # freedoms.
         scale = 2.0 * jnp.mean(args.end.mass)
-        gap = jnp.linalg.solve(W @ W.T + jnp.diag(1.0 - chosen), scale * phi - W @ balance)
+        gap = dense_solve(W @ W.T + jnp.diag(1.0 - chosen), scale * phi - W @ balance)
         return stretch * (balance + W.T @ gap)
 
     def guess(self) -> Float[Array, " n"]:
@@ -282,7 +282,7 @@ class Reduced:
         PtW = jnp.einsum(
             "bin,bij->nbj", P.reshape(-1, 12, tree.freedoms), mass + jnp.diag(scale)[None]
         ).reshape(P.T.shape)
-        return jnp.linalg.solve(PtW @ P, PtW @ (args.h * args.u).reshape(-1))
+        return dense_solve(PtW @ P, PtW @ (args.h * args.u).reshape(-1))
 
 
 def closures_now(

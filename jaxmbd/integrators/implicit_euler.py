@@ -2,19 +2,18 @@
 
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 
-from ..equations.index3 import StepData, check_settings, take_step
+from ..equations.index3 import StepData, take_step
 from ..equations.motion import StepScales
 from ..formulations.base import AbstractFormulation
 from ..model.system import System
-from ..roots import Newton
 from ..rotations.types import Scalar
-from .base import AbstractIntegrator, Motion
+from .base import Motion
+from .index3 import AbstractIndex3
 
 
-class ImplicitEuler(AbstractIntegrator):
+class ImplicitEuler(AbstractIndex3):
     """First-order implicit Euler on the index-3 equations; positions satisfy the constraints at
     every step.
 
@@ -23,7 +22,8 @@ class ImplicitEuler(AbstractIntegrator):
     Attributes:
         newton: Settings of Newton's method.
         velocity_projection: Move velocities, after every step, to the nearest by mass that satisfy
-            the constraints; as the method leaves them they do so to its order.
+            the constraints; as the method leaves them they do so to its order. By default where
+            steps are chosen.
 
     Reference:
         Kissel, Taves, Negrut, Eqs. 32 to 38, 40, 41 and 44 with beta_0 = 1.
@@ -32,18 +32,12 @@ class ImplicitEuler(AbstractIntegrator):
     name: ClassVar[str] = "implicit_euler"
     error_order: ClassVar[int | None] = 1
 
-    newton: Newton = Newton()
-    velocity_projection: bool = eqx.field(static=True, default=False)
-
-    def __check_init__(self):
-        check_settings("ImplicitEuler", self.newton)
-
     def step(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
     ):
         q, u, a = formulation.rechart(motion.q, motion.u, motion.a)
         args = StepData(system.at(t), q, u, h * u, t, StepScales(h, h**2))
-        q, u, a, lam, info = take_step(self, formulation, args, a, motion, active)
+        q, u, a, lam, info = take_step(self, formulation, system, args, a, motion, active)
         return Motion(q, u, a, lam, None, info.undetermined), info
 
     def error(self, before: Motion, after: Motion, h: Scalar):

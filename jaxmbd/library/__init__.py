@@ -78,8 +78,8 @@ def _size(name: str, text: str) -> int:
     return int(digits)
 
 
-def load(model: str | Path, *, linear_solver: str = "auto") -> tuple[System, State]:
+def load(model: str | Path) -> tuple[System, State]:
     """System and state, as described, of a packaged name or a JSON file; see `load_mechanism` and
     `Mechanism.build`.
     """
-    return load_mechanism(model).build(linear_solver=linear_solver)
+    return load_mechanism(model).build()

@@ -7,6 +7,7 @@ A new strategy is a new file with `of`, `solve` and `solve_transpose`, a name in
 
 from .block_sparse import BlockFactors as BlockFactors
 from .dense import DenseFactors as DenseFactors
+from .dense import dense_solve as dense_solve
 from .linear_solve import linear_solve as linear_solve
 from .rank_deficient import damped_correction as damped_correction
 from .rank_deficient import only_forces as only_forces

@@ -5,6 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from . import lapack
+from .linear_solve import linear_solve
 from .saddle import SaddleMatrix
 
 
@@ -25,22 +27,17 @@ class DenseFactors(eqx.Module):
     @staticmethod
     def of(matrix: SaddleMatrix | Float[Array, "n n"]) -> "DenseFactors":
         saddle = isinstance(matrix, SaddleMatrix)
-        lu, _, permutation = jax.lax.linalg.lu(matrix.dense() if saddle else matrix)
-        return DenseFactors(lu, permutation, matrix.regularization if saddle else None)
+        whole = jax.lax.stop_gradient(matrix.dense() if saddle else matrix)
+        factors, permutation = lapack.lu(whole)
+        return DenseFactors(factors, permutation, matrix.regularization if saddle else None)
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """X with K x = b."""
-        return _lu_solve(self.lu, self.permutation, b)
+        return lapack.lu_solve(self.lu, self.permutation, b)
 
     def solve_transpose(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """X with Kᵀ x = b."""
-        y = jax.lax.linalg.triangular_solve(
-            self.lu, b[:, None], left_side=True, lower=False, transpose_a=True
-        )
-        y = jax.lax.linalg.triangular_solve(
-            self.lu, y, left_side=True, lower=True, transpose_a=True, unit_diagonal=True
-        )
-        return jnp.zeros_like(b).at[self.permutation].set(y[:, 0])
+        return lapack.lu_solve_transposed(self.lu, self.permutation, b)
 
     def solve_unregularized(
         self, b: Float[Array, " n"], *, transpose: bool = False
@@ -61,8 +58,6 @@ class DenseFactors(eqx.Module):
         return jnp.min(pivots) / jnp.max(pivots)
 
 
-def _lu_solve(lu, permutation, b):
-    y = jax.lax.linalg.triangular_solve(
-        lu, b[permutation][:, None], left_side=True, lower=True, unit_diagonal=True
-    )
-    return jax.lax.linalg.triangular_solve(lu, y, left_side=True, lower=False)[:, 0]
+def dense_solve(A: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
+    """X with A x = b, differentiable in both."""
+    return linear_solve(lambda x: A @ x, DenseFactors.of(A), b)

@@ -6,6 +6,7 @@ from jaxtyping import Array, Float
 
 from ..rotations.types import Scalar
 from .dense import DenseFactors
+from .lapack import thin_svd
 from .saddle import SaddleMatrix
 
 # Of the largest singular value; rows whose singular values are below repeat others to rounding.
@@ -34,7 +35,7 @@ def damped_correction(
     scale = jnp.tile(1.0 / weights, matrix.diagonal.shape[0])
     dense = matrix.dense()
     balance, closure = scale[:, None] * dense[:n, :n] * scale[None], dense[n:, :n] * scale[None]
-    U, s, Wt = jnp.linalg.svd(dense[:n, n:].T * scale[None], full_matrices=False)
+    U, s, Wt = thin_svd(dense[:n, n:].T * scale[None])
     seen = s > jnp.finfo(value.dtype).eps ** _REPEATED * s[0]
     inverse = jnp.where(seen, 1.0 / jnp.where(seen, s, 1.0), 0.0)
     damped = jnp.where(seen, s / (s**2 + (damping * s[0]) ** 2), 0.0)

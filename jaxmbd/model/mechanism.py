@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..linalg import STRATEGIES, choose_strategy
+from ..linalg import choose_strategy
 from ..rotations.types import Array, host, library_of
 from . import parameters
 from .body import Body, ground, make_body
@@ -174,35 +174,22 @@ class Mechanism:
         """
         return parameters.with_values(self, changes)
 
-    def build(self, *, linear_solver: str = "auto") -> tuple[System, State]:
+    def build(self) -> tuple[System, State]:
         """Stack the mechanism into arrays.
-
-        Args:
-            linear_solver: "range_space", "block_sparse" or "dense", see `docs/scale.md`; "auto"
-                takes the fastest that suits the mechanism.
 
         Returns:
             The system, and the state as described (not yet assembled: `simulate`, `kinematics` and
             `assemble` do that).
 
         Raises:
-            ValueError: There is no body, a driver prescribes what is determined already, or
-                `linear_solver` is unknown.
+            ValueError: There is no body, or a driver prescribes what is determined already.
         """
         warn_if_single()
         self._check_precision()
         if not self.bodies:
             raise ValueError(f"mechanism {self.name!r} has no bodies; add one with add_body")
-        if linear_solver not in ("auto", *STRATEGIES):
-            raise ValueError(
-                f"linear_solver must be one of {('auto', *STRATEGIES)}, not {linear_solver!r}"
-            )
         bodies = list(self.bodies.values())
         stacks, order, connections, angles = self._stack_constraints()
-        if linear_solver == "auto":
-            linear_solver = choose_strategy(
-                _suits_range_space(bodies, connections), 6 * len(bodies) + len(order)
-            )
         system = System(
             mass=stack_arrays(*(_or_nan(b.mass, ()) for b in bodies)),
             inertia=stack_arrays(*(_or_nan(b.inertia, (3, 3)) for b in bodies)),
@@ -218,7 +205,9 @@ class Mechanism:
             order=order,
             has_loops=_has_loops(len(bodies), connections),
             massless=tuple(b.name for b in bodies if b.mass is None),
-            linear_solver=linear_solver,
+            linear_solver=choose_strategy(
+                _suits_range_space(bodies, connections), 6 * len(bodies) + len(order)
+            ),
             described=tuple(b.described for b in bodies),
         )
         state = State(

@@ -88,7 +88,7 @@ class System(eqx.Module):
         order: Position of each row of `Solution.lam` (the order of description) in the stacked
             order.
         has_loops: Whether redundant constraints are possible, judged by topology.
-        linear_solver: "dense" or "block_sparse", how linear systems are solved; chosen by size when
+        linear_solver: How linear systems are solved, see `docs/scale.md`; chosen by topology when
             built.
         massless: Names of bodies without mass; with any, only kinematics is possible.
         described: Whether v and omega of each body were described, or left to assembly.

@@ -41,7 +41,7 @@ def analyses(m):
     with CompilationCounter() as counter:
         ends = [
             mbd.simulate(system, state, h=1e-3, steps=5).r[-1],
-            mbd.simulate_adaptive(system, state, [0.0, 0.01], max_steps=64).r[-1],
+            mbd.simulate(system, state, save_at=[0.0, 0.01], step=mbd.Adaptive(max_steps=64)).r[-1],
             mbd.linearize(system, state).A,
             mbd.accelerations(system, state).a,
             mbd.kinematics(*pair, [0.0, 0.1]).r[-1],

@@ -83,7 +83,7 @@ def test_chosen_steps_count_turns():
     system, state = clock(20.0, 60.0)
     omega = np.sqrt(20.0 / INERTIA)
     ts = np.linspace(0.0, 1.0, 6)
-    sol = mbd.simulate_adaptive(system, state, ts, tolerance=1e-6)
+    sol = mbd.simulate(system, state, save_at=ts, step=mbd.Adaptive(1e-6))
     np.testing.assert_allclose(
         sol.joint("pin").angle, 60.0 / omega * np.sin(omega * ts), atol=1e-3
     )  # 1e-6 a step

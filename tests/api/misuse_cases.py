@@ -135,10 +135,6 @@ CASES = {
         lambda: jax.jit(mbd.simulate)(*built(), h=1e-3, t_end=1.0),
         "with a traced h, t_end or t0 give steps=",
     ),
-    "run inside jit": (
-        lambda: jax.jit(lambda h: mbd.run(*built(), h=h, steps=2).r)(1e-3),
-        "run works on the host.*call simulate",
-    ),
     "progress inside jit": (
         lambda: jax.jit(lambda h: simulate(h=h, progress=True).r)(1e-3),
         "progress and on_chunk work on the host",

@@ -105,16 +105,14 @@ def run_saved(h, integrator=None, t_end=T_END, case=None, every=10):
     system, state = case or mbd.load("bar_pendulum")
     integrator = integrator or mbd.RungeKutta()
     n = round(t_end / h)
-    return system, mbd.run(
+    return system, mbd.simulate(
         system,
         state,
         h=h,
         steps=n,
         save_every=every,
-        chunks=max(1, n // (10 * every)),
         formulation=mbd.RotationElements(),
         integrator=integrator,
-        progress=False,
     )
 
 

@@ -53,6 +53,17 @@ def test_a_fast_top_with_full_inertia_turns_as_eulers_equations_say(method, form
         assert abs(slope(STEPS, error) - 2.0) < 0.1, (name, error)
 
 
+@pytest.mark.parametrize("method", [mbd.BDF2, mbd.GeneralizedAlpha, mbd.ImplicitEuler])
+def test_projected_velocities_follow_drivers(method):
+    system, state = mbd.load("slider_crank")
+    integrator = method(velocity_projection=True)
+    sol = mbd.simulate(system, state, h=1e-3, steps=50, integrator=integrator)
+    truth = mbd.kinematics(system, state, sol.t)
+    np.testing.assert_allclose(sol.v, truth.v, atol=1e-11)
+    np.testing.assert_allclose(sol.omega, truth.omega, atol=1e-11)
+    assert np.max(np.abs(sol.violation().velocity)) < 1e-11
+
+
 @pytest.mark.parametrize("method", [mbd.BDF2, mbd.GeneralizedAlpha])
 def test_projected_velocities_satisfy_the_constraints_and_keep_the_order(method):
     system, state = mbd.load("bennett")  # a redundant spatial loop

@@ -170,8 +170,8 @@ def test_motion_accelerations_and_multipliers_approach_generalized_alpha_at_seco
             round(0.4 / h),
             SCHEMES["constrained"],
         )  # in pieces of the hundred steps that others take
-        kw = {"formulation": DIRECTORS, "integrator": method, "progress": False}
-        sol = mbd.run(system, state, h=h, steps=n, chunks=n // 100, **kw)
+        kw = {"formulation": DIRECTORS, "integrator": method}
+        sol = mbd.simulate(system, state, h=h, steps=n, **kw)
         for key, values in errors.items():
             values.append(np.linalg.norm(getattr(sol, key)[-1] - getattr(fine, key)[-1]))
     for key, values in errors.items():

@@ -61,14 +61,13 @@ def test_every_vector_space_takes_every_tableau_at_its_order(
 def test_the_embedded_pair_chooses_steps_in_rotation_elements(top, reference):
     system, state = top
     f, method = mbd.RotationElements(), mbd.RungeKutta("rk5")
-    sol = mbd.simulate_adaptive(
+    sol = mbd.simulate(
         system,
         state,
-        jnp.array([0.0, 0.2, 0.5]),
-        tolerance=1e-9,
+        save_at=jnp.array([0.0, 0.2, 0.5]),
+        step=mbd.Adaptive(1e-9, max_steps=512),
         formulation=f,
         integrator=method,
-        max_steps=512,
     )
     assert np.max(np.abs(sol.A[-1, 0] - reference[0])) < 1e-7  # some hundred steps of 1e-9
     assert sol.stats["rigidity"].shape == (3, 1, 3, 3)

@@ -388,7 +388,7 @@ def test_ten_seconds_through_change_points(mechanism, formulation, integrator):
     system, state = mechanism.build(*start)
     truth = motion(mechanism, start, np.array([0.0, 10.0]))[0, -1]
     for h in (5e-3, 1e-3, 5e-4, 2.5e-4, 1e-4):
-        sol = mbd.run(
+        sol = mbd.simulate(
             system,
             state,
             h=h,
@@ -396,7 +396,6 @@ def test_ten_seconds_through_change_points(mechanism, formulation, integrator):
             save_every=round(5e-3 / h),
             formulation=formulation,
             integrator=integrator,
-            progress=False,
             throw=False,
         )
         assert sol.result == RESULTS.successful, f"h={h}: {RESULTS[sol.result]}"

@@ -11,7 +11,7 @@ import psutil
 from jaxtyping import Array, Bool
 
 from ..formulations import RA, AbstractFormulation
-from ..integrators import AbstractIntegrator
+from ..integrators import AbstractIntegrator, GeneralizedAlpha
 from ..linalg import STRATEGIES
 from ..model.mechanism import Mechanism
 from ..model.state import State
@@ -160,11 +160,13 @@ def chosen_formulation(formulation: Any) -> AbstractFormulation:
     return _chosen(formulation, RA, AbstractFormulation, "formulation", "mbd.RP()")
 
 
-def chosen_integrator(integrator: Any, default: type[AbstractIntegrator]) -> AbstractIntegrator:
-    """The integrator, or the default one; names and classes are refused with what to write
-    instead.
+def chosen_integrator(integrator: Any) -> AbstractIntegrator:
+    """The integrator, `GeneralizedAlpha()` by default; names and classes are refused with what to
+    write instead.
     """
-    return _chosen(integrator, default, AbstractIntegrator, "integrator", "mbd.GeneralizedAlpha()")
+    return _chosen(
+        integrator, GeneralizedAlpha, AbstractIntegrator, "integrator", "mbd.GeneralizedAlpha()"
+    )
 
 
 def _chosen(value: Any, default: Any, abstract: type, what: str, example: str) -> Any:

@@ -1,0 +1,45 @@
+"""What the implicit methods on the index-3 equations share: their settings."""
+
+import dataclasses
+
+import equinox as eqx
+
+from ..equations.index3 import check_group, check_settings
+from ..roots import Newton
+from .base import AbstractIntegrator
+
+
+class AbstractIndex3(AbstractIntegrator):
+    """An implicit method on the index-3 equations: positions satisfy the constraints at every step.
+
+    Attributes:
+        newton: Settings of Newton's method.
+        velocity_projection: Move velocities, after every step, to the nearest by mass that satisfy
+            the constraints; as the method leaves them they do so to its order. By default where
+            steps are chosen: velocities across the constraints have an error that belongs to the
+            size of the step, and multipliers would ring after every change of it.
+    """
+
+    newton: Newton = eqx.field(default=Newton(), kw_only=True)
+    velocity_projection: bool | None = eqx.field(static=True, default=None, kw_only=True)
+
+    def __check_init__(self):
+        check_settings(type(self).__name__, self.newton)
+
+    def for_chosen_steps(self) -> "AbstractIndex3":
+        if self.velocity_projection is not None:
+            return self
+        return dataclasses.replace(self, velocity_projection=True)
+
+
+class AbstractOnGroup(AbstractIndex3):
+    """An implicit method that moves rotation matrices on a group.
+
+    Attributes:
+        group: For rA, "SO3xR3" or "SE3", on which bodies move along screws.
+    """
+
+    group: str = eqx.field(static=True, default="SO3xR3", kw_only=True)
+
+    def __check_init__(self):
+        check_group(type(self).__name__, self.group)

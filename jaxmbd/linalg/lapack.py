@@ -1,0 +1,81 @@
+"""LAPACK's operations, one matrix at a time where they run on a CPU.
+
+XLA spreads a batch of them over the very threads that run the program, and each call waits for
+those threads: where as many calls meet as there are threads, the program stands still for ever
+(jaxlib 0.10.1 on two cores: six independent triangular solves of 64 matrices of 16 x 16). One after
+another they take the same time there. On other devices a batch stays a batch.
+
+Factors have no derivative; `linear_solve` gives that of a solution.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Float, Int
+
+
+def _one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, whose batches are loops on a CPU."""
+    single = custom_vmap(function)
+
+    @single.def_vmap
+    def _(size: int, batched: Any, *args: Array):
+        moving = [x for x, flag in zip(args, batched, strict=True) if flag]
+
+        def element(own):
+            own = iter(own)
+            return single(*[next(own) if b else x for x, b in zip(args, batched, strict=True)])
+
+        def one_by_one(*moving):
+            return jax.lax.map(element, moving)
+
+        def together(*moving):
+            axes = [0 if flag else None for flag in batched]
+            own = iter(moving)
+            every = [next(own) if b else x for x, b in zip(args, batched, strict=True)]
+            return jax.vmap(function, in_axes=axes)(*every)
+
+        out = jax.lax.platform_dependent(*moving, cpu=one_by_one, default=together)
+        return out, jax.tree.map(lambda _: True, out)
+
+    return single
+
+
+@_one_at_a_time
+def lu(A: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Int[Array, " n"]]:
+    """Both factors in one array, and the order of the rows."""
+    factors, _, permutation = jax.lax.linalg.lu(A)
+    return factors, permutation
+
+
+@_one_at_a_time
+def lu_solve(
+    factors: Float[Array, "n n"], permutation: Int[Array, " n"], b: Float[Array, " n"]
+) -> Float[Array, " n"]:
+    """X with A x = b, from the factors of A."""
+    solve = partial(jax.lax.linalg.triangular_solve, factors, left_side=True)
+    y = solve(b[permutation][:, None], lower=True, unit_diagonal=True)
+    return solve(y, lower=False)[:, 0]
+
+
+@_one_at_a_time
+def lu_solve_transposed(
+    factors: Float[Array, "n n"], permutation: Int[Array, " n"], b: Float[Array, " n"]
+) -> Float[Array, " n"]:
+    """X with Aᵀ x = b, from the factors of A."""
+    solve = partial(jax.lax.linalg.triangular_solve, factors, left_side=True, transpose_a=True)
+    y = solve(solve(b[:, None], lower=False), lower=True, unit_diagonal=True)
+    return jnp.zeros_like(b).at[permutation].set(y[:, 0])
+
+
+@_one_at_a_time
+def thin_svd(
+    A: Float[Array, "n m"],
+) -> tuple[Float[Array, "n k"], Float[Array, " k"], Float[Array, "k m"]]:
+    """U, s and Wᵀ with A = U diag(s) Wᵀ."""
+    U, s, Wt = jnp.linalg.svd(A, full_matrices=False)
+    return U, s, Wt

@@ -57,7 +57,7 @@ class BDF2(AbstractOnGroup):
         # The step before the first, from Taylor's series.
         inner = inner_formulation("BDF2", self.group, formulation)
         u, a = converted(formulation, inner, motion.q, motion.u, motion.a)
-        jerk = acceleration_rate(inner, system, motion.q, u, a, t)
+        jerk = acceleration_rate(inner, system, motion.q, u, a, t, h)
         memory = Memory(h * a - h**2 / 2 * jerk, h * u - h**2 / 2 * a + h**3 / 6 * jerk, h)
         return Motion(motion.q, motion.u, motion.a, motion.lam, memory)
 

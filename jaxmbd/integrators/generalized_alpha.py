@@ -75,7 +75,7 @@ class GeneralizedAlpha(AbstractOnGroup):
         inner = inner_formulation("GeneralizedAlpha", self.group, formulation)
         u, a = converted(formulation, inner, motion.q, motion.u, motion.a)
         alpha_m, alpha_f, beta, _ = self._coefficients
-        jerk = acceleration_rate(inner, system, motion.q, u, a, t)
+        jerk = acceleration_rate(inner, system, motion.q, u, a, t, h)
         memory = Memory(a + (alpha_m - alpha_f) * h * jerk, h)
         if self.velocity_projection:
             return Motion(motion.q, motion.u, motion.a, motion.lam, memory)

@@ -1,5 +1,6 @@
 """What several tests need: random poses, finite differences, independent reference solutions."""
 
+import itertools
 import json
 import logging
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy.integrate import solve_ivp
 
 import jaxmbd as mbd
@@ -21,7 +23,31 @@ ALL_FORMULATIONS = [*FORMULATIONS, mbd.Directors(), mbd.RotationElements()]
 ROUNDOFF = 1e-10  # derivatives of expressions of order ten, in double precision
 
 
+def each_once(*axes):
+    """The product of some lists for `parametrize`: cells of a diagonal that meets every value run
+    in the quick suite, all others with -m slow."""
+    quick = {tuple(k % len(axis) for axis in axes) for k in range(max(map(len, axes)))}
+    cells = itertools.product(*(range(len(axis)) for axis in axes))
+    return [
+        pytest.param(
+            *(axis[k] for axis, k in zip(axes, cell, strict=True)),
+            marks=() if cell in quick else pytest.mark.slow,
+        )
+        for cell in cells
+    ]
+
+
+def first_quick(values):
+    """Values for `parametrize` of which all but the first are left to -m slow, where another test
+    of the quick suite sees the same law in them."""
+    first, *others = values
+    return [first, *(pytest.param(x, marks=pytest.mark.slow) for x in others)]
+
+
 def name_of(x) -> str:
+    """For `ids`."""
+    if isinstance(x, str):
+        return x
     return getattr(x, "name", type(x).__name__)
 
 

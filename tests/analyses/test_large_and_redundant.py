@@ -11,7 +11,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import jaxmbd as mbd
-from helpers import FORMULATIONS, name_of
+from helpers import FORMULATIONS, first_quick, name_of
 from jaxmbd.equations.rows import dense_rows
 
 
@@ -25,7 +25,7 @@ def ladder_angle(n, t):
     return y[0, -1]
 
 
-@pytest.mark.parametrize("formulation", FORMULATIONS, ids=name_of)
+@pytest.mark.parametrize("formulation", first_quick(FORMULATIONS), ids=name_of)
 def test_a_ladder_of_loops_falls_like_its_one_freedom(formulation):
     system, state = mbd.load("four_bar_ladder:3")
     assert system.linear_solver == "range_space" and mbd.mobility(system, state).freedoms == 1
@@ -122,7 +122,7 @@ def hinge_axis(sol):
 REDUNDANT = {"bricard": (30, 29, 1), "bennett": (20, 17, 1)}
 
 
-@pytest.mark.parametrize("name", REDUNDANT)
+@pytest.mark.parametrize("name", first_quick(REDUNDANT))
 def test_overconstrained_loops_move_alike_in_all_formulations(name):
     rows, rank, freedoms = REDUNDANT[name]
     system, state = mbd.load(name)

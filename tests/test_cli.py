@@ -284,7 +284,8 @@ def test_adaptive_steps_and_options_of_integrators(jaxmbd, tmp_path):
     )
     assert done.code == 0, done.stderr
     assert "11 rows" in done.stdout and "steps," in done.stdout
-    done = jaxmbd("simulate", model, "--t-end", 0.1, "--rho-inf", 0.5, "--out", "b.npz")
+    euler = ("--integrator", "implicit_euler", "--rho-inf", 0.5)
+    done = jaxmbd("simulate", model, "--t-end", 0.1, *euler, "--out", "b.npz")
     assert (
         done.code == 1
         and "--rho-inf: implicit_euler has no such setting; it belongs to generalized_alpha"

@@ -340,7 +340,34 @@ def test_other_methods_pass_a_change_point_wherever_a_step_lands(
     mechanism, formulation, integrator
 ):
     for h in (5e-3, 1e-3, 1e-4):
-        crosses(mechanism, formulation, integrator, h, DISTANCES)
+        distances = DISTANCES
+        if h == 1e-4 and mechanism.name == "parallelograms 2" and reduces(integrator) is False:
+            distances = DISTANCES[1:]  # see the next test
+        crosses(mechanism, formulation, integrator, h, distances)
+
+
+def reduces(integrator):
+    """Whether an energy-momentum method takes the reduced scheme; None of others."""
+    return getattr(integrator, "reduced", None)
+
+
+def test_the_constrained_energy_momentum_scheme_says_so_where_it_meets_the_pose_itself():
+    # Newton's correction is undetermined there at small steps; the reduced scheme goes through.
+    mechanism, h, found = Ladder(2), 1e-4, []
+    start = motion(mechanism, [0.0, 5.0], np.array([0.0, -3.0 * h]))[:, -1]
+    system, state = mechanism.build(*start)
+    for reduced in (False, True):
+        sol = mbd.simulate(
+            system,
+            state,
+            h=h,
+            steps=STEPS,
+            formulation=mbd.Directors(),
+            integrator=mbd.EnergyMomentum(reduced=reduced),
+            throw=False,
+        )
+        found.append(sol.result)
+    assert found == [RESULTS.newton_max_steps, RESULTS.successful]
 
 
 def test_reactions_without_bound_are_told_and_bounded_ones_are_not():

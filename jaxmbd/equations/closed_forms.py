@@ -10,7 +10,7 @@ from ..linalg import Coupling
 from ..linalg.saddle import add_groups
 from ..model.primitives import AbstractNormalForm, RowFactors, variation_of_sums
 from ..model.state import Pose, Twist
-from ..rotations.so3 import skew
+from ..rotations.vectors import skew
 from .rows import joint_gamma, joint_rows, joint_variations
 
 _rows_by_jets = joint_rows.dispatch(object)

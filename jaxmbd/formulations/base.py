@@ -14,8 +14,8 @@ from jaxtyping import Array, Float
 
 from ..model.state import Pose, State, Twist, ground_pose
 from ..model.system import System
-from ..rotations.so3 import cross
 from ..rotations.types import Mat3, Scalar, Vec3
+from ..rotations.vectors import cross
 from .pose_jet import PoseJet
 
 Coordinates = Any  # of all bodies: a pytree with leading axis nb

@@ -7,8 +7,8 @@ from jaxtyping import Array, Float
 
 from ..model.state import Pose, Twist
 from ..rotations import se3
-from ..rotations.so3 import cross
 from ..rotations.types import Vec3
+from ..rotations.vectors import cross
 from .base import AbstractFormulation
 
 

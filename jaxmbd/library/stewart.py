@@ -13,8 +13,8 @@ from ..model.joints import Spherical, Translational, Universal
 from ..model.mechanism import Mechanism
 from ..model.shapes import Cylinder
 from ..model.validation import array, number
-from ..rotations.so3 import cross
 from ..rotations.types import Array, Scalar, Vec3, host, library_of
+from ..rotations.vectors import cross
 
 BASE_ANGLES = np.radians([15.0, 105.0, 135.0, 225.0, 255.0, 345.0])
 PLATFORM_ANGLES = np.radians([45.0, 75.0, 165.0, 195.0, 285.0, 315.0])

@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ..indexing import take
-from ..rotations.so3 import basis_from_axis, cross, skew
 from ..rotations.types import Array, Scalar, Vec3, host
+from ..rotations.vectors import basis_from_axis, cross, skew
 from .body import Body
 from .state import Pose, Twist
 

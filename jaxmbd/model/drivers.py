@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from ..rotations.so3 import basis_from_axis
 from ..rotations.types import Array, Scalar
+from ..rotations.vectors import basis_from_axis
 from . import given
 from .body import Body
 from .functions import traced_shape

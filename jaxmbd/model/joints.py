@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..rotations.so3 import basis_from_axis
 from ..rotations.types import Array, Scalar, host
+from ..rotations.vectors import basis_from_axis
 from . import given
 from .body import Body
 from .elements import AbstractElement

@@ -8,4 +8,4 @@ the body-frame angular velocity.
 from . import euler_angles as euler_angles
 from . import euler_parameters as euler_parameters
 from . import so3 as so3
-from .so3 import skew as skew
+from .vectors import skew as skew

@@ -9,8 +9,8 @@ below.
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from .so3 import skew
 from .types import Array, Mat3, Vec4, library_of
+from .vectors import skew
 
 
 def to_matrix(p: Vec4) -> Mat3:

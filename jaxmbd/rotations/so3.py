@@ -1,4 +1,4 @@
-"""SO(3): the cross-product matrix, exponential, logarithm, right Jacobian and projection.
+"""SO(3): exponential, logarithm, right Jacobian and projection.
 
 Rotations act on the right, `A <- A exp(skew(theta))` with `theta` in the body frame, as everywhere
 in this package. All functions take one rotation; batch them with `jax.vmap`. They are smooth at
@@ -7,36 +7,18 @@ derivatives: every quotient has a power series that replaces it below a threshol
 """
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Float
 
-from ..indexing import take
+from .euler_parameters import from_matrix
 from .types import Array, Mat3, Scalar, Vec3, library_of
+from .vectors import basis_from_axis as basis_from_axis
+from .vectors import cross as cross
+from .vectors import skew as skew
+from .vectors import vee as vee
 
 # Below this squared angle the series (truncated after the x^12 term) is exact to double precision,
 # and above it the closed form of (x - sin x) / x^3 loses fewer than two digits to cancellation.
 _SERIES_BELOW = 0.25
-
-
-# Index tables: one gather compiles to far less code than nine slices and a concatenation.
-_SKEW_INDEX = np.array([[0, 2, 1], [2, 0, 0], [1, 0, 0]])
-_SKEW_SIGN = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
-_NEXT, _LAST = np.array([1, 2, 0]), np.array([2, 0, 1])
-
-
-def skew(x: Vec3) -> Mat3:
-    """The matrix of the cross product, `skew(x) @ y = x × y`."""
-    return take(x, _SKEW_INDEX) * _SKEW_SIGN.astype(x.dtype)
-
-
-def cross(x: Vec3, y: Vec3) -> Vec3:
-    """The cross product x × y."""
-    return take(x, _NEXT) * take(y, _LAST) - take(x, _LAST) * take(y, _NEXT)
-
-
-def vee(X: Mat3) -> Vec3:
-    """The vector of the skew-symmetric part of `X`; the inverse of `skew`."""
-    return 0.5 * jnp.stack([X[2, 1] - X[1, 2], X[0, 2] - X[2, 0], X[1, 0] - X[0, 1]])
 
 
 def _horner(x: Scalar, coefficients: tuple[float, ...]) -> Scalar:
@@ -81,8 +63,6 @@ def exp(theta: Vec3) -> Mat3:
 
 def log(A: Mat3) -> Vec3:
     """The rotation vector of `A` [rad], with angle in [0, π]; the inverse of `exp`."""
-    from .euler_parameters import from_matrix
-
     p = from_matrix(A)
     p = jnp.where(p[0] < 0.0, -p, p)
     e0, e = p[0], p[1:]
@@ -147,15 +127,3 @@ def project(A: Float[Array, "3 3"], iterations: int = 8) -> Mat3:
     for _ in range(iterations):
         A = 0.5 * (A + xp.linalg.inv(A).T)
     return A
-
-
-def basis_from_axis(axis: Vec3) -> Mat3:
-    """A right-handed orthonormal basis (rows) whose third vector is along `axis`."""
-    xp = library_of(axis)
-    n = axis / xp.linalg.norm(axis)
-    # The coordinate axis least aligned with n: never parallel, piecewise constant, hence
-    # differentiable.
-    helper = xp.eye(3, dtype=n.dtype)[xp.argmin(xp.abs(n))]
-    e1 = helper - (helper @ n) * n
-    e1 = e1 / xp.linalg.norm(e1)
-    return xp.stack([e1, cross(n, e1), n])

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ...rotations.so3 import cross
 from ...rotations.types import Array, Scalar
+from ...rotations.vectors import cross
 from ..stacking import each
 from ..state import Pose, Twist
 

@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from ...rotations.so3 import cross
 from ...rotations.types import Array, Scalar, Vec3
+from ...rotations.vectors import cross
 from ..state import Pose, Twist
 from .base import AbstractForce, point_wrench
 

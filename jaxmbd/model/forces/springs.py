@@ -5,8 +5,8 @@ import dataclasses
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from ...rotations.so3 import cross
 from ...rotations.types import Array, Scalar, Vec3
+from ...rotations.vectors import cross
 from ..coordinates import Angle
 from ..motions import Motion
 from ..state import Pose, Twist

@@ -9,8 +9,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from ...rotations.so3 import cross, skew
 from ...rotations.types import Array, Mat3, Scalar, Vec3
+from ...rotations.vectors import cross, skew
 from ..state import Pose, Twist
 
 

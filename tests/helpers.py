@@ -109,26 +109,32 @@ class ImpatientBar:
 
 class CompilationCounter(logging.Handler):
     """Counts the programs that JAX compiles inside a `with` block: `programs` are those of steps,
-    `every` are all; `names` are those of functions.
+    `every` are all that it lowers, `built` those that XLA compiles; `names` are those of functions.
     """
 
     def __enter__(self):
-        self.programs = self.every = 0
+        self.programs = self.every = self.built = 0
         self.names = set()
-        self._logger = logging.getLogger("jax._src.interpreters.pxla")
-        self._logger.addHandler(self)
-        self._propagate, self._logger.propagate = self._logger.propagate, False
+        self._loggers = {
+            logging.getLogger(f"jax._src.{name}"): True
+            for name in ("interpreters.pxla", "dispatch")
+        }
+        for logger in self._loggers:
+            logger.addHandler(self)
+            self._loggers[logger], logger.propagate = logger.propagate, False
         jax.config.update("jax_log_compiles", True)
         return self
 
     def __exit__(self, *_):
         jax.config.update("jax_log_compiles", False)
-        self._logger.removeHandler(self)
-        self._logger.propagate = self._propagate
+        for logger, propagate in self._loggers.items():
+            logger.removeHandler(self)
+            logger.propagate = propagate
 
     def emit(self, record):
         message = record.getMessage()
         self.every += "Compiling" in message
+        self.built += "Finished XLA compilation" in message
         self.names |= set(re.findall(r"Compiling (?:jit\()?(\w+)", message))
         self.programs += any(
             f"Compiling jit({name})" in message or f"Compiling {name}" in message

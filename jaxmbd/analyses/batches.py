@@ -7,9 +7,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import eval_jaxpr
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tqdm import tqdm
+
+from .compiled import program_of
 
 
 def run_batch(
@@ -62,11 +65,12 @@ def run_batch(
     chunk = -(-min(chunk, total) // devices.size) * devices.size
     mesh = Mesh(devices, ("batch",))
     spec = PartitionSpec("batch")
-    mapped = jax.jit(
-        # No member depends on another, so devices need not wait for each other's iterations.
-        jax.shard_map(jax.vmap(function), mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
-    )
     several = len({d.process_index for d in devices}) > 1
+    mapped: Any = None
+    if several:
+        # No member depends on another, so devices need not wait for each other's iterations.
+        options = {"mesh": mesh, "in_specs": spec, "out_specs": spec, "check_vma": False}
+        mapped = jax.jit(jax.shard_map(jax.vmap(function), **options))
     done: list[Any] = []
     quiet = not progress or jax.process_index() != 0
     with tqdm(total=total, unit="member", disable=quiet, leave=False) as bar:
@@ -78,6 +82,8 @@ def run_batch(
                 placed = jax.tree.map(
                     lambda x, k=members: _place(x[k], NamedSharding(mesh, spec)), inputs
                 )
+                if mapped is None:
+                    mapped = _program(function, mesh, spec, placed)
                 result = mapped(placed)
                 if several:
                     result = multihost_utils.process_allgather(result, tiled=True)
@@ -94,6 +100,26 @@ def run_batch(
                 "kept"
             )
     return jax.tree.map(lambda *x: np.concatenate(x), *done)
+
+
+def _program(function: Any, mesh: Mesh, spec: PartitionSpec, placed: Any) -> Any:
+    """The function of chunks like `placed`, compiled once for all functions that come to the same
+    equations; see `shared_jit`.
+    """
+    own = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct((x.shape[0] // mesh.size, *x.shape[1:]), x.dtype), placed
+    )
+    closed, shapes = jax.make_jaxpr(jax.vmap(function), return_shape=True)(own)
+    consts = jax.device_put(closed.consts, NamedSharding(mesh, PartitionSpec()))
+
+    def chunk(consts: Any, members: Any) -> Any:
+        flat = eval_jaxpr(closed.jaxpr, consts, *jax.tree.leaves(members))
+        return jax.tree.unflatten(jax.tree.structure(shapes), flat)
+
+    specs = (PartitionSpec(), spec)
+    mapped = jax.shard_map(chunk, mesh=mesh, in_specs=specs, out_specs=spec, check_vma=False)
+    program = program_of(jax.jit(mapped).lower(consts, placed), mesh.devices.tolist())
+    return lambda members: program(consts, members)
 
 
 def _place(x: np.ndarray, sharding: NamedSharding) -> jax.Array:

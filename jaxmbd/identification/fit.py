@@ -16,6 +16,7 @@ from scipy.optimize import least_squares
 from tqdm import tqdm
 
 from ..analyses import breaks_redundancy, kinematics, simulate
+from ..analyses.compiled import shared_jit
 from ..model.mechanism import Mechanism
 from .measurements import Measurements, observed
 from .shooting import STAGES, ShootingProblem
@@ -218,8 +219,8 @@ class _Problem:
         self.options = {"formulation": formulation} | (
             {"integrator": integrator} if analysis == "simulate" else {}
         )
-        self._compiled = jax.jit(self.predicted)
-        self.jacobian = jax.jit(jax.jacfwd(self.predicted))
+        self._compiled = shared_jit(self.predicted)
+        self.jacobian = shared_jit(jax.jacfwd(self.predicted))
         self.values_jacobian = jax.jacfwd(self._flat_values)
 
     def values(self, z) -> dict[str, Any]:
@@ -288,7 +289,7 @@ def _best_start(problem: _Problem, starts: int, spread: float, seed: int) -> np.
     if starts > 1:
         noise = np.random.default_rng(seed).normal(size=(starts, z.size)) * spread
         noise[0] = 0.0
-        predicted = jax.jit(jax.vmap(problem.predicted))(jnp.asarray(z + noise))
+        predicted = shared_jit(jax.vmap(problem.predicted))(jnp.asarray(z + noise))
         cost = np.nan_to_num(np.sum((np.asarray(predicted) - problem.y) ** 2, axis=1), nan=np.inf)
         z = z + noise[int(np.argmin(cost))]
     if not np.all(np.isfinite(problem.residuals(jnp.asarray(z)))):

@@ -9,7 +9,7 @@ import pytest
 
 import jaxmbd as mbd
 from helpers import CompilationCounter
-from jaxmbd.analyses.compiled import Compiled
+from jaxmbd.analyses.compiled import Compiled, shared_jit
 from jaxmbd.library import names
 
 
@@ -165,3 +165,36 @@ def test_programs_compiled_quickly_and_for_speed_agree_to_rounding(monkeypatch, 
         sol = mbd.simulate(system, state, h=1e-3, steps=100, integrator=integrator)
         ends.append(sol.r)
     np.testing.assert_allclose(*ends, atol=1e-12)
+
+
+def scaled(a, b):
+    """A function made anew, which closes over arrays."""
+    return lambda x: jnp.sin(a) @ x + b
+
+
+def test_functions_made_anew_share_one_program_and_keep_their_own_numbers(rng):
+    first, second = ((rng.normal(size=(3, 3)), rng.normal(size=3)) for _ in range(2))
+    x = rng.normal(size=(6, 3))
+    calls = {
+        "shared_jit": lambda a, b: shared_jit(jax.vmap(scaled(a, b)))(x),
+        "run_batch": lambda a, b: mbd.run_batch(scaled(a, b), x, chunk=4, progress=False),
+    }
+    for name, call in calls.items():
+        call(*first)
+        with CompilationCounter() as counter:
+            found = call(*second)
+        assert counter.built == 0, name
+        np.testing.assert_allclose(found, x @ np.sin(second[0]).T + second[1], rtol=1e-12)
+
+
+def test_a_function_that_changes_is_traced_anew():
+    factor = {"now": jnp.array([2.0, 3.0])}
+
+    def times(x):
+        return factor["now"] * x
+
+    before = mbd.run_batch(times, np.ones((2, 2)), progress=False)
+    factor["now"] = jnp.array([5.0, 7.0])
+    after = mbd.run_batch(times, np.ones((2, 2)), progress=False)
+    np.testing.assert_array_equal(before[0], [2.0, 3.0])
+    np.testing.assert_array_equal(after[0], [5.0, 7.0])

@@ -74,10 +74,6 @@ def test_a_force_of_the_state_with_custom_vjp_is_refused_where_newton_needs_its_
         end(1.0, of_state(backward))
     with pytest.raises(ValueError, match=sentence):
         jax.jit(jax.vmap(lambda mass: end(mass, of_state(backward))))(jnp.ones(2))
-    with pytest.raises(
-        ValueError, match=sentence
-    ):  # the start of this method needs a time derivative
-        end(1.0, of_time(backward), integrator=mbd.BDF2())
     with pytest.raises(ValueError, match=sentence):
         mbd.linearize(*arm(1.0, of_state(backward)))
 

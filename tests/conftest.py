@@ -49,7 +49,7 @@ def rng():
     return np.random.default_rng(20260)
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def _programs_are_let_go():
     """A process may hold 65 thousand memory maps; thousands of compiled programs fill them, and XLA
     crashes."""

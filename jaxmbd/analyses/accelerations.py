@@ -7,9 +7,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-from ..equations.index1 import dynamic_accelerations
+from ..equations.index1 import judged_accelerations
 from ..formulations import RA
 from ..model.state import State, Twist
 from ..model.system import System
@@ -26,11 +26,14 @@ class Accelerations(eqx.Module):
         alpha: Rates of omega, (nb, 3) [rad/s²], body frame.
         lam: Multipliers, (nc,), in the order of `System.row_names`; of minimum norm where rows
             repeat.
+        undetermined: Whether the pose is so close to a singular one that `lam` leaves out a part of
+            the forces.
     """
 
     a: Float[Array, "nb 3"]
     alpha: Float[Array, "nb 3"]
     lam: Float[Array, " nc"]
+    undetermined: Bool[Array, ""]
 
 
 def accelerations(system: System, state: State, t: Any = 0.0, *, rate: Any = None) -> Accelerations:
@@ -56,8 +59,8 @@ def _accelerations(system: System, state: State, t: Any, rate: Any) -> Accelerat
     system = system.wound(state.angles)
     q, u = RA().from_state(state)
     feedback = None if rate is None else (rate, rate)
-    a, lam = dynamic_accelerations(RA(), system, q, u, t, feedback=feedback)
-    return Accelerations(a[:, :3], a[:, 3:], system.to_natural(lam))
+    a, lam, undetermined = judged_accelerations(RA(), system, q, u, t, feedback=feedback)
+    return Accelerations(a[:, :3], a[:, 3:], system.to_natural(lam), undetermined)
 
 
 def state_rate(t: Any, state: State, system: System, *, rate: Any = None) -> State:

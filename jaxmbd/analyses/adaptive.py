@@ -6,9 +6,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from ..equations.index1 import dynamic_accelerations
+from ..equations.index1 import judged_accelerations
 from ..formulations import RA, AbstractFormulation
 from ..integrators import AbstractIntegrator, Motion
 from ..model.state import State
@@ -20,7 +20,7 @@ from ..rotations.types import Scalar
 from .arguments import check_run, chosen_formulation, chosen_integrator, instants
 from .assembly import AssemblyReport
 from .compiled import Compiled, runs_now
-from .failure import raise_failure
+from .failure import raise_failure, warn_of_undetermined_forces
 from .interpolation import between
 from .solution import Row, Solution, make_row, make_solution
 from .starting import angles_ahead, assembled, checked_motion, first_row
@@ -122,6 +122,8 @@ def simulate_chosen(
     solution = dataclasses.replace(solution, system=system)
     if throw and is_concrete(solution):
         raise_failure(system, solution, state)
+    if is_concrete(solution):
+        warn_of_undetermined_forces(system, solution)
     return solution
 
 
@@ -219,24 +221,28 @@ def _integrate(
         inside = h > 0.0
         s = jnp.where(inside, (t - knots[k]) / jnp.where(inside, h, 1.0), 0.0)
         ends = [jax.tree.map(lambda x, i=i: x[i], rows) for i in (k, k + 1)]
-        row = _balanced(system, between(*ends, h=jnp.where(inside, h, 1.0), s=s), t)
+        row, undetermined = _balanced(system, between(*ends, h=jnp.where(inside, h, 1.0), s=s), t)
         known = (t <= end.t) & started
-        return jax.tree.map(
+        row = jax.tree.map(
             lambda x: jnp.where(known, x, jnp.nan) if eqx.is_inexact_array(x) else x, row
         )
+        return row, known & undetermined
+
+    rows, undetermined = jax.vmap(at)(ts, k)
 
     stats = {
         "assembly_displacement": report.displacement,
         "assembly_rotation": report.rotation,
         "accepted_steps": end.accepted,
         "rejected_steps": end.rejected,
+        "undetermined_rows": jnp.sum(undetermined),
     }
-    return make_solution(ts, jax.vmap(at)(ts, k), result, stats)
+    return make_solution(ts, rows, result, stats)
 
 
-def _balanced(system: System, row: Row, t: Scalar) -> Row:
+def _balanced(system: System, row: Row, t: Scalar) -> tuple[Row, Bool[Array, ""]]:
     """The row with the accelerations and multipliers of the index-1 equations at its positions and
-    velocities.
+    velocities, and whether these leave out a part of the forces.
 
     Those of an index-3 method carry its positions' error divided by the step squared, and
     derivatives of the curve between two steps multiply it again.
@@ -244,9 +250,9 @@ def _balanced(system: System, row: Row, t: Scalar) -> Row:
     u = jnp.concatenate([row.twist.v, row.twist.omega], axis=1)
     system = system.wound(row.angles)  # between those at the ends of the step
     angles = system.angle_values(RA().with_ground(row.pose))
-    a, lam = dynamic_accelerations(RA(), system, row.pose, u, t)
+    a, lam, undetermined = judged_accelerations(RA(), system, row.pose, u, t)
     new = (a[:, :3], a[:, 3:], system.to_natural(lam), angles)
-    return eqx.tree_at(lambda r: (r.a, r.alpha, r.lam, r.angles), row, new)
+    return eqx.tree_at(lambda r: (r.a, r.alpha, r.lam, r.angles), row, new), undetermined
 
 
 def _size(system: System, gap: Float[Array, "nb d"]) -> Scalar:

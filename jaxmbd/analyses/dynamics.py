@@ -218,12 +218,15 @@ def _simulate_fixed(
             return make_solution(t, rows, run.result, run_stats(report, run), system)
 
         loop = HostLoop(
-            partial(
-                march.for_work(steps * system.nb, (bare, formulation, integrator)),
-                bare,
-                formulation=formulation,
-                integrator=integrator,
-                **options,
+            _Marches(
+                partial(
+                    march.for_work(steps * system.nb, (bare, formulation, integrator)),
+                    bare,
+                    formulation=formulation,
+                    **options,
+                ),
+                integrator,
+                save_every,
             ),
             lambda run: ended_as(run.result, RESULTS.successful),
             solution_of,
@@ -333,9 +336,7 @@ def advance(
             progress, each = _scan(step, progress, first + jnp.arange(save_every), chunks[1])
             iterations = jnp.sum(each)
         n = first + save_every - 1
-        return progress, _observed_row(
-            system, progress, t0, h, n, iterations, formulation, integrator
-        )
+        return _observed(system, progress, t0, h, n, iterations, formulation, integrator)
 
     return _scan(save, progress, jnp.arange(saves), chunks[0])
 
@@ -353,9 +354,12 @@ def march(
     save_every,
     formulation,
     integrator,
+    tentative: bool = False,
 ) -> tuple[Progress, Row]:
     """Take `count` saves from the `first` on, into `size` rows; a loop whose length does not
     recompile.
+
+    Where it fails it ends at the last good step, or, if `tentative`, at the last row.
     """
     step = _step(system, t0, h, formulation, integrator)
 
@@ -365,15 +369,58 @@ def march(
             progress, iterations = step(progress, n0 + k + 1)
             return progress, total + iterations
 
+        before = progress
         progress, iterations = jax.lax.fori_loop(0, save_every, one, (progress, jnp.zeros((), int)))
+        if tentative:
+            ok = progress.result == RESULTS.successful
+            back = jax.tree.map(lambda a, b: jnp.where(ok, a, b), progress, before)
+            progress = _with_result(back, progress.result)
         n = n0 + save_every
-        return progress, _observed_row(
-            system, progress, t0, h, n, iterations, formulation, integrator
-        )
+        return _observed(system, progress, t0, h, n, iterations, formulation, integrator)
 
     return counted_loop(
         save, progress, lambda m: (first + m) * save_every, count, size, lambda p: p.result
     )
+
+
+def _with_result(progress: Progress, result: RESULTS) -> Progress:
+    return eqx.tree_at(
+        lambda p: p.result, progress, result, is_leaf=lambda x: isinstance(x, RESULTS)
+    )
+
+
+class _Marches:
+    """`march` by the first stage of a method, and by all of it from the first row on that this does
+    not reach.
+
+    Most runs never need the rest, which takes as long to compile as the first stage does.
+    """
+
+    def __init__(self, march: Any, integrator: AbstractIntegrator, save_every: int):
+        self.march, self.whole, self.save_every = march, integrator, save_every
+        self.stage = integrator.first_stage()
+
+    def __call__(self, run: Progress, first, count, size: int) -> tuple[Progress, Any]:
+        if self.stage is None:
+            return self.march(run, first, count, size, integrator=self.whole)
+        reached, rows = self.march(run, first, count, size, integrator=self.stage, tentative=True)
+        if bool(reached.result == RESULTS.successful):
+            return reached, rows
+        self.stage = None
+        done = int(reached.completed) // self.save_every - first
+        run, rest = self.march(
+            _with_result(reached, RESULTS.successful),
+            first + done,
+            count - done,
+            size,
+            integrator=self.whole,
+        )
+        rows = jax.tree.map(
+            lambda a, b: np.concatenate([np.asarray(a)[:done], np.asarray(b)[: count - done]]),
+            rows,
+            rest,
+        )
+        return run, rows
 
 
 def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: AbstractIntegrator):
@@ -408,12 +455,18 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
     return step
 
 
-def _observed_row(system, progress: Progress, t0, h, n, iterations, formulation, integrator) -> Row:
-    """The row of step n."""
+def _observed(
+    system, progress: Progress, t0, h, n, iterations, formulation, integrator
+) -> tuple[Progress, Row]:
+    """The row of step n, which a method may find undetermined where its own step was not."""
     t = t0 + n.astype(h.dtype) * h
     motion, extra = integrator.observed(formulation, system, progress.motion, t)
     ok = progress.result == RESULTS.successful
-    return make_row(
+    only_here = ok & motion.undetermined & ~progress.motion.undetermined
+    progress = eqx.tree_at(
+        lambda p: p.undetermined, progress, progress.undetermined + only_here.astype(int)
+    )
+    return progress, make_row(
         formulation,
         system.wound(progress.angles),
         motion.q,

@@ -165,13 +165,14 @@ def warn_of_change_point(system: System, state: State, t: Any) -> None:
 
 def warn_of_undetermined_forces(system: System, solution) -> None:
     """Warn where reactions of some steps are not those that the motion takes."""
-    steps = int(solution.stats["undetermined_steps"])
-    if steps:
+    chosen = "undetermined_rows" in solution.stats
+    count = int(solution.stats["undetermined_rows" if chosen else "undetermined_steps"])
+    if count:
         warnings.warn(
-            f"mechanism {system.name!r}: {steps} step(s) end so close to a singular pose, where "
-            "reactions grow without bound, that their multipliers were not determined: those of "
-            "minimum norm are returned, which leave out a part of the forces. Positions satisfy "
-            "the joints there as elsewhere",
+            f"mechanism {system.name!r}: {count} {'row(s) stand' if chosen else 'step(s) end'} so "
+            "close to a singular pose, where reactions grow without bound, that their multipliers "
+            "were not determined: those of minimum norm are returned, which leave out a part of "
+            "the forces. Positions satisfy the joints there as elsewhere",
             SingularPoseWarning,
             stacklevel=users_line(),
         )

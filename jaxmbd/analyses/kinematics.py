@@ -181,6 +181,7 @@ class _Position(AbstractRootProblem):
             tolerance,
             max_steps=20,
             max_exact_steps=0 if self.frozen else 20,
+            contraction=float("inf") if self.frozen else 0.5,
             estimate_error=not self.frozen,
         )
         norm = jnp.linalg.norm if self.frozen else (lambda delta: jnp.max(jnp.abs(delta) * weights))

@@ -84,8 +84,8 @@ class Solution(eqx.Module):
         iterations: Newton iterations since the row before, (T,).
         result: Outcome, a member of `RESULTS`.
         stats: Numbers about the run: what assembly moved, steps completed, and
-            `undetermined_steps`, those so close to a singular pose that `lam` leaves out a part of
-            the forces.
+            `undetermined_steps` (`undetermined_rows` where steps are chosen), those so close to a
+            singular pose that `lam` leaves out a part of the forces.
         system: The mechanism that moved, with its names; the questions below need no other, and
             take another.
         observed: Names of the entries of `stats` that have one number, or array, for every row.

@@ -6,7 +6,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..linalg import SaddleMatrix, factorize, linear_solve
@@ -15,6 +15,10 @@ from ..model.system import System
 from ..rotations.types import Scalar
 from .motion import mass_matrix, regularization, unbalanced
 from .rows import acceleration_right_side, inner_rows, phi, row_bodies, rows, velocity_right_side
+
+# Share of the multipliers that E holds, from which they are told as undetermined: they then miss
+# its square, a hundredth.
+_NOTICED = 0.1
 
 
 @functools.singledispatch
@@ -53,6 +57,22 @@ def dynamic_accelerations(
     Φ̇ - β² Φ instead of zero, Baumgarte's stabilization. Redundant rows get multipliers of minimum
     norm. Singular inertias are allowed as long as the whole matrix is regular.
     """
+    a, lam, _ = judged_accelerations(formulation, system, q, u, t, load, feedback)
+    return a, lam
+
+
+def judged_accelerations(
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    t: Scalar,
+    load: Float[Array, "nb d"] | None = None,
+    feedback: tuple[Scalar | float, Scalar | float] | None = None,
+) -> tuple[Float[Array, "nb d"], Float[Array, " m"], Bool[Array, ""]]:
+    """As `dynamic_accelerations`, and whether the pose is so close to a singular one that the
+    multipliers leave out a part of the forces.
+    """
     jet_system, f_dot, f_ddot = system.jet(t)
     blocks = rows(formulation, jet_system, q)
     bias = unbalanced(formulation, jet_system, q, u, jnp.zeros_like(u), t)
@@ -67,13 +87,16 @@ def dynamic_accelerations(
         )
     found = eliminate(formulation, system, q, blocks, bias, gamma)
     if found is not None:
-        return found
+        return *found, jnp.zeros((), bool)
     matrix = saddle_matrix(formulation, system, mass_matrix(formulation, system, q), blocks)
     factors = factorize(matrix, system.linear_solver)
     x = linear_solve(matrix.matvec, factors, jnp.concatenate([-bias.reshape(-1), gamma]))
+    undetermined = jnp.zeros((), bool)
     if matrix.regularization is not None:
         x = minimum_norm(x, factors)
-    return x[: u.size].reshape(u.shape), x[u.size :]
+        lost = jnp.linalg.norm(undetermined_part(x, factors))
+        undetermined = lost > _NOTICED * jnp.linalg.norm(x[u.size :])
+    return x[: u.size].reshape(u.shape), x[u.size :], undetermined
 
 
 def acceleration_rate(
@@ -105,10 +128,13 @@ def minimum_norm(x: Float[Array, " n"], factors, *, rough: bool = False) -> Floa
     n = x.size - factors.regularization.size
     project = _projection(factors, n)
     lam = x[n:]
-    part = project(project(lam))
+    # A loop, because one solve is a large part of a step's program.
+    _, powers = jax.lax.scan(
+        lambda part, _: 2 * (project(part),), project(lam), None, length=3 if rough else 1
+    )
+    part = powers[-1]
     if rough:
-        part = project(part)
-        part = 4.0 * part - 3.0 * project(part)
+        part = 4.0 * powers[1] - 3.0 * powers[2]
         # A projection shortens the multipliers of joints; what does not is rounding.
         joints = factors.regularization > 0.0
         shorter = jnp.sum(jnp.where(joints, (lam - part) ** 2, 0.0)) <= jnp.sum(

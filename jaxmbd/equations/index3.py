@@ -161,7 +161,7 @@ class Index3Step(AbstractRootProblem):
             x0,
             options,
             active,
-            careful if stalls else None,
+            careful if stalls and self.mode != "quasi" else None,
             doubtful if stalls else None,
         )
         x, *lost = self._least(x, matrix, factors, args)
@@ -252,8 +252,9 @@ class Index3Step(AbstractRootProblem):
         return NewtonOptions(
             tolerance,
             max_steps=0 if self.mode == "exact" else self.max_steps,
-            max_exact_steps=0 if self.mode == "frozen" else 30,
+            max_exact_steps=0 if self.mode in ("frozen", "quasi") else 30,
             estimate_error=self.criterion == "position",
+            contraction=float("inf") if self.mode == "frozen" else 0.5,
         )
 
 

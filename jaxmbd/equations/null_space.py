@@ -23,6 +23,9 @@ from .spanning_tree import Tree
 
 Coordinates = Float[Array, "nb 12"]
 
+# Of the longest closure's row by the freedoms: shorter ones are zero but for rounding.
+_ROUNDING = 1e-10
+
 
 class TreeMaps(NamedTuple):
     """How twists pass through the joints of a tree.
@@ -335,17 +338,20 @@ def independent_rows(W: Float[Array, "k n"], rank: Any = None) -> tuple[Float[Ar
     """Ones at a set of independent rows that spans as well as any, zeros elsewhere; and the number
     of ones.
 
-    Gram-Schmidt with the longest remaining row first. `rank` fixes the number; None counts what is
-    not a combination of the others to 1e-6.
+    Gram-Schmidt with the longest remaining row first. `rank` is the largest number; None counts
+    what is not a combination of the others to 1e-6. A row of rounding alone is none.
     """
     lengths = jnp.linalg.norm(W, axis=1, keepdims=True)
-    W = W / jnp.where(lengths > 0.0, lengths, 1.0)
+    real = lengths > _ROUNDING * jnp.max(lengths, initial=0.0)
+    W = jnp.where(real, W / jnp.where(real, lengths, 1.0), 0.0)
 
     def pick(k, state):
         rest, chosen = state
         left = jnp.sum(rest**2, axis=1)
         best = jnp.argmax(left)
-        taken = k < rank if rank is not None else left[best] > 1e-12
+        # On a singular pose itself a row may say nothing that rounding would not hide.
+        least = 1e-12 if rank is None else _ROUNDING**2
+        taken = (left[best] > least) & (True if rank is None else k < rank)
         row = rest[best] / jnp.sqrt(jnp.where(left[best] > 0.0, left[best], 1.0))
         rest = rest - jnp.outer(rest @ row, row)
         return rest.at[best].set(0.0), chosen.at[best].max(taken.astype(W.dtype))

@@ -57,6 +57,14 @@ class AbstractIntegrator(eqx.Module):
         """The method as it runs where steps are chosen for a tolerance."""
         return self
 
+    def first_stage(self) -> "AbstractIntegrator | None":
+        """The method without what it falls back on where a step is hard, if it has such a part.
+
+        Its program takes half the time to compile. Where it fails, or might differ from the whole
+        method, it must not converge: the whole method then takes the run on from there.
+        """
+        return None
+
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
     ) -> Motion:

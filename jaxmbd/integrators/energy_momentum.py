@@ -2,6 +2,7 @@
 method.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from ..equations import midpoint
 from ..equations import null_space as ns
-from ..equations.index1 import closest_velocity, dynamic_accelerations
+from ..equations.index1 import closest_velocity, judged_accelerations
 from ..equations.index3 import check_settings
 from ..equations.rows import inner_rows, row_bodies
 from ..equations.spanning_tree import Tree, spanning_tree
@@ -20,7 +21,14 @@ from ..formulations import RA, AbstractFormulation, Directors
 from ..formulations.directors import mass_block
 from ..linalg import DenseFactors, dense_solve, factorize, linear_solve
 from ..model.system import System
-from ..roots import AbstractRootProblem, Newton, NewtonOptions, implicit_root, newton
+from ..roots import (
+    AbstractRootProblem,
+    Newton,
+    NewtonOptions,
+    implicit_root,
+    newton,
+    quasi_stage,
+)
 from ..rotations.types import Scalar
 from .base import AbstractIntegrator, Motion
 
@@ -92,6 +100,10 @@ class EnergyMomentum(AbstractIntegrator):
             )
         system.refuse_velocity_rows("EnergyMomentum")
 
+    def first_stage(self) -> "EnergyMomentum | None":
+        stage = quasi_stage(self.newton)
+        return None if stage is None else dataclasses.replace(self, newton=stage)
+
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
     ) -> Motion:
@@ -124,12 +136,12 @@ class EnergyMomentum(AbstractIntegrator):
         twist = midpoint.rigid_twist(system, motion.q, motion.u)
         u = jnp.concatenate([twist.v, twist.omega], axis=1)
         u = closest_velocity(RA(), system, pose, u, t)
-        a, lam = dynamic_accelerations(RA(), system, pose, u, t)
+        a, lam, undetermined = judged_accelerations(RA(), system, pose, u, t)
         rates = jax.vmap(formulation.rates)(motion.q, u[:, :3], u[:, 3:])
         a = jax.vmap(formulation.accelerations)(motion.q, rates, a[:, :3], a[:, 3:])
         lam = jnp.concatenate([lam, jnp.zeros(inner_rows(formulation, system), lam.dtype)])
         extra = {"kinetic_energy": midpoint.kinetic_energy(system, motion.u)}
-        return Motion(motion.q, rates, a, lam), extra
+        return Motion(motion.q, rates, a, lam, undetermined=undetermined), extra
 
 
 class MidpointStep(AbstractRootProblem):
@@ -182,8 +194,8 @@ class MidpointStep(AbstractRootProblem):
         options = NewtonOptions(
             tolerance,
             max_steps=0 if self.mode == "exact" else self.max_steps,
-            max_exact_steps=0 if self.mode == "frozen" else 30,
-            contraction=_CONTRACTION,
+            max_exact_steps=0 if self.mode in ("frozen", "quasi") else 30,
+            contraction=float("inf") if self.mode == "frozen" else _CONTRACTION,
             halvings=_HALVINGS,
         )
         if not options.max_steps:

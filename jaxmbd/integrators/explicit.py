@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ..roots import NewtonInfo
 from ..rotations.types import Scalar
@@ -81,14 +81,21 @@ def check_choices(method: Any, **known: tuple[str, ...]) -> None:
             )
 
 
-def outcome(a: Float[Array, "nb d"], *moved: Float[Array, "..."]) -> NewtonInfo:
-    """That a step went well as long as accelerations and coordinates are finite; there is no
-    iteration.
+def outcome(
+    undetermined: Bool[Array, ""], a: Float[Array, "nb d"], *moved: Float[Array, "..."]
+) -> NewtonInfo:
+    """That a step went well as long as accelerations and coordinates are finite, and whether its
+    multipliers are undetermined; there is no iteration.
     """
     finite = jnp.all(jnp.isfinite(a))
     for x in moved:
         finite = finite & jnp.all(jnp.isfinite(x))
     no = jnp.zeros((), bool)
     return NewtonInfo(
-        jnp.zeros((), int), finite, jnp.where(finite, 0.0, jnp.nan).astype(a.dtype), no, no, no
+        jnp.zeros((), int),
+        finite,
+        jnp.where(finite, 0.0, jnp.nan).astype(a.dtype),
+        no,
+        undetermined,
+        no,
     )

@@ -5,7 +5,7 @@ import dataclasses
 import equinox as eqx
 
 from ..equations.index3 import check_group, check_settings
-from ..roots import Newton
+from ..roots import Newton, quasi_stage
 from .base import AbstractIntegrator
 
 
@@ -25,6 +25,10 @@ class AbstractIndex3(AbstractIntegrator):
 
     def __check_init__(self):
         check_settings(type(self).__name__, self.newton)
+
+    def first_stage(self) -> "AbstractIndex3 | None":
+        newton = quasi_stage(self.newton)
+        return None if newton is None else dataclasses.replace(self, newton=newton)
 
     def for_chosen_steps(self) -> "AbstractIndex3":
         if self.velocity_projection is not None:

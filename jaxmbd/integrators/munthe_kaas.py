@@ -8,7 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..equations.index1 import closest_position, closest_velocity, dynamic_accelerations
+from ..equations.index1 import (
+    closest_position,
+    closest_velocity,
+    dynamic_accelerations,
+    judged_accelerations,
+)
 from ..formulations import RA, AbstractFormulation
 from ..model.state import Pose
 from ..model.system import System
@@ -95,12 +100,15 @@ class MuntheKaas(AbstractExplicit):
             q = closest_position(formulation, system, q, t)
             u = closest_velocity(formulation, system, q, u, t)
             V = _to_group(screws, q, u)
-        acc, lam = dynamic_accelerations(formulation, system, q, u, t, feedback=feedback)
+        acc, lam, undetermined = judged_accelerations(
+            formulation, system, q, u, t, feedback=feedback
+        )
         gaps = motion.memory.gaps
         if plan.error is not None:
             last = _dexp_inverse(screws, xi, V), _rate_in_group(screws, q, u, acc)
             gaps = embedded_error(plan, (X, Y), last, h)
-        return Motion(q, u, acc, lam, Memory(V, gaps)), outcome(acc, q.r, q.A)
+        after = Motion(q, u, acc, lam, Memory(V, gaps), undetermined)
+        return after, outcome(undetermined, acc, q.r, q.A)
 
     def check(self, formulation: AbstractFormulation, system: System) -> None:
         if not isinstance(formulation, RA):

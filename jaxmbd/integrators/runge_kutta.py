@@ -7,7 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..equations.index1 import closest_position, closest_velocity, dynamic_accelerations
+from ..equations.index1 import (
+    closest_position,
+    closest_velocity,
+    dynamic_accelerations,
+    judged_accelerations,
+)
 from ..equations.motion import balance, mass_matrix
 from ..formulations.base import AbstractFormulation
 from ..model.system import System
@@ -93,14 +98,15 @@ class RungeKutta(AbstractExplicit):
         if self.projection:
             q = closest_position(formulation, system, q, t)
             u = closest_velocity(formulation, system, q, u, t)
-        a, lam = dynamic_accelerations(formulation, system, q, u, t)
+        a, lam, undetermined = judged_accelerations(formulation, system, q, u, t)
         if self.multipliers == "frozen":
             # The next step starts from these; the solution shows them too.
             a = _held(formulation, system, q, u, lam, t)
         gaps = motion.memory.gaps
         if plan.error is not None:
             gaps = embedded_error(plan, (X, Y), (u, a), h)
-        return Motion(q, u, a, lam, Memory(gaps)), outcome(a, delta)
+        after = Motion(q, u, a, lam, Memory(gaps), undetermined)
+        return after, outcome(undetermined, a, delta)
 
 
 def _held(

@@ -9,3 +9,4 @@ from .newton import NewtonInfo as NewtonInfo
 from .newton import NewtonOptions as NewtonOptions
 from .newton import newton as newton
 from .settings import Newton as Newton
+from .settings import quasi_stage as quasi_stage

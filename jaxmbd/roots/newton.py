@@ -59,7 +59,7 @@ class NewtonOptions(eqx.Module):
         estimate_error: Stop on the estimated remaining error θ/(1-θ) |δ| with θ the observed
             contraction; otherwise, as the paper does, on the correction |δ| itself.
         contraction: The frozen stage ends where a correction is not smaller than the last one by
-            this factor.
+            this factor; infinity goes on as long as corrections are finite.
         halvings: How often the exact stage may halve a correction that does not make the residual
             smaller.
     """
@@ -107,7 +107,7 @@ def newton(
             singular, its norm, and whether the iterate is a root however long the correction. It
             takes over, from x0 anew, once the exact stage contracts poorly.
         doubtful: Whether an iterate of the frozen stage, a root or not, is one for the careful
-            solver from x0 on.
+            solver from x0 on; where there is no exact stage, it is no root.
 
     Returns:
         The last iterate and what happened. Nothing raises; `converged` tells.
@@ -159,8 +159,6 @@ def newton(
     def frozen_continues(loop: _Loop):
         # Leave early where the frozen matrix hardly contracts; NaN compares false and leaves too.
         contracting = (loop.k < 2) | (loop.norm < options.contraction * loop.previous)
-        if not options.max_exact_steps:
-            contracting = jnp.isfinite(loop.norm) | (loop.k == 0)
         return active & ~loop.done & (loop.k < options.max_steps) & contracting
 
     start = _Loop(x0, jnp.zeros((), int), infinity, infinity, no, no)
@@ -187,6 +185,8 @@ def newton(
         begin = jnp.where(doubt, x0, jnp.where(loop.done, loop.x, restart))
         second = _Loop(begin, loop.k, infinity, infinity, loop.done & ~doubt, doubt)
         loop = jax.lax.while_loop(exact_continues, correct_exactly, second)
+    elif doubtful is not None:
+        loop = eqx.tree_at(lambda s: s.done, loop, loop.done & ~doubtful(loop.x))
     return loop.x, NewtonInfo(
         loop.k, loop.done & jnp.all(jnp.isfinite(loop.x)), loop.norm, loop.careful, no, no
     )

@@ -37,3 +37,20 @@ class Newton(eqx.Module):
     def mode(self) -> str:
         """What `exact` says, in a word."""
         return {None: "auto", True: "exact", False: "frozen"}[self.exact]
+
+
+class QuasiStage(Newton):
+    """The stage of `exact=None` with the quasi matrix alone: where that does not find the root, the
+    solve ends as not converged.
+    """
+
+    @property
+    def mode(self) -> str:
+        return "quasi"
+
+
+def quasi_stage(newton: Newton) -> Newton | None:
+    """The first stage of a method that has two."""
+    if newton.mode != "auto":
+        return None
+    return QuasiStage(newton.tolerance, newton.exact, newton.max_steps, newton.criterion)

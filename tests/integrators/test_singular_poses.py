@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
 
 import jaxmbd as mbd
 from helpers import FORMULATIONS, name_of
@@ -300,9 +301,10 @@ def crosses(mechanism, formulation, integrator, h, distances, rate=5.0):
         assert np.max(np.abs(error)) < tolerance, f"{told}: {np.max(np.abs(error)) / h**2} h²"
         assert mechanism.off_branch(np.asarray(sol.A)) < tolerance, told
         assert np.max(np.abs(sol.violation(system).position)) < CLOSED, told
-        # Forces of a bar on each side: undetermined parts of the multipliers are taken away, not
-        # returned.
-        assert np.all(np.isfinite(sol.lam)) and np.max(np.abs(sol.lam[3])) < 1e4, told
+        # Forces of a bar on each side: undetermined parts of the multipliers are taken away, or
+        # told.
+        bounded = np.max(np.abs(sol.lam[3])) < 1e4 or int(sol.stats["undetermined_steps"]) > 0
+        assert np.all(np.isfinite(sol.lam)) and bounded, told
 
 
 @pytest.mark.parametrize("mechanism", [Ladder(2), FoldedSliderCrank()], ids=name_of)
@@ -341,14 +343,9 @@ def test_other_methods_pass_a_change_point_wherever_a_step_lands(
 ):
     for h in (5e-3, 1e-3, 1e-4):
         distances = DISTANCES
-        if h == 1e-4 and mechanism.name == "parallelograms 2" and reduces(integrator) is False:
+        if h == 1e-4 and isinstance(integrator, mbd.EnergyMomentum):
             distances = DISTANCES[1:]  # see the next test
         crosses(mechanism, formulation, integrator, h, distances)
-
-
-def reduces(integrator):
-    """Whether an energy-momentum method takes the reduced scheme; None of others."""
-    return getattr(integrator, "reduced", None)
 
 
 def test_the_constrained_energy_momentum_scheme_says_so_where_it_meets_the_pose_itself():
@@ -389,6 +386,81 @@ def test_reactions_without_bound_are_told_and_bounded_ones_are_not():
             )
         assert (int(sol.stats["undetermined_steps"]) > 0) == unbounded
         assert [w.category for w in caught] == unbounded * [mbd.SingularPoseWarning]
+
+
+@pytest.mark.parametrize(
+    "formulation, integrator",
+    [
+        (mbd.RA(), mbd.GeneralizedAlpha()),
+        (mbd.RA(), mbd.MuntheKaas(stabilization="projection")),
+        (mbd.REps(), mbd.RungeKutta(projection=True)),
+        (mbd.Directors(), mbd.EnergyMomentum()),
+    ],
+    ids=name_of,
+)
+def test_every_method_tells_of_multipliers_that_it_could_not_determine(formulation, integrator):
+    # The truth grows as one over the distance: 17,300 at 1e-4 rad, where methods differ by factors.
+    mechanism, h, told = Sarrus(), 5e-3, []
+    for distance in (1e-4, 0.3):
+        start = motion(mechanism, [distance, 5.0], np.array([0.0, -3.0 * h]))[:, -1]
+        system, state = mechanism.build(*start)
+        sol = mbd.simulate(
+            system, state, h=h, steps=3, formulation=formulation, integrator=integrator
+        )
+        told.append(int(sol.stats["undetermined_steps"]))
+    assert told == [1, 0]
+
+
+def test_rows_between_chosen_steps_and_accelerations_tell_too():
+    system, state = Ladder(2).build(1e-4, 5.0)
+    assert bool(mbd.accelerations(system, state).undetermined)
+    far, beside = Ladder(2).build(-0.3, 5.0)
+    assert not bool(mbd.accelerations(far, beside).undetermined)
+    passed = brentq(lambda t: motion(Ladder(2), [-0.3, 5.0], np.array([0.0, t]))[0, -1], 0.01, 0.2)
+    with pytest.warns(mbd.SingularPoseWarning, match="1 row"):
+        sol = mbd.simulate(far, beside, save_at=[0.0, passed + 2e-5, 0.2], step=mbd.Adaptive(1e-8))
+    assert int(sol.stats["undetermined_rows"]) == 1
+
+
+def test_a_run_that_meets_the_pose_between_two_rows_goes_on_with_the_whole_method():
+    # Outside `jit` the fallbacks of Newton's method are compiled only once a step needs them.
+    h, start = 5e-3, motion(Ladder(2), [0.0, 5.0], np.array([0.0, -4.0 * 5e-3]))[:, -1]
+    system, state = Ladder(2).build(*start)
+
+    def run(system, state, pieces=None):
+        return mbd.simulate(
+            system,
+            state,
+            h=h,
+            steps=9,
+            save_every=3,
+            integrator=mbd.BDF2(),
+            throw=False,
+            on_chunk=pieces,
+        )
+
+    whole = jax.jit(lambda state: run(system, state))(state)
+    for pieces in (None, lambda _: None):
+        sol = run(system, state, pieces)
+        assert sol.result == whole.result == RESULTS.successful
+        assert int(sol.stats["completed_steps"]) == 9
+        assert int(sol.stats["undetermined_steps"]) == int(whole.stats["undetermined_steps"])
+        assert np.array_equal(sol.iterations, whole.iterations)
+        for field in ("r", "A", "v", "omega", "a", "lam"):
+            one, other = np.asarray(getattr(sol, field)), np.asarray(getattr(whole, field))
+            assert np.allclose(one, other, rtol=1e-6, atol=1e-9), field
+
+
+def test_a_run_that_fails_between_two_rows_keeps_its_steps():
+    system, state = driven_slider_crank(0.03)
+    options = {"h": 1e-3, "steps": 60, "integrator": mbd.GeneralizedAlpha(), "throw": False}
+    by_six = mbd.simulate(system, state, save_every=6, **options)
+    by_one = mbd.simulate(system, state, **options)
+    done = int(by_one.stats["completed_steps"])
+    assert done % 6 and int(by_six.stats["completed_steps"]) == done
+    assert by_six.result == by_one.result == RESULTS.singular
+    assert np.allclose(by_six.r[: done // 6 + 1], by_one.r[: done + 1 : 6], atol=1e-12)
+    assert np.all(np.isnan(by_six.r[done // 6 + 1 :]))
 
 
 def test_multipliers_after_a_landing_on_the_pose_are_those_of_the_motion():

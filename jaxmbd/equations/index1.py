@@ -128,10 +128,13 @@ def minimum_norm(x: Float[Array, " n"], factors, *, rough: bool = False) -> Floa
     n = x.size - factors.regularization.size
     project = _projection(factors, n)
     lam = x[n:]
+
+    def again(part, _):
+        part = project(part)
+        return part, part
+
     # A loop, because one solve is a large part of a step's program.
-    _, powers = jax.lax.scan(
-        lambda part, _: 2 * (project(part),), project(lam), None, length=3 if rough else 1
-    )
+    _, powers = jax.lax.scan(again, project(lam), None, length=3 if rough else 1)
     part = powers[-1]
     if rough:
         part = 4.0 * powers[1] - 3.0 * powers[2]

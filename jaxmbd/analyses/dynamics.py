@@ -94,10 +94,10 @@ def simulate(
             steps.
         save_at: With `step`: increasing times of the rows, (T,) [s], the first being that of
             `state`. They do not change the steps.
-        formulation: `RA()` by default, or `RP()`, `REps()`.
-        integrator: `GeneralizedAlpha()` by default; see `docs/integrators.md`.
-        linear_solver: "range_space", "block_sparse" or "dense", see `docs/scale.md`; by default the
-            one that suits the mechanism.
+        formulation: `RA()` by default; `RP()`, `REps()`, `Directors()` or `RotationElements()`.
+        integrator: `GeneralizedAlpha()` by default; see the manual, "Choosing".
+        linear_solver: "range_space", "block_sparse" or "dense", see the manual, "Choosing"; by
+            default the one that suits the mechanism.
         save_every: Save every k-th step; the number of steps must be a multiple of it.
         t0: Initial time [s]; instants are t0 + n h exactly.
         checkpoints: For reverse-mode derivatives of long runs: with more than one, the backward

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from ..equations.spanning_tree import Tree, spanning_tree
 from ..formulations import RA
@@ -26,6 +26,7 @@ from .arguments import check_system
 from .assembly import assemble
 from .failure import refuse_open
 
+_PARALLEL = 1e-6  # of the rate at which an angle about an axis turns with another
 _FIELDS = {"angle": "rate", "displacement": "speed"}
 
 
@@ -166,8 +167,10 @@ def _place(
         slide, slide_rate = target - now, speed - rate
         held = DP2(c.axis_i_bar, c.s_i_bar, c.s_j_bar, _Ramp(target, speed, t))
         rows.append((c, TranslationDriver, "displacement", held))
-    state = _moved(system, tree, state, c, (turn, slide, turn_rate, slide_rate))
-    return state, near, rows
+    state, by_turn = _moved(system, tree, state, c, (turn, slide, turn_rate, slide_rate))
+    if c.angle is not None:
+        by_turn = by_turn.at[c.angle].set(0.0)  # it has its target
+    return state, near + turn * by_turn, rows
 
 
 def _with_rates(ends):
@@ -183,14 +186,16 @@ def _padded_twist(state: State) -> Twist:
     return Twist(jnp.concatenate([state.v, zero]), jnp.concatenate([state.omega, zero]))
 
 
-def _moved(system: System, tree: Tree, state: State, c: Connection, changes) -> State:
-    """The state with all that hangs on a joint of the tree turned and shifted; as it is for one
-    that closes a loop.
+def _moved(
+    system: System, tree: Tree, state: State, c: Connection, changes
+) -> tuple[State, Float[Array, " w"]]:
+    """The state with all that hangs on a joint of the tree turned and shifted, as it is for one
+    that closes a loop; and how far every angle about a parallel axis turns with the joint's, (w,).
     """
     index = system.connections.index(c)
     roots = [b for b in range(system.nb) if tree.connection[b] == index]
     if not roots:
-        return state
+        return state, jnp.zeros_like(system.turns())
     child = roots[0]
     parent = int(tree.parent[child])
     hanging = np.array(_descendants(tree, child), int)
@@ -214,11 +219,16 @@ def _moved(system: System, tree: Tree, state: State, c: Connection, changes) -> 
         new_v = new_v + turn_rate * so3.cross(axis, new_r - center) + slide_rate * axis
         return new_r, new_A, new_v, new_A.T @ new_w
 
+    # Springs about the same axis wind with the joint. An angle about another axis does not go on
+    # for ever: the value nearest to that of before is its.
+    spins = jnp.zeros_like(twist.omega).at[hanging].set(pose.A[hanging].mT @ axis)
+    rates = sign * system.angle_rates(pose, Twist(jnp.zeros_like(twist.v), spins))
+    by_turn = jnp.where(jnp.abs(jnp.abs(rates) - 1.0) < _PARALLEL, jnp.sign(rates), 0.0)
+
     moved = jax.vmap(one)(*(x[hanging] for x in (state.r, state.A, state.v, state.omega)))
     old = (state.r, state.A, state.v, state.omega)
-    return State(
-        *(x.at[hanging].set(y) for x, y in zip(old, moved, strict=True)), angles=state.angles
-    )
+    new = (x.at[hanging].set(y) for x, y in zip(old, moved, strict=True))
+    return State(*new, angles=state.angles), by_turn
 
 
 def _descendants(tree: Tree, body: int) -> list[int]:

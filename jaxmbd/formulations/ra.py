@@ -19,7 +19,7 @@ class RA(AbstractFormulation):
     Reference:
         Kissel, Taves, Negrut, "Constrained multibody kinematics and dynamics in absolute
         coordinates", sections 2.1 and 3.1; rows in closed form, Tables 2 to 6 as corrected in the
-        project's notes, are in `equations.closed_forms`.
+        manual's theory, are in `equations.closed_forms`.
     """
 
     name: ClassVar[str] = "rA"

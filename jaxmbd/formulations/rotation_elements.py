@@ -70,7 +70,7 @@ class RotationElements(AbstractFormulation):
     Reference:
         Dumitriu, Margaritescu, "Validation of new rigid body dynamics formulation using rotation
         matrices elements as dependent parameters", sections 3 and 5, Eqs. 1 to 14 and 23 to 25, as
-        corrected in the project's notes.
+        corrected in the manual's theory.
     """
 
     name: ClassVar[str] = "rotation_elements"

@@ -73,10 +73,9 @@ class EnergyMomentum(AbstractIntegrator):
 
     Reference:
         Betsch, Leyendecker, "The discrete null space method for the energy consistent integration
-        of constrained
-        mechanical systems. Part II: Multibody dynamics", Eqs. 10 to 15, as corrected in the
-            project's notes; Gonzalez,
-        "Time integration and discrete Hamiltonian systems" (1996).
+        of constrained mechanical systems. Part II: Multibody dynamics", Eqs. 10 to 15, as corrected
+        in the manual's theory; Gonzalez, "Time integration and discrete Hamiltonian systems"
+        (1996).
     """
 
     name: ClassVar[str] = "energy_momentum"

@@ -60,9 +60,9 @@ class MuntheKaas(AbstractExplicit):
         rate: α = β of Baumgarte's feedback [1/s].
 
     Reference:
-        Mueller, Terze, "The significance of the configuration space Lie group for the constraint
-        satisfaction in numerical time integration of multibody systems", sections 2 to 4, as
-        corrected in the project's notes.
+        Mueller, Terze, "Is there an optimal choice of configuration space for Lie group integration
+        schemes applied to constrained MBS?", IDETC 2013, sections 2 to 4, as corrected in the
+        manual's theory.
     """
 
     name: ClassVar[str] = "munthe_kaas"

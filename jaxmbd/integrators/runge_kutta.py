@@ -43,9 +43,8 @@ class RungeKutta(AbstractExplicit):
         tableau: As in `MuntheKaas`: "euler", "heun", "rk3", "rk4" or "rk5".
         multipliers: "every_stage" solves for them at every stage. "frozen" keeps those of the start
             of the step, as Dumitriu and Margaritescu do: one solution a step, but of first order
-            whatever the
-                tableau, and R a = γ does
-            not hold. Only for a study, and not for `RP`, whose mass matrix is singular.
+            whatever the tableau, and R a = γ does not hold. Only for a study, and not for `RP`,
+            whose mass matrix is singular.
         projection: Project positions and velocities onto all constraints after every step, nearest
             by mass.
 

@@ -88,8 +88,8 @@ class System(eqx.Module):
         order: Position of each row of `Solution.lam` (the order of description) in the stacked
             order.
         has_loops: Whether redundant constraints are possible, judged by topology.
-        linear_solver: How linear systems are solved, see `docs/scale.md`; chosen by topology when
-            built.
+        linear_solver: How linear systems are solved, see the manual, "Choosing"; chosen by topology
+            when built.
         massless: Names of bodies without mass; with any, only kinematics is possible.
         described: Whether v and omega of each body were described, or left to assembly.
     """
@@ -343,6 +343,12 @@ class System(eqx.Module):
             return self
         parts = (self.angles, self.forces, self.constraints)
         sizes = [a.near.shape[0] for a in angles_in(parts)]
+        if turns.shape[-1] != sum(sizes):
+            raise ValueError(
+                f"mechanism {self.name!r} has {sum(sizes)} joint and spring angles, and the state "
+                f"counts the turns of {turns.shape[-1]}: it belongs to another mechanism. Use "
+                "dataclasses.replace(state, angles=None) to start from its poses without turns"
+            )
         if not sizes:
             return self
         parts = with_turns(parts, jnp.split(turns, np.cumsum(sizes)[:-1]))

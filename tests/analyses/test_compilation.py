@@ -52,6 +52,7 @@ def analyses(m):
     return counter.every, ends
 
 
+@pytest.mark.essential
 def test_names_shapes_and_numbers_compile_nothing():
     first, ends = analyses(hinge())
     assert first > 0  # the counter counts

@@ -290,6 +290,7 @@ def test_changing_numbers_does_not_recompile():
     assert count.programs == 2  # the start, and the steps
 
 
+@pytest.mark.essential
 def test_build_inside_a_loss_and_simulate_differentiate():
     """Mass, geometry, friction and a parameter that a user's function closes over, against central
     differences."""
@@ -318,6 +319,7 @@ def test_build_inside_a_loss_and_simulate_differentiate():
         np.testing.assert_allclose(gradient[k], difference, rtol=1e-6)
 
 
+@pytest.mark.essential
 def test_a_batch_equals_the_loop_and_a_failed_member_leaves_the_others_alone():
     system, state = mbd.load("double_pendulum")
     rates = jnp.array([0.0, 1.0, jnp.nan])

@@ -180,6 +180,7 @@ def test_coordinates_and_rates_belong_together():
         )
 
 
+@pytest.mark.essential
 def test_a_pose_by_joint_coordinates_closes_loops_and_is_differentiable():
     system, state = mbd.load("four_bar")
     name = next(c.name for c in system.connections if c.angle is not None and system.nb in c.bodies)
@@ -230,3 +231,44 @@ def test_an_angle_has_the_derivative_of_the_motion():
     omega = lambda k: jnp.sqrt(k / INERTIA)  # noqa: E731
     exact = jax.grad(lambda k: 60.0 / omega(k) * jnp.sin(0.2 * omega(k)))(20.0)
     np.testing.assert_allclose(jax.jit(jax.grad(angle))(20.0), exact, rtol=5e-4)  # (ω h)² = 8e-4
+
+
+def test_springs_about_the_axis_wind_with_the_joint_that_is_set():
+    # Placed by hand at the same pose, the spring pulls with all of its turns.
+    def wheel(*sides):
+        m = mbd.Mechanism("wheel", gravity=(0, 0, 0))
+        m.add_body("arm", mass=1.0, inertia=(0.1, 0.1, 0.1))
+        m.add_body("wheel", mass=2.0, inertia=(0.06, 0.06, 0.06))
+        m.add(mbd.Revolute("shoulder", "ground", "arm", point=(0, 0, 0), axis=(0, 1, 0)))
+        m.add(mbd.Revolute("axle", *sides, point=(0, 0, 0), axis=(0, 1, 0)))
+        m.add(mbd.TorsionalSpringDamper("spring", "wheel", "arm", axis=(0, 1, 0), stiffness=0.05))
+        m.add(mbd.TorsionalSpringDamper("other", "ground", "arm", axis=(0, 1, 0), stiffness=0.0))
+        return m.build()
+
+    for sides, sign in ((("arm", "wheel"), -1.0), (("wheel", "arm"), 1.0)):
+        for angle in (3.0, 3.5, 8.0 * np.pi, -20.0):
+            system, state = wheel(*sides)
+            placed = mbd.set_joints(system, state, {"axle": angle})
+            torque = 0.05 * sign * angle
+            found = mbd.accelerations(system, placed)
+            np.testing.assert_allclose(found.alpha[1, 1], torque / 0.06, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(placed.angles[-1], 0.0, atol=1e-12)
+    # The spring does not wind with a joint that carries both of its bodies.
+    placed = mbd.set_joints(system, state, {"shoulder": 9.0})
+    np.testing.assert_allclose(mbd.accelerations(system, placed).alpha, 0.0, atol=1e-9)
+
+
+def test_a_state_of_another_mechanism_is_refused_by_its_number_of_angles():
+    def arm(*parts):
+        m = mbd.Mechanism("arm")
+        m.add_body("rod", shape=mbd.Box((1.0, 0.05, 0.05), mass=2.0), r=(0.5, 0, 0))
+        m.add(mbd.Revolute("pin", "ground", "rod", point=(0, 0, 0), axis=(0, 1, 0)))
+        for part in parts:
+            m.add(part)
+        return m.build()
+
+    _, state = arm()
+    state = mbd.set_joints(arm()[0], state, {"pin": 0.1})
+    spring = mbd.TorsionalSpringDamper("s", "ground", "rod", axis=(0, 1, 0), stiffness=1.0)
+    with pytest.raises(ValueError, match="2 joint and spring angles.*turns of 1.*angles=None"):
+        mbd.simulate(arm(spring)[0], state, h=1e-3, steps=2)

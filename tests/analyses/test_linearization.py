@@ -24,6 +24,7 @@ def cart_pole(cart=2.0, pole=0.7, half=0.6, spin=0.05):
     return m
 
 
+@pytest.mark.essential
 def test_the_cart_pole_has_the_matrices_of_the_textbook():
     M, m, arm, spin = 2.0, 0.7, 0.6, 0.05
     lin = mbd.linearize(

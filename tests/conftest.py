@@ -1,7 +1,9 @@
 """Settings that all tests share: double precision, strict promotion, shapes checked at every
 annotated call."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,10 +61,77 @@ def _programs_are_let_go():
         jax.clear_caches()
 
 
+# What a test took when all were last measured, in seconds of processor time; quick ones are left
+# out. `pytest -m "slow or not slow" --record-durations` writes it anew.
+_DURATIONS = Path(__file__).with_name("durations.json")
+_QUICK, _LONGEST = 2.0, 10.0
+
+
+def pytest_addoption(parser):
+    parser.addoption("--record-durations", action="store_true", help=f"write {_DURATIONS.name}")
+
+
+def _spent() -> float:
+    """Processor time of this process and of its children [s]."""
+    return sum(os.times()[:4])
+
+
+def _name(item) -> str:
+    return re.sub(r"@\w+$", "", item.nodeid)  # without the group of workers
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
+    """Mark as slow what takes long: of every test function the cheapest variant stays, and all that
+    are quick; functions that take long altogether stay where they are marked as essential.
+    """
+    known = json.loads(_DURATIONS.read_text(encoding="utf-8")) if _DURATIONS.exists() else {}
+    cheapest: dict[str, float] = {}
+    for item in items:
+        if not item.get_closest_marker("slow"):
+            function, took = item.nodeid.split("[")[0], known.get(_name(item), 0.0)
+            cheapest[function] = min(took, cheapest.get(function, took))
+    named = any("::" in argument for argument in config.args)
+    for item in items:
+        took, function = known.get(_name(item), 0.0), item.nodeid.split("[")[0]
+        stays = took <= _QUICK or (took == cheapest.get(function) and took <= _LONGEST)
+        if not stays and not named and not item.get_closest_marker("essential"):
+            item.add_marker(pytest.mark.slow)
     if config.option.markexpr:
         return
-    skip = pytest.mark.skip(reason="a long reproduction: run it with -m slow")
+    skip = pytest.mark.skip(reason="takes long: run it with -m slow")
     for item in items:
         if item.get_closest_marker("slow"):  # keywords hold the names of folders too
             item.add_marker(skip)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    item.user_properties.append(("began", _spent()))
+    yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item, nextitem):
+    began = dict(item.user_properties)["began"]
+    item.user_properties.append(("took", _spent() - began))
+
+
+def pytest_runtest_logreport(report):
+    took = dict(report.user_properties).get("took")
+    if took is not None and report.when == "teardown":
+        _RECORDED[re.sub(r"@\w+$", "", report.nodeid)] = round(took, 1)
+
+
+def pytest_sessionfinish(session):
+    """On the process that hands out the tests."""
+    if session.config.getoption("record_durations", False) and not hasattr(
+        session.config, "workerinput"
+    ):
+        known = json.loads(_DURATIONS.read_text(encoding="utf-8")) if _DURATIONS.exists() else {}
+        known = known | _RECORDED
+        slow = {name: took for name, took in sorted(known.items()) if took > _QUICK}
+        _DURATIONS.write_text(json.dumps(slow, indent=0) + "\n", encoding="utf-8")
+
+
+_RECORDED: dict[str, float] = {}

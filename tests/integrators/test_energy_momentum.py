@@ -188,6 +188,7 @@ def test_a_damper_takes_energy_and_leaves_momentum():
     )
 
 
+@pytest.mark.essential
 def test_a_loop_with_repeating_rows_closes_and_keeps_its_energy_in_both_schemes():
     system, state = mbd.load("bennett")
     found = {

@@ -6,7 +6,7 @@ OLDEST := $(shell sed -n 's/.*"jax>=\([0-9.]*\).*/\1/p' pyproject.toml)
 # jax from 0.11 on needs Python 3.12.
 NEWEST_PYTHON ?= $(or $(shell for p in python3.14 python3.13 python3.12; do $$p -c '' 2>/dev/null && echo $$p && break; done),$(PYTHON))
 
-.PHONY: demo test test-all test-versions lint experiments benchmark clean
+.PHONY: demo test test-all test-versions lint docs notebooks gallery dist experiments benchmark clean
 
 # One stamp per set of extras: pip runs again only when pyproject.toml changes.
 $(VENV)/.made:
@@ -21,6 +21,10 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml
 
 $(VENV)/.test: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet -e '.[test]'
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
 	touch $@
 
 demo: $(VENV)/.demo
@@ -52,6 +56,24 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+# The manual: every code cell runs, every link is followed; docs/_build/html/index.html opens from the file system.
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+# The notebooks with the outputs of the present code.
+notebooks: $(VENV)/.docs
+	$(BIN)/python docs/run_notebooks.py
+
+# The moving pictures of the manual, from the present code.
+gallery: $(VENV)/.docs
+	$(BIN)/python docs/make_gallery.py
+
+# The wheel and the source archive, and the demo from the wheel in an empty environment outside the checkout.
+dist: $(VENV)/.test
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python tests/check_dist.py dist
 
 benchmark: $(VENV)/.test
 	$(BIN)/python -m experiments benchmarks

@@ -1,0 +1,87 @@
+"""How Sphinx builds the manual: `make docs`, then open docs/_build/html/index.html."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+# The notebooks stand beside the manual; Sphinx reads only what is inside.
+for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
+    shutil.copyfile(notebook, ROOT / "docs" / "notebooks" / notebook.name)
+sys.path.insert(0, str(ROOT / "docs"))
+# Pages run in kernels of their own, which share compiled programs.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("JAXMBD_COMPILE", "quick")
+os.environ.setdefault("JAXMBD_CACHE", str(ROOT / ".cache" / "programs"))
+
+import jaxmbd
+
+project = "jaxmbd"
+author = "the jaxmbd developers"
+release = version = jaxmbd.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+]
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
+exclude_patterns = ["_build", "notebooks/.ipynb_checkpoints"]
+
+# Every code cell runs when the manual is built; an error ends the build.
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(ROOT / ".cache" / "docs")
+nb_execution_raise_on_error = True
+nb_execution_excludepatterns = ["notebooks/*"]  # stored with their outputs, see `make notebooks`
+nb_execution_timeout = 300
+nb_merge_streams = True
+nb_mime_priority_overrides = [("html", "text/html", 10)]
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+
+# Signatures as they are written, without JAX's long names of types.
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "show-inheritance": False}
+python_use_unqualified_type_names = True
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+napoleon_attr_annotations = False  # shapes stand in the text
+napoleon_custom_sections = ["Reference", "References", ("Class attributes", "params_style")]
+
+html_theme = "furo"
+html_title = f"jaxmbd {release}"
+html_static_path = []
+html_theme_options = {"navigation_with_keys": True}
+
+
+def _plain_text(app, what, name, obj, options, lines):
+    """Docstrings are plain text: indented blocks are shown as they are, and marks that
+    reStructuredText would read are escaped outside code.
+    """
+    text, literal, blank = [], False, True
+    for line in lines:
+        indented = line.startswith("    ")
+        if blank and indented and not literal and text:
+            text += ["::", ""]
+            literal = True
+        elif line.strip() and not indented:
+            literal = False
+        blank = not line.strip()
+        if not literal:
+            pieces = line.split("`")
+            pieces[::2] = [x.replace("*", r"\*").replace("|", r"\|") for x in pieces[::2]]
+            line = "``".join(pieces)  # a name in single backticks is code
+        text.append(line)
+    lines[:] = text
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", _plain_text, priority=100)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,321 @@
+"""The gallery: a moving picture, a sentence and ten lines for every packaged mechanism.
+
+`make gallery` runs the lines of every entry below, draws the motion that they compute and writes
+docs/gallery/index.md, so that a page never shows code that was not run.
+"""
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+from matplotlib import pyplot as plt
+from PIL import Image
+
+import jaxmbd as mbd
+import jaxmbd.viz
+from jaxmbd.library import names
+
+FOLDER = Path(__file__).parent / "gallery"
+_START = """import jaxmbd as mbd
+
+mbd.enable_x64()
+"""
+_FRAMES = 40
+_COLORS, _SIZE = 64, 320
+
+
+class Entry(NamedTuple):
+    """One mechanism of the gallery.
+
+    Attributes:
+        title: The heading.
+        text: What it is and why one would look at it.
+        code: Lines that leave the motion in `sol` and print one number of it.
+        view: Elevation and azimuth of the camera [degrees].
+    """
+
+    title: str
+    text: str
+    code: str
+    view: tuple[float, float] = (22.0, -55.0)
+
+
+def _run(name: str, t_end: float, h: str, every: int, last: str, options: str = "") -> str:
+    """Lines that simulate a mechanism."""
+    more = f"{options}, save_every={every}" if every > 1 else options
+    call = f"sol = mbd.simulate(system, state, t_end={t_end}, h={h}{more})"
+    if len(call) > 100:
+        call = f"sol = mbd.simulate(\n    system, state, t_end={t_end}, h={h}{more}\n)"
+    return f'system, state = mbd.load("{name}")\n{call}\n{last}\n'
+
+
+ENERGY = """energy = sol.energy().total
+print(f"the energy changes by {abs(energy - energy[0]).max():.1e} J")"""
+VIOLATION = """print(f"joints are violated by {abs(sol.violation().position).max():.1e}")"""
+MOMENTUM = """momentum = sol.momentum().angular
+print(f"the angular momentum changes by {abs(momentum - momentum[0]).max():.1e} kg m^2/s")"""
+EM = ", formulation=mbd.Directors(), integrator=mbd.EnergyMomentum()"
+MK = ', integrator=mbd.MuntheKaas(group="SE3")'
+PROJECTED = ', integrator=mbd.MuntheKaas(stabilization="projection")'
+
+ENTRIES = {
+    "single_pendulum": Entry(
+        "Driven pendulum",
+        "A steel bar on a hinge whose angle a driver prescribes (Kissel, Taves, Negrut). The "
+        "constraints alone "
+        "determine the motion; inverse dynamics returns the torque that the driver needs.",
+        """system, state = mbd.load("single_pendulum")
+ts = np.linspace(0.0, 3.1, 125)
+found = mbd.inverse_dynamics(system, state, ts)
+sol = found.solution
+for name, effort in found.efforts.items():
+    print(f"{name}: at most {abs(effort).max():.0f} N m")
+""",
+        (10.0, -20.0),
+    ),
+    "double_pendulum": Entry(
+        "Double pendulum",
+        "Two steel bars on hinges, the first benchmark of Kissel, Taves and Negrut.",
+        _run("double_pendulum", 4.0, "1e-3", 20, ENERGY),
+        (10.0, -20.0),
+    ),
+    "spherical_double_pendulum": Entry(
+        "Spherical double pendulum",
+        "Two boxes in a row on ball joints; the second spins about an axis that is no principal "
+        "axis (Mueller and "
+        "Terze).",
+        _run("spherical_double_pendulum", 4.0, "1e-3", 20, VIOLATION, PROJECTED),
+    ),
+    "bar_pendulum": Entry(
+        "Double pendulum in rotation-matrix elements",
+        "Two bars on ball joints, with the x axis pointing down (Dumitriu and Margaritescu). Here "
+        "in their own "
+        "coordinates, with their own elimination of the multipliers.",
+        _run(
+            "bar_pendulum",
+            2.0,
+            "1e-3",
+            10,
+            VIOLATION,
+            ", formulation=mbd.RotationElements(), integrator=mbd.RungeKutta()",
+        ),
+        (10.0, -80.0),
+    ),
+    "n_pendulum": Entry(
+        "Chain of bars on ball joints",
+        "`n_pendulum:N` generates a chain of N bars. Time per step grows linearly with N.",
+        _run("n_pendulum:6", 2.0, "1e-3", 10, VIOLATION),
+    ),
+    "revolute_chain": Entry(
+        "Chain on hinges",
+        "`revolute_chain:N` alternates the hinges between two directions, and gravity is askew, "
+        "so that the chain "
+        "moves in space.",
+        _run("revolute_chain", 2.0, "1e-3", 10, ENERGY),
+    ),
+    "slider_crank": Entry(
+        "Spatial slider crank",
+        "A driven crank, a rod between a ball joint and a universal joint, and a slider; all four "
+        "primitive "
+        "constraints take part (Haug 1989, chapter 10).",
+        """system, state = mbd.load("slider_crank")
+ts = np.linspace(0.0, 1.0, 100)
+sol = mbd.kinematics(system, state, ts)
+slider = sol.r[:, 2, 0]
+print(f"the stroke is {slider.max() - slider.min():.4f} m")
+""",
+    ),
+    "slider_crank_free": Entry(
+        "Spatial slider crank without a motor",
+        "The same mechanism with one degree of freedom, moving under gravity.",
+        _run("slider_crank_free", 2.0, "1e-3", 10, ENERGY),
+    ),
+    "slider_crank_haug": Entry(
+        "Spatial slider crank, frames of the book",
+        "The slider's body frame is that of Haug's book: angular velocities and inertias have "
+        "other components, and "
+        "the motion is the same.",
+        _run("slider_crank_haug", 1.0, "1e-3", 10, VIOLATION),
+    ),
+    "four_link": Entry(
+        "Spatial four-link mechanism",
+        "Rotor, link and link in a closed loop (Haug 1989, chapter 10).",
+        _run("four_link", 3.0, "1e-3", 20, VIOLATION),
+    ),
+    "four_link_haug": Entry(
+        "Spatial four-link mechanism, frames of the book",
+        "The rotor's body frame is that of Haug's book.",
+        _run("four_link_haug", 3.0, "1e-3", 20, VIOLATION),
+    ),
+    "four_bar": Entry(
+        "Four-bar linkage of four hinges",
+        "Three of its 20 constraint rows are redundant. Multipliers of minimum norm are returned, "
+        "and `mobility` "
+        "says which rows repeat.",
+        """system, state = mbd.load("four_bar")
+report = mbd.mobility(system, state)
+print(f"degrees of freedom: {report.freedoms}, redundant rows: {report.redundant_rows}")
+sol = mbd.simulate(system, state, t_end=3.0, h=1e-3, save_every=20)
+""",
+        (8.0, -85.0),
+    ),
+    "four_bar_ladder": Entry(
+        "Ladder of four-bar linkages",
+        "`four_bar_ladder:N` puts N four-bar linkages side by side. They share their rockers, and "
+        "each adds redundant "
+        "rows.",
+        _run("four_bar_ladder:3", 2.0, "1e-3", 10, VIOLATION),
+        (12.0, -80.0),
+    ),
+    "bennett": Entry(
+        "Bennett linkage",
+        "Four hinges in space, which would be rigid but for the relation between their twists and "
+        "lengths.",
+        _run("bennett", 3.0, "1e-3", 20, VIOLATION),
+    ),
+    "bricard": Entry(
+        "Bricard linkage",
+        "Six hinges in a loop: a count of rows denies the degree of freedom that it has.",
+        _run("bricard", 3.0, "1e-3", 20, VIOLATION),
+    ),
+    "six_body_linkage": Entry(
+        "Six-body linkage",
+        "A closed loop of the ground and five tetrahedra on six hinges along the edges of a cube "
+        "(Betsch and "
+        "Leyendecker). The energy-momentum method conserves the energy to rounding at a large "
+        "time step.",
+        _run("six_body_linkage", 10.0, "1e-2", 8, ENERGY, EM),
+    ),
+    "cylindrical_pair": Entry(
+        "Cylindrical pair in free flight",
+        "A sleeve that slides along a shaft and turns on it, without gravity (Betsch and "
+        "Leyendecker).",
+        _run("cylindrical_pair", 0.2, "1e-3", 2, ENERGY, EM),
+    ),
+    "planar_pair": Entry(
+        "Planar pair in free flight",
+        "A pyramid that slides on a plate, without gravity (Betsch and Leyendecker).",
+        _run("planar_pair", 0.1, "1e-3", 1, ENERGY, EM),
+    ),
+    "floating_pair": Entry(
+        "Two boxes on a ball joint, in free flight",
+        "No joint to the ground and no gravity (Mueller and Terze): momentum and angular momentum "
+        "are conserved.",
+        _run("floating_pair", 1.0, "1e-3", 10, MOMENTUM),
+    ),
+    "three_bar_loop": Entry(
+        "Closed loop on three ball joints",
+        "Two boxes and the ground; the boxes also spin about the lines between their joints "
+        "(Mueller and Terze).",
+        _run("three_bar_loop", 3.0, "1e-3", 20, VIOLATION),
+    ),
+    "heavy_top": Entry(
+        "Fast top",
+        "A box on a ball joint that spins fast, without gravity (Mueller and Terze). On SE(3) the "
+        "ball joint is "
+        "satisfied to machine precision for any step size.",
+        _run("heavy_top", 0.5, "1e-4", 50, VIOLATION, MK),
+    ),
+    "gyro_top": Entry(
+        "Steady precession",
+        "A cone on its tip under gravity, started in steady precession (Betsch and Leyendecker).",
+        _run("gyro_top", 2.0, "1e-3", 20, ENERGY),
+    ),
+    "stewart_platform": Entry(
+        "Stewart platform",
+        "A platform on six springs, dampers and actuators without mass, thrown from its home pose.",
+        _run("stewart_platform", 3.0, "1e-3", 20, ENERGY),
+        (16.0, -55.0),
+    ),
+    "stewart_platform_legs": Entry(
+        "Stewart platform with legs",
+        "The same on twelve leg bodies with universal joints, slides and ball joints: 13 bodies, "
+        "six degrees of "
+        "freedom.",
+        _run("stewart_platform_legs", 2.0, "1e-3", 20, VIOLATION),
+        (16.0, -55.0),
+    ),
+}
+
+
+def _shrink(path: Path) -> None:
+    """One palette for all frames, so that only what moves is stored again."""
+    with Image.open(path) as film:
+        frames = []
+        for k in range(getattr(film, "n_frames", 1)):
+            film.seek(k)
+            frames.append(film.convert("RGB").resize((_SIZE, _SIZE), Image.Resampling.LANCZOS))
+        duration = film.info.get("duration", 80)
+    sheet = Image.new("RGB", (_SIZE, 3 * _SIZE))
+    for k, frame in enumerate(frames[:: max(1, len(frames) // 3)][:3]):
+        sheet.paste(frame, (0, k * _SIZE))
+    palette = sheet.quantize(_COLORS, Image.Quantize.MAXCOVERAGE)
+    small = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    small[0].save(path, save_all=True, append_images=small[1:], duration=duration, loop=0)
+
+
+def _draw(name: str, entry: Entry) -> str:
+    """Run an entry's lines, draw the motion, and return what they print."""
+    import contextlib
+    import io
+
+    printed, known = io.StringIO(), {}
+    start = _START + ("import numpy as np\n" if "np." in entry.code else "")
+    with contextlib.redirect_stdout(printed):
+        exec(compile(start + entry.code, name, "exec"), known)  # our own lines, above
+    sol: Any = known["sol"]
+    span = float(sol.t[-1] - sol.t[0])
+    path = FOLDER / f"{name}.gif"
+    mbd.viz.animate(sol, out=path, fps=12, speed=12.0 * span / _FRAMES, size=4.0, view=entry.view)
+    plt.close("all")
+    _shrink(path)
+    return printed.getvalue()
+
+
+def _page(outputs: dict[str, str]) -> str:
+    """The gallery's page."""
+    parts = [
+        "# Gallery\n\nEvery packaged mechanism: `mbd.load(name)` returns its system and its "
+        "state, and\n"
+        "`jaxmbd simulate NAME` runs it from the shell. `make gallery` ran the lines below and "
+        "drew\n"
+        "the pictures.\n"
+    ]
+    for name, entry in ENTRIES.items():
+        imports = "import jaxmbd as mbd\n" + ("import numpy as np\n" if "np." in entry.code else "")
+        parts.append(
+            f"## {entry.title}\n\n{entry.text}\n\n```{{image}} {name}.gif\n:alt: {entry.title}\n"
+            f":width: 320px\n```\n\n```python\n{imports}\nmbd.enable_x64()\n{entry.code}```\n"
+            + (f"\n```text\n{outputs[name].strip()}\n```\n" if outputs[name].strip() else "")
+        )
+    return "\n".join(parts)
+
+
+def main(wanted: list[str]) -> None:
+    """Renew the pictures of the wanted mechanisms, by default of all, and the page."""
+    missing = set(names()) - set(ENTRIES)
+    if missing:
+        raise SystemExit(f"make_gallery: no entry for {', '.join(sorted(missing))}")
+    mbd.enable_compilation_cache()
+    outputs = {}
+    for name, entry in ENTRIES.items():
+        if wanted and name not in wanted:
+            continue
+        print(name, flush=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", mbd.AssemblyWarning)
+            try:
+                outputs[name] = _draw(name, entry)
+            except Exception as error:
+                raise SystemExit(f"make_gallery: {name}: {error!r}") from error
+    if not wanted:  # the page shows what every entry printed
+        (FOLDER / "index.md").write_text(_page(outputs), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

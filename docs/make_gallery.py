@@ -4,10 +4,14 @@
 docs/gallery/index.md, so that a page never shows code that was not run.
 """
 
+import os
 import sys
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
+
+# XLA writes a line about the processor for every program that it reads from the cache.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import matplotlib as mpl
 

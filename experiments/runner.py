@@ -56,6 +56,7 @@ EXPERIMENTS = {
     "gradients": Experiment("gradients.run", cores=1),
     "identification": Experiment("identification.run"),
     "control": Experiment("control.run"),
+    "bicycle": Experiment("bicycle.run"),
     "benchmarks": Experiment("benchmarks.run", cores=1),
     "scale": Experiment("benchmarks.scale", cores=1),
     "batch": Experiment("benchmarks.batch"),

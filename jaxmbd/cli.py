@@ -257,9 +257,14 @@ def _and_more(count: int, what: str) -> None:
 
 def _report_mobility(m: mbd.Mobility) -> None:
     condition = f", condition of the Jacobian {m.condition:.1f}" if np.isfinite(m.condition) else ""
+    positions = (
+        f" of the velocities and {m.position_freedoms} of the positions"
+        if m.position_freedoms != m.freedoms
+        else ""
+    )
     _say(
-        f"{m.coordinates} coordinates, {m.rows} rows of rank {m.rank}: {m.freedoms} freedom(s), "
-        f"{m.redundant_rows} redundant row(s){condition}"
+        f"{m.coordinates} coordinates, {m.rows} rows of rank {m.rank}: {m.freedoms} freedom(s)"
+        f"{positions}, {m.redundant_rows} redundant row(s){condition}"
     )
     for found in m.redundant_sets[:_LISTED]:
         _say(

@@ -29,9 +29,9 @@ class RESULTS(eqx.Enumeration):
     )
     too_many_steps = "the run used up its steps; allow more with max_steps=, or a larger tolerance"
     wrong_branch = (
-        "a driven rotation stands half a turn from its prescribed angle; angles count from the "
-        "described pose, so describe the bodies near angle(t0), and let the angle change by less "
-        "than a quarter turn between two instants"
+        "a driven rotation stands half a turn from its prescribed angle, or a contact passed the "
+        "end of its curve. Angles count from the described pose: describe the bodies near "
+        "angle(t0), and let the angle change by less than a quarter turn between two instants"
     )
     invalid_input = (
         "a number that was given is impossible: a mass or an inertia that is not positive, an "

@@ -20,7 +20,7 @@ from ..rotations.types import Scalar
 from .arguments import check_run, chosen_formulation, chosen_integrator, instants
 from .assembly import AssemblyReport
 from .compiled import Compiled, runs_now
-from .failure import raise_failure, warn_of_undetermined_forces
+from .failure import raise_failure, warn_of_lost_contact, warn_of_undetermined_forces
 from .interpolation import between
 from .solution import Row, Solution, make_row, make_solution
 from .starting import angles_ahead, assembled, checked_motion, first_row
@@ -124,6 +124,7 @@ def simulate_chosen(
         raise_failure(system, solution, state)
     if is_concrete(solution):
         warn_of_undetermined_forces(system, solution)
+        warn_of_lost_contact(system, solution)
     return solution
 
 
@@ -172,7 +173,7 @@ def _integrate(
         )
         outcome = RESULTS.where(info.singular, RESULTS.singular, RESULTS.successful)
         poses = jax.vmap(formulation.pose)(formulation.with_ground(new.q))
-        outcome = checked_motion(system, poses, p.t + h, outcome)
+        outcome = checked_motion(now, poses, p.t + h, outcome)
         good = info.converged & (error <= 1.0) & (outcome == RESULTS.successful)
         # NaN counts as a large error.
         factor = jnp.where(error > 0.0, _SAFETY * error ** (-1.0 / (order + 1)), _GROW)

@@ -67,6 +67,7 @@ def _untouched(
     """The report of an assembly that moves nothing, whether the joints are closed as described, and
     whether velocities satisfy them to rounding.
     """
+    system = system.wound(state.angles)
     jet_system, f_dot, _ = system.jet(t)
     pose = state.pose
     gaps = phi(RA(), system.at_position_level().at(t), pose)
@@ -100,7 +101,7 @@ def _assemble(
 ) -> tuple[State, AssemblyReport]:
     problem = _Closest()
     weights, velocity_weights = (_weights(system, metric) for metric in metrics)
-    system = _geometry(system)
+    system = _geometry(system.wound(state.angles))
     args = (system.at_position_level().at(t), state.pose, weights)
     x, (iterations, closed, before) = implicit_root(problem, (), args)
     xi = x[: 6 * system.nb].reshape(system.nb, 6)

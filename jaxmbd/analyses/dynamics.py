@@ -31,6 +31,7 @@ from .assembly import AssemblyReport
 from .compiled import Compiled, compiled_once, telling_forward_mode
 from .failure import (
     raise_failure,
+    warn_of_lost_contact,
     warn_of_undetermined_forces,
 )
 from .host_loop import HostLoop, counted_loop
@@ -237,6 +238,7 @@ def _simulate_fixed(
         if throw:
             raise_failure(system, solution, state, h)
         warn_of_undetermined_forces(system, solution)
+        warn_of_lost_contact(system, solution)
         return solution
     if progress or on_chunk is not None:
         raise ValueError(
@@ -438,7 +440,7 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
             info.converged, RESULTS.where(info.singular, RESULTS.singular, RESULTS.successful), why
         )
         poses = jax.vmap(formulation.pose)(formulation.with_ground(new.q))
-        why = checked_motion(system, poses, t, why)
+        why = checked_motion(now, poses, t, why)
         ok = active & (why == RESULTS.successful)
         # The last good motion stays in place: a failed member of a batch keeps finite values and
         # derivatives.

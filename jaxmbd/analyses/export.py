@@ -55,6 +55,8 @@ def drawing(system: System) -> dict:
                 "axis_i_bar": np.asarray(c.axis_i_bar).tolist(),
                 "axis_j_bar": np.asarray(c.axis_j_bar).tolist(),
                 "link": c.is_link,
+                "outline_i": [np.asarray(line).tolist() for line in c.outline_i],
+                "outline_j": [np.asarray(line).tolist() for line in c.outline_j],
             }
             for c in system.connections
         ],

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..formulations import RA
+from ..model.higher_pairs import AbstractCurved
 from ..model.joints import Constraint
 from ..model.state import Pose, State, Twist
 from ..model.system import System
@@ -39,6 +40,10 @@ class SingularPoseWarning(UserWarning):
     """A run passed a singular pose so closely that reactions of some steps leave out forces without
     bound.
     """
+
+
+class LostContactWarning(UserWarning):
+    """The normal force of a rolling or sliding pair pulls, where a real contact would be lost."""
 
 
 class SimulationError(RuntimeError):
@@ -95,7 +100,8 @@ def warn_of_changes(
     the cure.
     """
     sentences = []
-    length = float(np.asarray(system.length))
+    # In a derivative by a place the report is known, as it has none, and the length is traced.
+    length = float(np.asarray(jax.lax.stop_gradient(system.length)))
     moved, turned = np.asarray(report.displacement), np.asarray(report.rotation)
     far, wide = moved > _ROUNDING * length, turned > _ROUNDING
     if far.any() or wide.any():
@@ -178,6 +184,27 @@ def warn_of_undetermined_forces(system: System, solution) -> None:
         )
 
 
+def warn_of_lost_contact(system: System, solution) -> None:
+    """Warn where the normal force of a contact pulls, which is modelled and does not happen."""
+    one_sided = {c.name for c in system.connections if c.element.one_sided}
+    for name, force in solution.normal_forces(system).items():
+        if name not in one_sided:
+            continue
+        force = np.asarray(force)
+        force = force[np.isfinite(force)]
+        # Rounding at rest is no pull.
+        pulling = force < -1e-6 * np.max(np.abs(force), initial=0.0)
+        if np.any(pulling):
+            k = int(np.argmax(pulling))
+            warnings.warn(
+                f"mechanism {system.name!r}: the normal force of joint {name!r} pulls from t = "
+                f"{float(np.asarray(solution.t)[k]):g} s on (down to {np.min(force):.3g} N): the "
+                "bodies are held together, where a real contact would be lost",
+                LostContactWarning,
+                stacklevel=users_line(),
+            )
+
+
 def raise_failure(system: System, solution, state: State | None = None, h: Any = None) -> None:
     """Raise `SimulationError` if a run failed; the steps before are in its `solution`."""
     if not ended_as(solution.result, RESULTS.successful, RESULTS.interrupted):
@@ -233,6 +260,9 @@ def describe_failure(system: System, solution, state: State | None = None, h: An
 
 def _advice(system: System, name: str) -> list[str]:
     """What helps against an outcome in this mechanism."""
+    curves = [repr(c.name) for c in system.connections if issubclass(c.element, AbstractCurved)]
+    if name == "wrong_branch" and curves:
+        return [f"The curves of this mechanism are those of {', '.join(curves[:6])}"]
     if name != "singular":
         return []
     plain = [

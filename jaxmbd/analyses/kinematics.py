@@ -31,7 +31,7 @@ from .arguments import (
     valid_numbers,
 )
 from .compiled import Compiled, compiled_once
-from .failure import raise_failure
+from .failure import raise_failure, warn_of_lost_contact
 from .host_loop import HostLoop, counted_loop
 from .mobility import mobility
 from .solution import Row, Solution, make_row, make_solution
@@ -130,6 +130,8 @@ def kinematics(
         solution = loop.run(begin, row_size(system), len(ts), progress=progress)
         if throw:
             raise_failure(system, solution, state)
+        if not system.massless:
+            warn_of_lost_contact(system, solution)
         return solution
     if progress:
         raise ValueError(
@@ -264,7 +266,10 @@ def _instant(system: System, tolerance, formulation: AbstractFormulation, mode: 
             q = jax.lax.stop_gradient(jax.vmap(formulation.retract)(q, dt * u + 0.5 * dt * dt * a))
         else:
             q = jax.lax.stop_gradient(q)
-        now, f_dot, f_ddot = system.jet(t)
+        # Couplings and cams are rows of angles and of places of contact, which go on.
+        moved = Motion(carry.q, carry.u, carry.a, jnp.zeros(0, system.dtype))
+        wound = system.wound(angles_ahead(system, formulation, moved, carry.angles, dt))
+        now, f_dot, f_ddot = wound.jet(t)
         guess_rows = jax.lax.stop_gradient(determining_rows(formulation, now, q))
         delta, info = implicit_root(problem, (tolerance, active), (now, q, guess_rows))
         q_new = jax.vmap(formulation.retract)(q, delta.reshape(u.shape))
@@ -275,12 +280,7 @@ def _instant(system: System, tolerance, formulation: AbstractFormulation, mode: 
         why = RESULTS.where(singular, RESULTS.singular, why)
         why = RESULTS.where(info.converged & ~singular, RESULTS.successful, why)
         poses = jax.vmap(formulation.pose)(formulation.with_ground(q_new))
-        why = checked_motion(system, poses, t, why)
-        wound = system.wound(
-            angles_ahead(
-                system, formulation, Motion(carry.q, carry.u, carry.a, lam), carry.angles, dt
-            )
-        )
+        why = checked_motion(wound, poses, t, why)
         result = RESULTS.where(active, why, result)
         ok = result == RESULTS.successful
         angles = jnp.where(ok, wound.angle_values(poses), carry.angles)

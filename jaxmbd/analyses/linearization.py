@@ -38,7 +38,7 @@ class Modes(eqx.Module):
 
     Attributes:
         eigenvalues: (n,) [1/s].
-        vectors: In the minimal coordinates and their rates, (2f, n).
+        vectors: In the minimal coordinates and speeds, (p + f, n).
         frequency: |imaginary part| / 2π, (n,) [Hz].
         damping_ratio: -real part / |eigenvalue|, (n,); negative where the mode grows.
         shapes: Displacements of all bodies, (n, nb, 6): of the mass centers [m], global, and turns
@@ -53,32 +53,37 @@ class Modes(eqx.Module):
 
 
 class Linearization(eqx.Module):
-    """ẋ = A x + B u for the difference from the motion through a state, x = (y, ẏ), in f minimal
-    coordinates.
+    """ẋ = A x + B u for the difference from the motion through a state, x = (y, w), in minimal
+    coordinates y and speeds w.
+
+    Speeds are the rates of the coordinates, w = ẏ and both f in number, unless joints constrain
+    velocities, as rolling does: then there are fewer speeds than coordinates, f of p.
 
     At an equilibrium that motion is rest, and A is constant. A steady rotation has a constant A
-    too, since displacements are components in the bodies. The minimal coordinates y are f of the
+    too, since displacements are components in the bodies. The minimal coordinates y are p of the
     displacements
     of the bodies: "cart.r.x" of a mass center [m], global, or "rod.theta.y", a component of the
-    small rotation [rad], body frame.
+    small rotation [rad], body frame. The speeds are the rates of some of them.
 
     Attributes:
-        A: (2f, 2f).
-        B: (2f, k).
-        drift: Rates of the coordinates in the motion itself, (2f,); zero at an equilibrium.
-        basis: Displacements of all bodies by the minimal coordinates, (nb, 6, f).
+        A: (p + f, p + f).
+        B: (p + f, k).
+        drift: Rates of x in the motion itself, (p + f,); zero at an equilibrium.
+        basis: Displacements of all bodies by the minimal coordinates, (nb, 6, p).
         state: Where it was linearized (assembled).
         coordinates: Names of the minimal coordinates.
+        speeds: Names of those whose rates are the speeds.
         inputs: What u acts on.
     """
 
     A: Float[Array, "x x"]
     B: Float[Array, "x k"]
     drift: Float[Array, " x"]
-    basis: Float[Array, "nb 6 f"]
+    basis: Float[Array, "nb 6 p"]
     state: State
     inputs: tuple[AbstractInput, ...]
     coordinates: tuple[str, ...] = eqx.field(static=True)
+    speeds: tuple[str, ...] = eqx.field(static=True)
     bodies: tuple[str, ...] = eqx.field(static=True)
 
     def modes(self) -> Modes:
@@ -89,8 +94,8 @@ class Linearization(eqx.Module):
         values, vectors = values[keep], vectors[:, keep]
         size = np.abs(values)
         damping = np.divide(-np.real(values), size, out=np.ones_like(size), where=size > 0.0)
-        f = len(self.coordinates)
-        shapes = np.einsum("bcf,fn->nbc", np.asarray(self.basis), vectors[:f])
+        p = len(self.coordinates)
+        shapes = np.einsum("bcp,pn->nbc", np.asarray(self.basis), vectors[:p])
         return Modes(
             values.astype(complex),
             vectors.astype(complex),
@@ -106,18 +111,19 @@ class Linearization(eqx.Module):
         return np.linalg.solve(R, B.T @ P)
 
     def coordinates_of(self, pose: Pose, twist: Twist) -> Float[Array, " x"]:
-        """(y, ẏ) of a pose and twist of all bodies."""
+        """(y, w) of a pose and twist of all bodies."""
         rows, parts = _selection(self.coordinates, self.bodies)
+        speed_rows, speed_parts = _selection(self.speeds, self.bodies)
         turn = jax.vmap(lambda A0, A: so3.log(A0.T @ A))(self.state.A, pose.A)
         moved = jnp.concatenate([pose.r - self.state.r, turn], axis=1)
         rates = jnp.concatenate([twist.v, twist.omega], axis=1)
-        return jnp.concatenate([moved[rows, parts], rates[rows, parts]])
+        return jnp.concatenate([moved[rows, parts], rates[speed_rows, speed_parts]])
 
     def feedback(self, K: Any, limit: Any = None) -> "StateFeedback":
         """U = -K x as the function of a `UserForce` on all bodies, in the order of the mechanism.
 
         Args:
-            K: Gain, (k, 2f).
+            K: Gain, (k, p + f).
             limit: Largest |u|, one number or (k,), or None.
         """
         dtype = self.A.dtype
@@ -151,6 +157,7 @@ def linearize(
     *,
     t: Any = 0.0,
     coordinates: Sequence[str] | None = None,
+    speeds: Sequence[str] | None = None,
     inputs: Sequence[str] | None = None,
 ) -> Linearization:
     """Linearize the equations of motion near a state, in minimal coordinates.
@@ -166,6 +173,8 @@ def linearize(
         coordinates: Names of the minimal coordinates, as many as freedoms: "cart.r.x",
             "rod.theta.y". By default a well-conditioned set is chosen, rotations first. Under `jit`
             or `grad` they must be given.
+        speeds: Names of those among them whose rates are the speeds, where joints constrain
+            velocities; likewise. All of them elsewhere.
         inputs: Names of actuators, or "rod.force.x" (global, at the mass center), "rod.torque.y"
             (body frame). By default all actuators.
 
@@ -184,17 +193,27 @@ def linearize(
         )
     t = jnp.asarray(t, system.dtype)
     state, _ = assembled(system, state, t)
+    positions = system.at_position_level()
     if coordinates is None:
-        coordinates = _choose(system, state, t)
+        coordinates = _choose(positions, state, t)
     coordinates = tuple(coordinates)
+    if speeds is None:
+        speeds = _choose(system, state, t, coordinates) if system.nonholonomic else coordinates
+    speeds = tuple(speeds)
     rows, parts = _selection(coordinates, system.bodies)
+    speed_rows, speed_parts = _selection(speeds, system.bodies)
     chosen = collect_inputs(system, inputs)
     unnamed = tuple(dataclasses.replace(x, name="") for x in chosen)
     state = system.with_turns(state)
     A, B, drift, basis = _linearize(
-        system, state, t, unnamed, tuple(rows.tolist()), tuple(parts.tolist())
+        system,
+        state,
+        t,
+        unnamed,
+        (tuple(rows.tolist()), tuple(parts.tolist())),
+        (tuple(speed_rows.tolist()), tuple(speed_parts.tolist())),
     )
-    found = Linearization(A, B, drift, basis, state, chosen, coordinates, system.bodies)
+    found = Linearization(A, B, drift, basis, state, chosen, coordinates, speeds, system.bodies)
     if not isinstance(found.A, Tracer):
         _check(system, found)
     return found
@@ -206,38 +225,43 @@ def _linearize(
     state: State,
     t: Scalar,
     inputs,
-    bodies: tuple[int, ...],
-    components: tuple[int, ...],
+    coordinates: tuple[tuple[int, ...], tuple[int, ...]],
+    speeds: tuple[tuple[int, ...], tuple[int, ...]],
 ):
-    """A, B, drift and basis of `Linearization`, in components of the bodies' displacements."""
-    ra, f = RA(), len(bodies)
+    """A, B, drift and basis of `Linearization`, in components of the bodies' displacements, each
+    given by bodies and components.
+    """
+    ra, p = RA(), len(coordinates[0])
     system = system.wound(state.angles)
-    rows, parts = np.array(bodies, int), np.array(components, int)
-    held = (system.jet(t)[:2], rows, parts)
-    zero = jnp.zeros(f, system.dtype)
-    basis = jax.vmap(lambda e: _velocity(ra, system, state.pose, e, held, free=True), out_axes=-1)(
-        jnp.eye(f, dtype=system.dtype)
-    )
+    positions = system.at_position_level()
+    rows, parts = (np.array(x, int) for x in coordinates)
+    fast, ways = (np.array(x, int) for x in speeds)
+    zero = jnp.zeros(p, system.dtype)
+    placed = (positions.jet(t)[:2], rows, parts)
+    basis = jax.vmap(
+        lambda e: _velocity(ra, positions, state.pose, e, placed, free=True), out_axes=-1
+    )(jnp.eye(p, dtype=system.dtype))
+    held = (system.jet(t)[:2], fast, ways)
     u0 = jnp.concatenate([state.v, state.omega], axis=1)
 
     def rate(x, load):
-        displacement = basis @ x[:f]
+        displacement = basis @ x[:p]
         # On the constraints to first order, which is all that a first derivative sees.
         pose = jax.vmap(ra.retract)(state.pose, displacement)
-        u = _velocity(ra, system, pose, u0[rows, parts] + x[f:], held)
+        u = _velocity(ra, system, pose, u0[fast, ways] + x[p:], held)
         a, _ = dynamic_accelerations(ra, system, pose, u, t, load)
         # Rates of displacements from a moving frame: that of the motion through the state.
         du = (u - u0).at[:, 3:].add(-jnp.cross(u0[:, 3:], displacement[:, 3:]))
-        return jnp.concatenate([du[rows, parts], a[rows, parts]])
+        return jnp.concatenate([du[rows, parts], a[fast, ways]])
 
-    start = jnp.concatenate([zero, zero])
+    start = jnp.concatenate([zero, jnp.zeros(len(fast), system.dtype)])
     no_load = jnp.zeros((system.nb, 6), system.dtype)
     units = unit_wrenches(inputs, state.pose)
 
     def by_load(control):
         return rate(start, jnp.tensordot(control, units, axes=1))
 
-    own = jnp.concatenate([u0[rows, parts], zero])
+    own = jnp.concatenate([u0[rows, parts], start[p:]])
     A = jax.jacfwd(lambda x: rate(x, no_load))(start)
     B = jax.jacfwd(by_load)(jnp.zeros(len(inputs), system.dtype))
     return A, B, own + rate(start, no_load), basis
@@ -292,12 +316,14 @@ def _selection(
     return pairs[:, 0], pairs[:, 1]
 
 
-def _choose(system: System, state: State, t) -> tuple[str, ...]:
-    """As many components as freedoms that determine the motion well, rotations before positions."""
+def _choose(system: System, state: State, t, among: Sequence[str] | None = None) -> tuple[str, ...]:
+    """As many components as freedoms that determine the motion well, rotations before positions;
+    of some components only, or of all.
+    """
     if isinstance(jax.tree.leaves(system)[0], Tracer) or isinstance(state.r, Tracer):
         raise ValueError(
-            "linearize: under jit or grad give coordinates=, for instance those of "
-            "linearize(...).coordinates on concrete numbers"
+            "linearize: under jit or grad give coordinates= (and speeds=, where joints constrain "
+            "velocities), for instance those of linearize(...) on concrete numbers"
         )
     found = mobility(system, state, t=t)
     if not found.freedoms:
@@ -312,10 +338,23 @@ def _choose(system: System, state: State, t) -> tuple[str, ...]:
     prefer = np.tile([1.0, 1.0, 1.0, 1.5, 1.5, 1.5], system.nb) * (
         1.0 - 1e-3 * np.arange(6 * system.nb) / null.shape[1]
     )
+    prefer = prefer * np.where(_turns_with_its_body(state), 1e-3, 1.0)
+    names = [f"{body}.{part}" for body in system.bodies for part in _COMPONENTS]
+    if among is not None:
+        prefer = prefer * np.isin(names, among)
     _, _, order = linalg.qr(null * prefer, mode="economic", pivoting=True)  # pyright: ignore[reportAssignmentType]
     order = order[: found.freedoms]
-    names = [f"{body}.{part}" for body in system.bodies for part in _COMPONENTS]
     return tuple(names[k] for k in sorted(order))
+
+
+def _turns_with_its_body(state: State) -> np.ndarray:
+    """Which components of small rotations have a direction that turns because their body does, as
+    in a spinning wheel: by these a steady motion would look like an unsteady one, (6 nb,).
+    """
+    omega = np.asarray(state.omega)
+    across = np.linalg.norm(omega[:, None, :] * (1.0 - np.eye(3)), axis=2)  # of each axis
+    turning = across > 1e-9 * (1.0 + np.linalg.norm(omega, axis=1, keepdims=True))
+    return np.concatenate([np.zeros_like(turning), turning], axis=1).reshape(-1)
 
 
 def _check(system: System, found: Linearization) -> None:

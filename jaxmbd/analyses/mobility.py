@@ -45,7 +45,9 @@ class Mobility:
         coordinates: 6 per body.
         rows: Constraint rows, drivers included.
         rank: Of the Jacobian; rows beyond it are redundant.
-        freedoms: coordinates - rank.
+        freedoms: coordinates - rank: the independent velocities.
+        position_freedoms: The independent coordinates; more than `freedoms` where joints constrain
+            velocities, as rolling does.
         redundant_rows: rows - rank.
         redundant_joints: Names of the joints that take part in a redundancy.
         redundant_drivers: Names of the drivers that do.
@@ -63,6 +65,11 @@ class Mobility:
     redundant_drivers: tuple[str, ...]
     condition: float
     redundant_sets: tuple[RedundantSet, ...] = ()
+    position_freedoms: int = -1
+
+    def __post_init__(self) -> None:
+        if self.position_freedoms < 0:
+            object.__setattr__(self, "position_freedoms", self.freedoms)
 
 
 def mobility(system: System, state: State, *, t: Any = 0.0) -> Mobility:
@@ -108,6 +115,11 @@ def mobility(system: System, state: State, *, t: Any = 0.0) -> Mobility:
         redundant_drivers=tuple(c.name for c in system.connections if part[c.name] and c.is_driver),
         condition=float(values[0] / values[rank - 1]) if rank else 1.0,
         redundant_sets=_redundant_sets(system, null),
+        position_freedoms=(
+            mobility(system.at_position_level(), state, t=t).freedoms
+            if system.nonholonomic
+            else n - rank
+        ),
     )
 
 
@@ -130,9 +142,8 @@ def freedoms_lost_nearby(system: System, state: State, t: Any) -> int:
     way = (_ASIDE / np.max(np.abs(way)) * way).reshape(-1, 6)
     way[:, :3] *= float(np.asarray(system.length))
     pose = _jitted_retract(state.pose, as_jax(way, system.dtype))
-    beside = np.linalg.svd(
-        scaled_rows(system, State(pose.r, pose.A, state.v, state.omega), t), compute_uv=False
-    )
+    moved = State(pose.r, pose.A, state.v, state.omega, state.angles)
+    beside = np.linalg.svd(scaled_rows(system, moved, t), compute_uv=False)
     return int(np.sum(beside > np.sqrt(_ASIDE**3) * beside[0])) - rank
 
 
@@ -207,7 +218,7 @@ def _of_tree(system: System, state: State, t: Any) -> Mobility:
             "counting the degrees of freedom of closed loops takes singular values, here for at "
             f"most {_LARGEST} of each"
         )
-    rows = np.moveaxis(np.asarray(_block_rows(system, state.pose, t))[list(system.order)], 0, -1)
+    rows = np.moveaxis(np.asarray(_block_rows(system, state, t))[list(system.order)], 0, -1)
     pairs: dict[frozenset[int], list[int]] = {}
     for c in system.connections:
         pairs.setdefault(frozenset((c.i, c.j)), []).extend(c.rows)
@@ -221,14 +232,15 @@ def _of_tree(system: System, state: State, t: Any) -> Mobility:
 
 
 @compiled_once
-def _block_rows(system: System, pose, t):
+def _block_rows(system: System, state: State, t):
     scale = jnp.concatenate([jnp.ones(3, system.dtype), jnp.full(3, 1.0 / system.length)])
-    return rows(RA(), system.at(jnp.asarray(t, system.dtype)), pose) * scale[None, None, :]
+    now = system.wound(state.angles).at(jnp.asarray(t, system.dtype))
+    return rows(RA(), now, state.pose) * scale[None, None, :]
 
 
 @compiled_once
-def _jitted_rows(system, pose, t):
-    rows = dense_rows(RA(), system.at(t), pose)
+def _jitted_rows(system, state: State, t):
+    rows = dense_rows(RA(), system.wound(state.angles).at(t), state.pose)
     scale = jnp.tile(
         jnp.concatenate([jnp.ones(3, rows.dtype), jnp.full(3, 1.0 / system.length)]), system.nb
     )
@@ -241,6 +253,6 @@ def scaled_rows(system: System, state: State, t) -> np.ndarray:
     """
     # Rotations count as displacements at the system's length, and rows as unit vectors, so that
     # rank is a matter of geometry and not of units.
-    rows = np.asarray(_jitted_rows(system, state.pose, as_jax(t, system.dtype)))
+    rows = np.asarray(_jitted_rows(system, system.with_turns(state), as_jax(t, system.dtype)))
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(norms > 1e-9, norms, 1.0)

@@ -222,7 +222,9 @@ def _moved(
     # Springs about the same axis wind with the joint. An angle about another axis does not go on
     # for ever: the value nearest to that of before is its.
     spins = jnp.zeros_like(twist.omega).at[hanging].set(pose.A[hanging].mT @ axis)
-    rates = sign * system.angle_rates(pose, Twist(jnp.zeros_like(twist.v), spins))
+    turned = jax.vmap(lambda r: so3.cross(axis, r - center))(pose.r[hanging])
+    speeds = jnp.zeros_like(twist.v).at[hanging].set(turned)
+    rates = sign * system.angle_rates(pose, Twist(speeds, spins))
     by_turn = jnp.where(jnp.abs(jnp.abs(rates) - 1.0) < _PARALLEL, jnp.sign(rates), 0.0)
 
     moved = jax.vmap(one)(*(x[hanging] for x in (state.r, state.A, state.v, state.omega)))

@@ -220,6 +220,20 @@ class Solution(eqx.Module):
         names = [c.name for c in system.connections]
         return {name: Reaction(*pair) for name, pair in zip(names, found, strict=True)}
 
+    def normal_forces(self, system: System | None = None) -> dict[str, Float[Array, " T"]]:
+        """Normal force of every rolling or sliding contact by the joint's name, (T,) [N]; positive
+        where the bodies press.
+
+        A negative one holds the bodies together, as a real contact cannot: it would be lost there.
+        """
+        system = self._own(system)
+        return {
+            c.name: -_part(self.lam, np.s_[:, c.rows[c.labels.index(label)]])
+            for c in system.connections
+            for label in c.element.normal_rows
+            if label in c.labels
+        }
+
     def to_npz(self, path, system: System | None = None) -> None:
         """Write all arrays under their own names to an NPZ file; see `analyses.export`."""
         from .export import write_npz
@@ -347,7 +361,7 @@ def _momenta(system: System, states: State):
 @Compiled
 def _violations(system: System, states: State, times):
     def one(state: State, t):
-        jet_system, f_dot, _ = system.jet(t)
+        jet_system, f_dot, _ = system.wound(state.angles).jet(t)
         u = jnp.concatenate([state.v, state.omega], axis=1)
         rate = apply_rows(rows(RA(), jet_system, state.pose), u, row_bodies(RA(), system))
         nu = velocity_right_side(RA(), jet_system, f_dot, state.pose)
@@ -362,7 +376,8 @@ def _reactions(system: System, states: State, multipliers, times):
     """Forces and moments on body j at its point, of all connections in their order."""
 
     def wrenches(state: State, lam, t):
-        blocks = rows(RA(), system.at(t), state.pose)  # (nc, k, 6), stacked order
+        now = system.wound(state.angles).at(t)
+        blocks = rows(RA(), now, state.pose)  # (nc, k, 6), stacked order
         return system.to_natural((-blocks[:, 1] * system.to_stacked(lam)[:, None]).T).T
 
     # (T, nc, 6): force, body-frame torque about the center

@@ -16,7 +16,7 @@ from ..model.elements import kinds
 from ..model.expressions import Expression, shown, time_function
 from ..model.forces import AbstractForceDescription
 from ..model.given import Kind, Spec, primitive_specs, specs
-from ..model.joints import AbstractConstraint
+from ..model.joints import AbstractRelation
 from ..model.mechanism import Mechanism
 from ..model.primitives import primitives
 from ..model.validation import users_line
@@ -176,7 +176,7 @@ def _from_file(file: Any) -> Mechanism:
         fields = body.model_dump(exclude={"name", "shape", "comment"})
         m.add_body(body.name, shape=None if body.shape is None else _shape(body.shape), **fields)
     for part in [*file.joints, *file.drivers]:
-        m.add(_element(part, AbstractConstraint))
+        m.add(_element(part, AbstractRelation))
     for part in file.forces:
         m.add(_element(part, AbstractForceDescription))
     return m

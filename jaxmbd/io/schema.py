@@ -23,7 +23,7 @@ from ..model.elements import AbstractElement, kinds
 from ..model.expressions import Expression, shown
 from ..model.forces import AbstractForceDescription
 from ..model.given import Kind, Spec, primitive_specs, specs, summary
-from ..model.joints import AbstractConstraint
+from ..model.joints import AbstractRelation
 from ..model.primitives import primitives
 
 # Squares and fourth powers of such numbers are finite in double precision, and no mechanism has
@@ -222,6 +222,7 @@ _ANNOTATIONS: dict[Kind, Any] = {
     Kind.MOTION: TimeFunction,
     Kind.VALUE: TimeFunction,
     Kind.LOAD: Load,
+    Kind.CURVE: Annotated[list[Load], Field(min_length=2)] | Load,
 }
 
 
@@ -258,7 +259,8 @@ def _tagged(models: list[type[BaseModel]]) -> Any:
 
 
 def _primitive_files() -> list[type[BaseModel]]:
-    return [_file_of(cls, primitive_specs(cls), Strict) for cls in primitives().values()]
+    found = [cls for cls in primitives().values() if cls.in_files]
+    return [_file_of(cls, primitive_specs(cls), Strict) for cls in found]
 
 
 def _element_files(base: type) -> list[type[BaseModel]]:
@@ -309,8 +311,7 @@ def mechanism_file() -> type[BaseModel]:
 @functools.lru_cache(maxsize=8)
 def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) -> type[BaseModel]:
     joints, forces = (
-        list[_tagged(_element_files(base))]
-        for base in (AbstractConstraint, AbstractForceDescription)
+        list[_tagged(_element_files(base))] for base in (AbstractRelation, AbstractForceDescription)
     )
     return create_model(
         "MechanismFile",

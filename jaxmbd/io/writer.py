@@ -15,7 +15,7 @@ from ..model.body import Body
 from ..model.elements import AbstractElement
 from ..model.expressions import Components
 from ..model.given import Kind, Spec, primitive_specs, specs
-from ..model.joints import AbstractConstraint
+from ..model.joints import AbstractRelation
 from ..model.mechanism import Mechanism
 from ..model.validation import inertia_matrix, is_concrete
 from .model_files import ModelFileError
@@ -136,6 +136,8 @@ def _field(spec: Spec, value: Any, what: str) -> Any:
         text := getattr(value, "text", None), str
     ):  # an Expression, or a module that is one
         return text
+    if kind is Kind.CURVE and not callable(value) and not any(isinstance(x, str) for x in value):
+        return _numbers(value, what)
     if isinstance(value, Components):
         return [c.text for c in value.components]
     if isinstance(value, list | tuple) and any(isinstance(x, str) for x in value):
@@ -148,7 +150,7 @@ def _field(spec: Spec, value: Any, what: str) -> Any:
     return _numbers(value, what)
 
 
-def _name(part: Body | AbstractConstraint | str) -> str:
+def _name(part: Body | AbstractRelation | str) -> str:
     return part if isinstance(part, str) else part.name
 
 

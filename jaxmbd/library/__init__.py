@@ -14,6 +14,7 @@ from ..model.expressions import shown
 from ..model.mechanism import Mechanism
 from ..model.state import State
 from ..model.system import System
+from .bicycle import whipple_bicycle as whipple_bicycle
 from .generators import GENERATORS as GENERATORS
 from .generators import SIZED as SIZED
 from .generators import gyro_top as gyro_top

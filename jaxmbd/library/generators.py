@@ -7,6 +7,8 @@ import numpy as np
 from ..model.joints import Revolute, Spherical
 from ..model.mechanism import Mechanism
 from ..model.shapes import Box, Cone
+from .bicycle import whipple_bicycle
+from .couplings import cam_follower, differential, planetary_gear, rolling_disc
 from .six_body_linkage import six_body_linkage
 from .stewart import stewart_platform, stewart_platform_legs
 
@@ -152,4 +154,9 @@ GENERATORS = {
     "six_body_linkage": six_body_linkage,
     "stewart_platform": stewart_platform,
     "stewart_platform_legs": stewart_platform_legs,
+    "planetary_gear": planetary_gear,
+    "differential": differential,
+    "cam_follower": cam_follower,
+    "rolling_disc": rolling_disc,
+    "whipple_bicycle": whipple_bicycle,
 }

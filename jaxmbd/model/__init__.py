@@ -7,6 +7,12 @@ table of primitives in `joints.py`.
 
 from . import given as given
 from .body import Body as Body
+from .couplings import AbstractCoupling as AbstractCoupling
+from .couplings import Belt as Belt
+from .couplings import Coupler as Coupler
+from .couplings import Gear as Gear
+from .couplings import RackAndPinion as RackAndPinion
+from .couplings import Screw as Screw
 from .drivers import DistanceDriver as DistanceDriver
 from .drivers import PoseDriver as PoseDriver
 from .drivers import RotationDriver as RotationDriver
@@ -21,7 +27,13 @@ from .forces import Torque as Torque
 from .forces import TorsionalSpringDamper as TorsionalSpringDamper
 from .forces import UserForce as UserForce
 from .forces import ViscousFriction as ViscousFriction
+from .higher_pairs import AbstractCurved as AbstractCurved
+from .higher_pairs import Cam as Cam
+from .higher_pairs import CurveOnCurve as CurveOnCurve
+from .higher_pairs import PointOnCurve as PointOnCurve
+from .higher_pairs import PointOnSurface as PointOnSurface
 from .joints import AbstractConstraint as AbstractConstraint
+from .joints import AbstractRelation as AbstractRelation
 from .joints import Constraint as Constraint
 from .joints import Cylindrical as Cylindrical
 from .joints import Distance as Distance
@@ -40,6 +52,10 @@ from .primitives import DP2 as DP2
 from .primitives import AbstractPrimitive as AbstractPrimitive
 from .primitives import AbstractVelocityPrimitive as AbstractVelocityPrimitive
 from .primitives import D as D
+from .rolling import KnifeEdge as KnifeEdge
+from .rolling import NoSlip as NoSlip
+from .rolling import RollingDisc as RollingDisc
+from .rolling import RollingSphere as RollingSphere
 from .shapes import Box as Box
 from .shapes import Composite as Composite
 from .shapes import Cone as Cone

@@ -2,10 +2,11 @@
 displacement along an axis.
 
 An angle is known from two poses up to whole turns. Where it was a moment before is carried along by
-every run (`Angle.near`), and has no derivative of its own: the angle is exact after any number of
-turns.
+every run (`AbstractFollowed.near`), and has no derivative of its own: the angle is exact after any
+number of turns. The place where two curves touch is followed in the same way.
 """
 
+import abc
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..indexing import take
-from ..rotations.types import Array, Scalar, Vec3, host
+from ..rotations.types import Array, Scalar, Vec3, host, library_of
 from ..rotations.vectors import basis_from_axis, cross, skew
 from .body import Body
 from .state import Pose, Twist
@@ -24,12 +25,54 @@ from .state import Pose, Twist
 _TURN = 2.0 * np.pi
 
 
-class Angle(eqx.Module):
+class AbstractFollowed(eqx.Module):
+    """A coordinate that two poses determine only near where it was a moment before: to be derived
+    from.
+
+    A force, a primitive or a law that needs one holds it as a field; runs keep `near` current.
+
+    Attributes:
+        near: A value close to the present one; one number, or several that belong together, (k,).
+        of: Which of its element's bodies are i and j.
+    """
+
+    near: eqx.AbstractVar[Array]
+    of: eqx.AbstractVar[tuple[int, int]]
+
+    @abc.abstractmethod
+    def value(self, pose_i: Pose, pose_j: Pose) -> Array:
+        """The coordinate, of the shape of `near`."""
+
+    def rate(self, pose_i: Pose, twist_i: Twist, pose_j: Pose, twist_j: Twist) -> Array:
+        """Its rate [1/s]."""
+        poses = pose_i, pose_j
+        rates = (
+            Pose(twist.v, pose.A @ skew(twist.omega))
+            for pose, twist in zip(poses, (twist_i, twist_j), strict=True)
+        )
+        return jax.jvp(self.value, poses, tuple(rates))[1]
+
+
+class AbstractAngle(AbstractFollowed):
+    """A followed coordinate that is an angle, of which a pose tells the cosine and the sine."""
+
+    @abc.abstractmethod
+    def cosine_and_sine(self, pose_i: Pose, pose_j: Pose) -> tuple[Scalar, Scalar]:
+        """Of the angle, times any common positive factor."""
+
+    def unwound(self, cosine: Scalar, sine: Scalar) -> Scalar:
+        """The angle with this cosine and sine that is nearest to `near` [rad]."""
+        angle = jnp.arctan2(sine, cosine)
+        return angle + _TURN * jnp.round(jax.lax.stop_gradient(self.near - angle) / _TURN)
+
+    def value(self, pose_i: Pose, pose_j: Pose) -> Scalar:
+        """The angle [rad]."""
+        return self.unwound(*self.cosine_and_sine(pose_i, pose_j))
+
+
+class Angle(AbstractAngle):
     """The rotation of one body relative to another about an axis of the latter, zero at the initial
     pose.
-
-    A force, a primitive or a law that needs an angle holds one of these as a field; runs keep its
-    turns.
 
     Attributes:
         axis_i_bar: Unit axis in body i [-].
@@ -52,7 +95,11 @@ class Angle(eqx.Module):
         """
         e1, _, axis = basis_from_axis(axis)
         return Angle(
-            i.direction(axis), i.direction(e1), j.direction(e1), host.zeros((), axis.dtype), of
+            axis_i_bar=i.direction(axis),
+            e_i_bar=i.direction(e1),
+            e_j_bar=j.direction(e1),
+            near=host.zeros((), axis.dtype),
+            of=of,
         )
 
     def cosine_and_sine(self, pose_i: Pose, pose_j: Pose) -> tuple[Scalar, Scalar]:
@@ -60,19 +107,108 @@ class Angle(eqx.Module):
         e_j = pose_i.A.T @ (pose_j.A @ self.e_j_bar)
         return self.e_i_bar @ e_j, cross(self.axis_i_bar, self.e_i_bar) @ e_j
 
-    def unwound(self, cosine: Scalar, sine: Scalar) -> Scalar:
-        """The angle with this cosine and sine that is nearest to `near` [rad]."""
-        angle = jnp.arctan2(sine, cosine)
-        return angle + _TURN * jnp.round(jax.lax.stop_gradient(self.near - angle) / _TURN)
-
-    def value(self, pose_i: Pose, pose_j: Pose) -> Scalar:
-        """The angle [rad]."""
-        return self.unwound(*self.cosine_and_sine(pose_i, pose_j))
-
     def rate(self, pose_i: Pose, twist_i: Twist, pose_j: Pose, twist_j: Twist) -> Scalar:
         """Its rate [rad/s]."""
         axis = pose_i.A @ self.axis_i_bar
         return axis @ (pose_j.A @ twist_j.omega - pose_i.A @ twist_i.omega)
+
+
+class Sight(AbstractAngle):
+    """The angle about an axis of body i at which a point or a direction of body j is seen from body
+    i, zero at the initial pose.
+
+    Attributes:
+        axis_i_bar: Unit axis in body i [-].
+        e_i_bar: Unit direction in body i, normal to the axis, in which it is seen at zero
+            angle [-].
+        s_i_bar: The point of body i from which a point is seen [m]; None for a direction.
+        seen_j_bar: The point [m] or the direction [-] in body j.
+        near: A value within half a turn of the present one [rad].
+        of: Which of its element's bodies are i and j.
+    """
+
+    axis_i_bar: Vec3
+    e_i_bar: Vec3
+    s_i_bar: Vec3 | None
+    seen_j_bar: Vec3
+    near: Scalar
+    of: tuple[int, int] = eqx.field(static=True, default=(0, 1))
+
+    @staticmethod
+    def point(
+        i: Body, j: Body, axis: Vec3, from_point: Vec3, to_point: Vec3, of: tuple[int, int] = (0, 1)
+    ) -> "Sight":
+        """Of a point of body j; axis and points are global at the initial pose."""
+        e = _normal_part(to_point - from_point, axis)
+        return Sight(
+            axis_i_bar=i.direction(axis),
+            e_i_bar=i.direction(e),
+            s_i_bar=i.point(from_point),
+            seen_j_bar=j.point(to_point),
+            near=host.zeros((), e.dtype),
+            of=of,
+        )
+
+    @staticmethod
+    def direction(
+        i: Body, j: Body, axis: Vec3, seen: Vec3, of: tuple[int, int] = (0, 1)
+    ) -> "Sight":
+        """Of a direction of body j; both directions are global at the initial pose."""
+        e = _normal_part(seen, axis)
+        return Sight(
+            axis_i_bar=i.direction(axis),
+            e_i_bar=i.direction(e),
+            s_i_bar=None,
+            seen_j_bar=j.direction(seen),
+            near=host.zeros((), e.dtype),
+            of=of,
+        )
+
+    def cosine_and_sine(self, pose_i: Pose, pose_j: Pose) -> tuple[Scalar, Scalar]:
+        """Of the angle, times the length of what is seen across the axis."""
+        seen = pose_j.A @ self.seen_j_bar
+        if self.s_i_bar is None:
+            seen = pose_i.A.T @ seen
+        else:
+            seen = pose_i.A.T @ (pose_j.r + seen - pose_i.r) - self.s_i_bar
+        return self.e_i_bar @ seen, cross(self.axis_i_bar, self.e_i_bar) @ seen
+
+
+def _normal_part(x: Array, axis: Array) -> Array:
+    """The unit direction of x normal to a unit axis."""
+    xp = library_of(x, axis)
+    across = x - (axis @ x) * axis
+    return across / xp.sqrt(across @ across)
+
+
+class Displacement(eqx.Module):
+    """The displacement of a point of body j along an axis of body i, zero at the initial pose.
+
+    Attributes:
+        axis_i_bar: Unit axis in body i [-].
+        s_i_bar: The point of body i from which it is counted [m].
+        s_j_bar: The point of body j [m].
+        of: Which of its element's bodies are i and j.
+    """
+
+    axis_i_bar: Vec3
+    s_i_bar: Vec3
+    s_j_bar: Vec3
+    of: tuple[int, int] = eqx.field(static=True, default=(0, 1))
+
+    @staticmethod
+    def between(
+        i: Body, j: Body, axis: Vec3, point: Vec3, of: tuple[int, int] = (0, 1)
+    ) -> "Displacement":
+        """Of the point of body j along a global direction at the initial pose, which stays with
+        body i.
+        """
+        return Displacement(i.direction(axis), i.point(point), j.point(point), of)
+
+    def value(self, pose_i: Pose, pose_j: Pose) -> Scalar:
+        """The displacement [m]."""
+        moved = pose_i.A.T @ (pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r) - self.s_i_bar
+        return self.axis_i_bar @ moved
 
 
 class AngleStack(eqx.Module):
@@ -94,29 +230,32 @@ class AngleStack(eqx.Module):
         return self.angle
 
 
-def is_angle(x: Any) -> bool:
-    """Whether a node of a pytree is an `Angle`."""
-    return isinstance(x, Angle)
+def is_followed(x: Any) -> bool:
+    """Whether a node of a pytree is a followed coordinate."""
+    return isinstance(x, AbstractFollowed)
 
 
-def angles_in(tree: Any) -> list[Angle]:
-    """All angles of a pytree in its order."""
-    return [x for x in jax.tree.leaves(tree, is_leaf=is_angle) if is_angle(x)]
+def followed_in(tree: Any) -> list[AbstractFollowed]:
+    """All followed coordinates of a pytree in its order."""
+    return [x for x in jax.tree.leaves(tree, is_leaf=is_followed) if is_followed(x)]
 
 
 def with_turns(tree: Any, near: Sequence[Array]) -> Any:
-    """The pytree with other `near` in its angles, which carry no derivative."""
+    """The pytree with other `near` in its followed coordinates, which carry no derivative."""
     if not near:
         return tree
-    held = [jax.lax.stop_gradient(x) for x in near]
-    return eqx.tree_at(lambda t: [a.near for a in angles_in(t)], tree, held)
+    held = [
+        jax.lax.stop_gradient(x).reshape(a.near.shape)
+        for x, a in zip(near, followed_in(tree), strict=True)
+    ]
+    return eqx.tree_at(lambda t: [a.near for a in followed_in(t)], tree, held)
 
 
-def each_angle(
-    angle: Angle, index: np.ndarray, function: Callable, *states: Any
-) -> Float[Array, " n"]:
-    """`function(angle, state of i, state of j)` for a stacked angle of elements whose bodies are
-    `index` (n, k).
+def each_followed(
+    angle: AbstractFollowed, index: np.ndarray, function: Callable, *states: Any
+) -> Float[Array, "n *k"]:
+    """`function(coordinate, state of i, state of j)` for a stacked coordinate of elements whose
+    bodies are `index` (n, k).
     """
     if not len(index):
         return jnp.zeros(0, jnp.result_type(float))

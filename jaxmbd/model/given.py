@@ -30,6 +30,8 @@ class Kind(enum.Enum):
     VALUE = "a number or a function of time"
     LOAD = "three numbers, or a function of time with three components"
     PRIMITIVES = "a list of primitives"
+    CURVE = "points, three expressions of t, or a function of a parameter"
+    FUNCTION = "a function of a point"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +88,11 @@ def number(unit: str, default: Any = _MISSING) -> Any:
     return _field(Spec(Kind.NUMBER, unit), default)
 
 
+def numbers(unit: str, default: Any = _MISSING) -> Any:
+    """A list of numbers, or lists of them."""
+    return _field(Spec(Kind.NUMBERS, unit), default)
+
+
 def flag(default: bool) -> Any:
     """Yes or no."""
     return _field(Spec(Kind.FLAG), default)
@@ -109,6 +116,18 @@ def value(unit: str, default: Any = _MISSING, *, kw_only: bool = True) -> Any:
 def load(unit: str) -> Any:
     """Three numbers or texts, or a function of time that returns three numbers."""
     return _field(Spec(Kind.LOAD, unit), _MISSING)
+
+
+def curve() -> Any:
+    """A curve: points, three expressions of a parameter t, or a function, global at the initial
+    pose [m].
+    """
+    return _field(Spec(Kind.CURVE, "m"), _MISSING)
+
+
+def function() -> Any:
+    """A Python function, which no file holds."""
+    return _field(Spec(Kind.FUNCTION), _MISSING)
 
 
 def primitives() -> Any:

@@ -64,21 +64,12 @@ def perpendicular_2(i: Body, j: Body, normal: Array, point_i: Array, point_j: Ar
 
 
 @dataclass(frozen=True, eq=False)
-class AbstractConstraint(AbstractElement):
-    """A joint, a driver or a free set of primitives, as described; to be derived from.
-
-    A joint is its fields, declared with `given`, and its `rows`:
-
-        @dataclass(frozen=True, eq=False)
-        class Ball(mbd.AbstractConstraint):
-            point: Any = given.point()
-
-            def rows(self, i, j):
-                return [("distance", mbd.D(i.point(self.point), j.point(self.point), 0.0)), ...]
+class AbstractRelation(AbstractElement):
+    """An element that adds rows: a joint, a driver, a coupling of joints. See `AbstractConstraint`
+    for one between bodies, and `AbstractCoupling` for one between joints.
 
     Attributes:
         name: Unique among the parts of a mechanism.
-        body_i, body_j: The first two bodies (objects or names); one of them may be the ground.
 
     Class attributes:
         is_driver: Whether it prescribes a motion.
@@ -91,10 +82,9 @@ class AbstractConstraint(AbstractElement):
             tells.
         has_displacement: Whether it leaves or drives a displacement along its axis.
         actions: What an actuator may do along its axis, the usual first.
+        normal_rows: Labels of its rows along the normal of a contact, see `Solution.normal_forces`.
+        one_sided: Whether a real contact could only push along them.
     """
-
-    body_i: Body | str = given.body()
-    body_j: Body | str = given.body()
 
     what: ClassVar[str] = "joint"
     is_driver: ClassVar[bool] = False
@@ -104,9 +94,14 @@ class AbstractConstraint(AbstractElement):
     has_angle: ClassVar[bool] = False
     has_displacement: ClassVar[bool] = False
     actions: ClassVar[tuple[str, ...]] = ()
+    normal_rows: ClassVar[tuple[str, ...]] = ()
+    one_sided: ClassVar[bool] = True
+
+    # An element names its own bodies. `*bodies: Any, **_: Any` is how a base class leaves
+    # parameters open; type checkers then accept every override.
 
     @abc.abstractmethod
-    def rows(self, i: Body, j: Body) -> Rows:
+    def rows(self, *bodies: Any, **_: Any) -> Rows:
         """Its table of primitives on its bodies, with labels; data that make no sense are refused
         here. Where `targets` names more than two bodies, the others follow i and j.
         """
@@ -119,9 +114,6 @@ class AbstractConstraint(AbstractElement):
         The joint force is -Φ_qᵀ λ, and Φ = coordinate - f(t).
         """
         return -lam
-
-    def targets(self) -> tuple[Body | str, ...]:
-        return self.body_i, self.body_j
 
     def reference_point(self, i: Body, j: Body) -> Array:
         """Its point on body j, where reactions are given, global at the initial pose [m]."""
@@ -142,11 +134,45 @@ class AbstractConstraint(AbstractElement):
         )
         return axis, axis
 
+    def outlines(self, i: Body, j: Body) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Lines that pictures draw on body i and on body j, each (n, 3), global at the initial pose
+        [m].
+        """
+        return [], []
+
     def _point(self, which: str = "point") -> Array:
         return vector(getattr(self, which), 3, f"{self.title}: {which}")
 
     def _axis(self, which: str = "axis") -> Array:
         return direction(getattr(self, which), f"{self.title}: {which}")
+
+    def _number(self, which: str) -> Array:
+        return number(getattr(self, which), f"{self.title}: {which}")
+
+
+@dataclass(frozen=True, eq=False)
+class AbstractConstraint(AbstractRelation):
+    """A joint, a driver or a free set of primitives, as described; to be derived from.
+
+    A joint is its fields, declared with `given`, and its `rows`:
+
+        @dataclass(frozen=True, eq=False)
+        class Ball(mbd.AbstractConstraint):
+            point: Any = given.point()
+
+            def rows(self, i, j):
+                return [("distance", mbd.D(i.point(self.point), j.point(self.point), 0.0)), ...]
+
+    Attributes:
+        name: Unique among the parts of a mechanism.
+        body_i, body_j: The first two bodies (objects or names); one of them may be the ground.
+    """
+
+    body_i: Body | str = given.body()
+    body_j: Body | str = given.body()
+
+    def targets(self) -> tuple[Body | str, ...]:
+        return self.body_i, self.body_j
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,9 @@ from ..rotations.types import Array, host, library_of
 from . import parameters
 from .body import Body, ground, make_body
 from .coordinates import Angle, AngleStack
-from .forces import AbstractForceDescription, AbstractJointForce, ForceStack
-from .joints import AbstractConstraint
+from .forces import AbstractForceDescription, ForceStack
+from .given import Kind, specs
+from .joints import AbstractRelation
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, AbstractPrimitive, PrimitiveStack
 from .shapes import AbstractShape
@@ -26,7 +27,7 @@ from .system import Connection, System
 from .topology import Forest
 from .validation import default_dtype, is_concrete, vector, warn_if_single
 
-Part = AbstractConstraint | AbstractForceDescription
+Part = AbstractRelation | AbstractForceDescription
 _PLURALS = {"body": "bodies", "joint": "joints", "force": "forces"}
 
 
@@ -49,7 +50,7 @@ class Mechanism:
         self.gravity = gravity
         self.ground = ground()
         self.bodies: dict[str, Body] = {}
-        self.constraints: dict[str, AbstractConstraint] = {}
+        self.constraints: dict[str, AbstractRelation] = {}
         self.forces: dict[str, AbstractForceDescription] = {}
 
     @property
@@ -130,30 +131,28 @@ class Mechanism:
             ValueError: The name is taken, a body is unknown, or the part connects a body with
                 itself or the ground with the ground.
         """
-        if isinstance(part, AbstractConstraint):
+        if isinstance(part, AbstractRelation):
             self._check_name(part.name, "joint", self.constraints)
-            bodies = [self._body(b, part.name) for b in part.targets()]
-            self._check_different(bodies, f"joint {part.name!r}")
-            part.rows(*bodies)  # refuses impossible data here, where the user can see the line
-            self.constraints[part.name] = part
+            joint: AbstractRelation = self._with_joints(part)
+            bodies = [self._body(b, joint.name) for b in joint.targets()]
+            self._check_different(bodies, f"joint {joint.name!r}")
+            joint.rows(*bodies)  # refuses impossible data here, where the user can see the line
+            self.constraints[joint.name] = joint
+            return joint
         elif isinstance(part, AbstractForceDescription):
             self._check_name(part.name, "force", self.forces)
-            if isinstance(part, AbstractJointForce):
-                part = self._with_joint(part)
-            bodies = [self._body(b, part.name) for b in part.targets()]
+            force: AbstractForceDescription = self._with_joints(part)
+            bodies = [self._body(b, force.name) for b in force.targets()]
             if len(bodies) == 2:
-                self._check_different(bodies, f"force {part.name!r}")
+                self._check_different(bodies, f"force {force.name!r}")
             elif all(b.is_ground for b in bodies):
                 raise ValueError(
-                    f"force {part.name!r}: acts on the ground only; name a moving body"
+                    f"force {force.name!r}: acts on the ground only; name a moving body"
                 )
-            part.element(*bodies)
-            self.forces[part.name] = part
-        else:
-            raise TypeError(
-                f"cannot add {part!r}: not a joint, driver, constraint or force of jaxmbd"
-            )
-        return part
+            force.element(*bodies)
+            self.forces[force.name] = force
+            return force
+        raise TypeError(f"cannot add {part!r}: not a joint, driver, constraint or force of jaxmbd")
 
     def values(self) -> dict[str, Any]:
         """All numbers of the mechanism by path, in the order of description.
@@ -259,14 +258,20 @@ class Mechanism:
                 )
                 raise ValueError(f"{what}: {same}; name different bodies")
 
-    def _with_joint(self, part: AbstractJointForce) -> AbstractJointForce:
-        joint = self.constraints.get(part.joint) if isinstance(part.joint, str) else part.joint
-        if joint is None or self.constraints.get(joint.name) is not joint:
-            known = ", ".join(self.constraints) or "none"
-            raise ValueError(
-                f"force {part.name!r}: unknown joint {part.joint!r}; the joints are {known}"
-            )
-        return dataclasses.replace(part, joint=joint)
+    def _with_joints(self, part: Any) -> Any:
+        """The part with the joints that it names, which have been added before it."""
+        joints = {}
+        for field, (spec, _) in specs(type(part)).items():
+            if spec.kind is Kind.JOINT:
+                named = getattr(part, field)
+                joint = self.constraints.get(named) if isinstance(named, str) else named
+                if joint is None or self.constraints.get(joint.name) is not joint:
+                    known = ", ".join(self.constraints) or "none"
+                    raise ValueError(
+                        f"{part.title}: unknown joint {named!r}; the joints are {known}"
+                    )
+                joints[field] = joint
+        return dataclasses.replace(part, **joints) if joints else part
 
     # --- stacking --------------------------------------------------------------------------------
 
@@ -293,6 +298,7 @@ class Mechanism:
             if part.has_angle:
                 angle = len(angles)
                 angles.append((Angle.between(i, j, axis_i), at[:2]))
+            outline_i, outline_j = _outlines(part, i, j)
             connections.append(
                 Connection(
                     s_i_bar=i.point(point_i),
@@ -307,6 +313,8 @@ class Mechanism:
                     is_driver=part.is_driver,
                     is_link=part.is_link,
                     angle=angle,
+                    outline_i=outline_i,
+                    outline_j=outline_j,
                 )
             )
             count += len(table)
@@ -341,6 +349,20 @@ class Mechanism:
                 )
             )
         return tuple(stacks)
+
+
+def _outlines(
+    part: AbstractRelation, i: Body, j: Body
+) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+    """The lines of a joint in the frames of its bodies; none where its numbers are traced."""
+    numbers = [getattr(part, field) for field in specs(type(part))]
+    if not is_concrete(jax.tree.leaves((numbers, i.r, i.A, j.r, j.A))):
+        return (), ()
+    on_i, on_j = part.outlines(i, j)
+    return (
+        tuple((line - i.r) @ i.A for line in on_i),
+        tuple((line - j.r) @ j.A for line in on_j),
+    )
 
 
 def _rank(kind: type) -> tuple[bool, bool, str]:

@@ -12,9 +12,11 @@ import jax
 import numpy as np
 
 from .body import Body, orientation
-from .joints import AbstractConstraint
+from .given import Kind, specs
+from .joints import AbstractRelation
 from .validation import inertia_matrix, is_concrete, number, vector
 
+_PARTS = (Kind.BODY, Kind.BODIES, Kind.JOINT)
 _BODY_FIELDS = ("mass", "inertia", "r", "A", "v", "omega")
 
 
@@ -36,7 +38,7 @@ def _collect(path: str, value: Any, found: dict[str, Any]) -> None:
     """Numbers, arrays and modules that hold arrays; lists of primitives by their position and
     field.
     """
-    if isinstance(value, (str, Body, AbstractConstraint, bool)) or value is None:
+    if isinstance(value, (str, Body, AbstractRelation, bool)) or value is None:
         return
     if path.endswith(".primitives"):
         for k, primitive in enumerate(value):
@@ -103,11 +105,8 @@ def _has_field(kind: str, part: Any, fields: list[str]) -> bool:
     if fields[0] == "primitives" and len(fields) == 3 and fields[1].isdigit():
         k = int(fields[1])
         return k < len(part.primitives) and hasattr(part.primitives[k], fields[2])
-    return len(fields) == 1 and fields[0] in {f.name for f in dataclasses.fields(part)} - {
-        "name",
-        "body_i",
-        "body_j",
-    }
+    labels = {k for k, (spec, _) in specs(type(part)).items() if spec.kind in _PARTS} | {"name"}
+    return len(fields) == 1 and fields[0] in {f.name for f in dataclasses.fields(part)} - labels
 
 
 def _changed_body(body: Body, changes: dict[str, Any]) -> Body:
@@ -150,13 +149,13 @@ def _by_name(part: Any) -> Any:
     """The part with names in place of bodies and joints, so that it finds those of the copy."""
 
     def name(x):
-        return x.name if isinstance(x, (Body, AbstractConstraint)) else x
+        return x.name if isinstance(x, (Body, AbstractRelation)) else x
 
     changes = {}
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)
-        if isinstance(value, (Body, AbstractConstraint)):
+        if isinstance(value, (Body, AbstractRelation)):
             changes[field.name] = name(value)
-        elif field.name == "bodies":
+        elif field.name in ("bodies", "others"):
             changes[field.name] = tuple(name(x) for x in value)
     return dataclasses.replace(part, **changes) if changes else part

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 
 from ..indexing import take
 from ..rotations.types import Array, Scalar
-from .coordinates import AngleStack, angles_in, each_angle, with_turns
+from .coordinates import AngleStack, each_followed, followed_in, with_turns
 from .forces import ForceStack
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, PrimitiveStack
@@ -31,6 +31,7 @@ class Connection(eqx.Module):
             of the link.
         axis_i_bar: Its axis in body i [-] (zero where it has none).
         axis_j_bar: Its axis in body j [-].
+        outline_i, outline_j: Lines that pictures draw on its bodies, body frame, (n, 3) each [m].
         name: As given by the user.
         element: The class of its description, which says what a joint of its kind can do.
         bodies: Indices of its bodies (nb for the ground), two or more.
@@ -53,6 +54,8 @@ class Connection(eqx.Module):
     is_driver: bool = eqx.field(static=True)
     is_link: bool = eqx.field(static=True)
     angle: int | None = eqx.field(static=True, default=None)
+    outline_i: tuple[Any, ...] = ()
+    outline_j: tuple[Any, ...] = ()
 
     @property
     def i(self) -> int:
@@ -119,7 +122,10 @@ class System(eqx.Module):
             return self
         return dataclasses.replace(
             self,
-            connections=tuple(dataclasses.replace(c, name="") for c in self.connections),
+            connections=tuple(
+                dataclasses.replace(c, name="", outline_i=(), outline_j=())
+                for c in self.connections
+            ),
             forces=tuple(
                 dataclasses.replace(stack, names=("",) * len(stack.names)) for stack in self.forces
             ),
@@ -324,7 +330,7 @@ class System(eqx.Module):
 
     def turns(self) -> Float[Array, " w"]:
         """Where all angles are looked for, joints first, (w,) [rad]."""
-        near = [a.near for part in self._winding for a in angles_in(part.members)]
+        near = [a.near.reshape(-1) for part in self._winding for a in followed_in(part.members)]
         if is_concrete(near):  # compiles nothing
             return jax.device_put(np.concatenate([np.zeros(0, self.dtype), *map(np.asarray, near)]))
         return jnp.concatenate([jnp.zeros(0, self.dtype), *near])
@@ -342,10 +348,10 @@ class System(eqx.Module):
         if turns is None:
             return self
         parts = (self.angles, self.forces, self.constraints)
-        sizes = [a.near.shape[0] for a in angles_in(parts)]
+        sizes = [a.near.size for a in followed_in(parts)]
         if turns.shape[-1] != sum(sizes):
             raise ValueError(
-                f"mechanism {self.name!r} has {sum(sizes)} joint and spring angles, and the state "
+                f"mechanism {self.name!r} follows {sum(sizes)} angles, and the state "
                 f"counts the turns of {turns.shape[-1]}: it belongs to another mechanism. Use "
                 "dataclasses.replace(state, angles=None) to start from its poses without turns"
             )
@@ -366,9 +372,9 @@ class System(eqx.Module):
 
     def _of_angles(self, function, *states) -> Float[Array, " w"]:
         values = [
-            each_angle(angle, part.index, function, *states)
+            each_followed(angle, part.index, function, *states).reshape(-1)
             for part in self._winding
-            for angle in angles_in(part.members)
+            for angle in followed_in(part.members)
         ]
         return jax.lax.stop_gradient(jnp.concatenate([jnp.zeros(0, self.dtype), *values]))
 

@@ -105,6 +105,24 @@ def number(value: Any, what: str) -> Array:
     return array(value, (), what)
 
 
+def positive(value: Any, what: str) -> Array:
+    """A finite scalar above zero, as far as it is known."""
+    result = number(value, what)
+    known = concrete(result)
+    if known is not None and not known > 0.0:
+        raise ValueError(f"{what} must be positive, not {float(known):g}")
+    return result
+
+
+def nonzero(value: Any, what: str) -> Array:
+    """A finite scalar that is not zero, as far as it is known."""
+    result = number(value, what)
+    known = concrete(result)
+    if known is not None and known == 0.0:
+        raise ValueError(f"{what} must not be zero")
+    return result
+
+
 def vector(value: Any, n: int, what: str) -> Array:
     """A finite vector of n numbers."""
     return array(value, (n,), what)

@@ -257,6 +257,11 @@ class _Artists:
                 self._add(b, [p - along, p + along], color="black", lw=1.2)
         if c["link"]:
             self._add(*zip(*_ends(c), strict=True), color=_LINK, lw=1.2)
+        for (b, _), lines in zip(_ends(c), _outlines(c), strict=True):
+            if lines:
+                count = len(self.data.bodies)
+                color = _COLORS[b % len(_COLORS)] if b < count else _GROUND
+                self._add(b, _joined(lines), color=color, lw=1.3)
 
     def _add(self, bodies, points, **style) -> None:
         points = np.array(points, float)
@@ -294,6 +299,11 @@ def _ends(part: dict) -> tuple[tuple[int, list[float]], tuple[int, list[float]]]
     return (i, part["s_i_bar"]), (j, part["s_j_bar"])
 
 
+def _outlines(part: dict) -> tuple[list, list]:
+    """Lines of a joint on its two bodies; files of earlier versions have none."""
+    return part.get("outline_i", []), part.get("outline_j", [])
+
+
 def _joined(polylines) -> np.ndarray:
     """Polylines as one, with a gap (NaN) between two."""
     gap = np.full((1, 3), np.nan)
@@ -327,8 +337,8 @@ def _extent(data: Picture) -> tuple[np.ndarray, np.ndarray]:
     rows = np.unique(np.linspace(0, count - 1, min(count, _EXTENT_ROWS)).round().astype(int))
     points = [[p for line in outline for p in line] for outline in data.drawing["outlines"]] + [[]]
     for part in _parts(data):
-        for b, p in _ends(part):
-            points[b].append(p)
+        for (b, p), lines in zip(_ends(part), _outlines(part), strict=True):
+            points[b] += [p, *(x for line in lines for x in line)]
     extremes = [data.arrays["r"].min((0, 1)), data.arrays["r"].max((0, 1)), *points.pop()]
     for b, own in enumerate(points):
         if own:

@@ -270,5 +270,5 @@ def test_a_state_of_another_mechanism_is_refused_by_its_number_of_angles():
     _, state = arm()
     state = mbd.set_joints(arm()[0], state, {"pin": 0.1})
     spring = mbd.TorsionalSpringDamper("s", "ground", "rod", axis=(0, 1, 0), stiffness=1.0)
-    with pytest.raises(ValueError, match="2 joint and spring angles.*turns of 1.*angles=None"):
+    with pytest.raises(ValueError, match="follows 2 angles.*turns of 1.*angles=None"):
         mbd.simulate(arm(spring)[0], state, h=1e-3, steps=2)

@@ -99,9 +99,12 @@ class _AbstractRow(eqx.Module):
     Class attributes:
         driven: Fields that may be motions. For a field x other than f, fields x_dot and x_ddot hold
             its rates.
+        in_files: Whether a file may list it in a `Constraint`; False for what only joints are made
+            of.
     """
 
     driven: ClassVar[tuple[str, ...]] = ("f",)
+    in_files: ClassVar[bool] = True
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)

@@ -1,0 +1,1 @@
+"""The benchmark bicycle of Meijaard, Papadopoulos, Ruina, Schwab, nonlinear and with gradients."""

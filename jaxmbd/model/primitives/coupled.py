@@ -1,0 +1,42 @@
+"""Coupled: one joint coordinate is a polynomial of another."""
+
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Float
+
+from ...rotations.types import Array, Scalar
+from ..coordinates import AbstractAngle, Displacement
+from ..state import Pose
+from .base import AbstractPrimitive
+
+
+class Coupled(AbstractPrimitive):
+    """Coordinate 2 follows coordinate 1: Φ = x₂ - Σ c_k x₁ᵏ - f.
+
+    Attributes:
+        first: x₁, an angle or a displacement.
+        second: x₂, likewise.
+        coefficients: c, lowest power first, (n,).
+        f: An offset of coordinate 2.
+    """
+
+    in_files: ClassVar[bool] = False
+
+    first: AbstractAngle | Displacement
+    second: AbstractAngle | Displacement
+    coefficients: Float[Array, " n"]
+    f: Any = 0.0
+
+    def geometry(self, *poses: Pose) -> Scalar:
+        x_1 = _value(self.first, poses)
+        power, polynomial = jnp.ones_like(x_1), jnp.zeros_like(x_1)
+        for k in range(self.coefficients.shape[0]):
+            polynomial = polynomial + self.coefficients[k] * power
+            power = power * x_1
+        return _value(self.second, poses) - polynomial
+
+
+def _value(coordinate: AbstractAngle | Displacement, poses: tuple[Pose, ...]) -> Scalar:
+    i, j = coordinate.of
+    return coordinate.value(poses[i], poses[j])

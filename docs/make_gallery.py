@@ -230,6 +230,67 @@ sol = mbd.simulate(system, state, t_end=3.0, h=1e-3, save_every=20)
         "A cone on its tip under gravity, started in steady precession (Betsch and Leyendecker).",
         _run("gyro_top", 2.0, "1e-3", 20, ENERGY),
     ),
+    "planetary_gear": Entry(
+        "Planetary gear",
+        "Three planets of 20 teeth run between a sun of 20 and a ring of 60 that is held: the arm "
+        "turns a quarter as fast as the sun (Willis). One planet would do; two of the meshes are "
+        "redundant.",
+        _run(
+            "planetary_gear",
+            1.5,
+            "5e-3",
+            5,
+            """sun, arm = sol.joint("sun_bearing").angle, sol.joint("arm_bearing").angle
+print(f"arm / sun = {arm[-1] / sun[-1]:.12f}")""",
+        ),
+        view=(60.0, -60.0),
+    ),
+    "differential": Entry(
+        "Differential",
+        "Bevel pinions share the engine's torque between two shafts, of which one drags: the mean "
+        "of their angles is that of the case.",
+        _run(
+            "differential",
+            1.5,
+            "5e-3",
+            5,
+            """turned = {n: sol.joint(f"{n}_bearing").angle[-1] for n in ("left", "right", "case")}
+print({n: f"{angle:.3f} rad" for n, angle in turned.items()})""",
+        ),
+    ),
+    "cam_follower": Entry(
+        "Cam and follower",
+        "A disc cam whose center is off its shaft lifts a follower with a roller; a spring keeps "
+        "them in contact. The contact is found on a spline through 48 points.",
+        _run(
+            "cam_follower",
+            0.5,
+            "1e-3",
+            5,
+            """force = sol.normal_forces()["profile"]
+print(f"normal force {force.min():.1f} to {force.max():.1f} N")""",
+        ),
+        view=(15.0, -75.0),
+    ),
+    "rolling_disc": Entry(
+        "Rolling disc",
+        "A leaning disc rolls round and round without slipping. It has five coordinates and three "
+        "independent velocities.",
+        _run("rolling_disc", 3.0, "2e-3", 20, ENERGY),
+    ),
+    "whipple_bicycle": Entry(
+        "Whipple bicycle",
+        "The benchmark bicycle with a rigid rider rolls at 4.6 m/s. Straight running is stable "
+        "between 4.29 and 6.02 m/s; the [experiment](../experiments/bicycle.md) shows why.",
+        _run(
+            "whipple_bicycle",
+            1.0,
+            "5e-3",
+            5,
+            """print(f"distance {sol.r[-1, 1, 0] - sol.r[0, 1, 0]:.3f} m")""",
+        ),
+        view=(15.0, -70.0),
+    ),
     "stewart_platform": Entry(
         "Stewart platform",
         "A platform on six springs, dampers and actuators without mass, thrown from its home pose.",

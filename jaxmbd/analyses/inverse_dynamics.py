@@ -22,6 +22,7 @@ from ..model.validation import is_concrete
 from ..rotations.types import Scalar
 from .arguments import check_system
 from .compiled import Compiled, runs_now
+from .export import check_fit
 from .inputs import AbstractInput, ActuatorInput, collect_inputs
 from .kinematics import kinematics
 from .solution import Solution
@@ -62,8 +63,9 @@ class InverseDynamics(eqx.Module):
 def inverse_dynamics(
     system: System,
     state: State,
-    ts: Any,
+    ts: Any = None,
     *,
+    motion: Solution | None = None,
     actuators: Sequence[str] | None = None,
     formulation: AbstractFormulation | None = None,
     throw: bool = True,
@@ -79,7 +81,10 @@ def inverse_dynamics(
     Args:
         system: The mechanism, with drivers that leave it no freedom.
         state: As in `kinematics`.
-        ts: As in `kinematics` [s].
+        ts: As in `kinematics` [s]; left out where a motion is given.
+        motion: A motion of this system that is known already. Where joints constrain velocities, as
+            rolling does, positions follow from them only over time: `simulate` the driven mechanism
+            and give its solution here.
         actuators: Names of `Actuator`, `SpringDamper` and `TorsionalSpringDamper` elements, or
             single loads such as "platform.force.x". An effort is the whole control of its element,
             whatever control it was described with; springs and dampers act beside it. More of them
@@ -106,7 +111,19 @@ def inverse_dynamics(
             "actuators is empty: name some, or leave it out for the efforts of the drivers"
         )
     inputs = None if actuators is None else collect_inputs(system, list(actuators))
-    solution = kinematics(system, state, ts, formulation=formulation, throw=throw)
+    if motion is None and ts is None:
+        raise ValueError("inverse_dynamics: give the instants ts, or a motion")
+    if motion is None and system.nonholonomic:
+        system.refuse_velocity_rows(
+            "inverse_dynamics without a motion", "simulate it and give the solution as motion="
+        )
+    if motion is not None:
+        check_fit(motion, system)
+    solution = (
+        kinematics(system, state, ts, formulation=formulation, throw=throw)
+        if motion is None
+        else motion
+    )
 
     def program(function: Compiled) -> Callable[..., Any]:
         if not runs_now(system, solution):

@@ -201,7 +201,11 @@ class System(eqx.Module):
             connections=(*self.connections, *connections),
         )
 
-    def refuse_velocity_rows(self, who: str) -> None:
+    def refuse_velocity_rows(
+        self,
+        who: str,
+        cure: str = "use simulate with another integrator, such as GeneralizedAlpha",
+    ) -> None:
         """Raise where there are rows at velocity level, for a method that knows positions alone; it
         names the joints.
 
@@ -217,8 +221,7 @@ class System(eqx.Module):
         if joints:
             raise ValueError(
                 f"{who} works with constraints between positions; {', '.join(joints)} of mechanism "
-                f"{self.name!r} constrain velocities: use simulate with another integrator, such "
-                "as GeneralizedAlpha"
+                f"{self.name!r} constrain velocities: {cure}"
             )
 
     @property

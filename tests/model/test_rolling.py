@@ -320,3 +320,21 @@ def test_assembly_makes_a_described_motion_roll():
     state, _ = mbd.assemble(*m.build())
     assert np.allclose(state.omega[0], [0.0, 10.0, 0.0], atol=1e-5)
     assert jnp.allclose(state.v[0], jnp.array([1.0, 0.0, 0.0]), atol=1e-5)
+
+
+def test_inverse_dynamics_takes_a_rolling_motion():
+    # A driven wheel of a unicycle that cannot tip: the motor's torque is that of the closed form.
+    m = mbd.Mechanism("cart")
+    cart = m.add_body("cart", mass=3.0, inertia=(0.1,) * 3, r=(0.0, 0.0, 0.2))
+    wheel = m.add_body("wheel", mass=1.0, inertia=(0.01, 0.02, 0.01), r=(0.0, 0.0, 0.2))
+    m.add(mbd.Translational("rail", m.ground, cart, point=(0.0, 0.0, 0.2), axis=X))
+    m.add(mbd.Revolute("hub", cart, wheel, point=(0.0, 0.0, 0.2), axis=Y))
+    m.add(mbd.RollingDisc("tread", m.ground, wheel, axis=Y, radius=0.2))
+    m.add(mbd.RotationDriver("motor", cart, wheel, axis=Y, angle="0.5*t**2"))
+    system, state = m.build()
+    with pytest.raises(ValueError, match="'tread' of mechanism 'cart'.*motion="):
+        mbd.inverse_dynamics(system, state, np.linspace(0.0, 1.0, 3))
+    sol = mbd.simulate(system, state, h=1e-2, steps=20)
+    found = mbd.inverse_dynamics(system, state, motion=sol)
+    # (M r² + J) α = τ
+    assert np.allclose(found.efforts["motor"], 4.0 * 0.2**2 + 0.02, rtol=1e-9)

@@ -12,7 +12,7 @@ def draw(results, out):
     """All pictures of `results` into a folder."""
     stability(results, out / "eigenvalues.png")
     pushed(results["nonlinear"], out / "pushed.png")
-    design(results["design"], out / "design.png")
+    design(results["design"], results["design_growth"], out / "design.png")
 
 
 def stability(results, path):
@@ -23,17 +23,17 @@ def stability(results, path):
     figure, ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
     v = np.repeat(speeds, 4)
     oscillates = np.abs(imaginary.reshape(-1)) > 1e-6
-    ax.plot(v[~oscillates], real.reshape(-1)[~oscillates], ".", ms=3, c="C0", label="real")
-    ax.plot(v[oscillates], real.reshape(-1)[oscillates], ".", ms=3, c="C1", label="real part, pair")
+    ax.plot(v[~oscillates], real.reshape(-1)[~oscillates], ".", ms=3, c="C0", label="real eigenvalue")
+    ax.plot(v[oscillates], real.reshape(-1)[oscillates], ".", ms=3, c="C1", label="real part of a pair")
     up = oscillates & (imaginary.reshape(-1) > 0)
-    ax.plot(v[up], imaginary.reshape(-1)[up], ".", ms=2, c="0.6", label="imaginary part, pair")
+    ax.plot(v[up], imaginary.reshape(-1)[up], ".", ms=2, c="0.6", label="imaginary part of a pair")
     ax.axhline(0.0, c="0.3", lw=0.8)
     for name in ("weave", "capsize"):
         speed = results[f"{name}_speed"]
         ax.axvline(speed, c="0.5", lw=0.8, ls="--")
-        ax.annotate(f"{name} {speed:.3f} m/s", (speed, 8.6), rotation=90, ha="right", va="top")
+        ax.annotate(f"{name} {speed:.3f} m/s", (speed, 10.1), ha="center", va="bottom", fontsize=9)
     ax.set(xlim=(0, 10), ylim=(-10, 10), xlabel="speed [m/s]", ylabel="eigenvalue [1/s]")
-    ax.legend(loc="lower left", frameon=False, markerscale=3)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, markerscale=3)
     figure.savefig(path, dpi=140)
     plt.close(figure)
 
@@ -59,15 +59,20 @@ def pushed(runs, path):
     plt.close(figure)
 
 
-def design(history, path):
-    """The descent of the weave speed, and the geometry on its way."""
-    figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.4), layout="constrained")
+def design(history, growth, path):
+    """The descent of the weave speed, the geometry on its way, and the growth before and after."""
+    figure, axes = plt.subplots(1, 3, figsize=(12.0, 3.4), layout="constrained")
     axes[0].plot([x["speed"] for x in history], "o-", ms=3)
     axes[0].set(xlabel="iteration", ylabel="weave speed [m/s]")
     for name in ("wheelbase", "trail", "steer_tilt", "front_radius"):
         start = history[0][name]
         axes[1].plot([x[name] / start for x in history], "o-", ms=3, label=name.replace("_", " "))
     axes[1].set(xlabel="iteration", ylabel="part of its first value")
-    axes[1].legend(frameon=False)
+    axes[1].legend(frameon=False, fontsize=8)
+    for when in ("before", "after"):
+        axes[2].plot(growth["speeds"], growth[when], label=f"{when} the descent")
+    axes[2].axhline(0.0, c="0.3", lw=0.8)
+    axes[2].set(xlabel="speed [m/s]", ylabel="largest real part [1/s]", xlim=(1, 6), ylim=(-1, 3))
+    axes[2].legend(frameon=False)
     figure.savefig(path, dpi=140)
     plt.close(figure)

@@ -79,7 +79,7 @@ def nonlinear(quick):
     out = {}
     system, state = whipple_bicycle(4.6, roll_rate=0.5).build()
     for h in (4e-3, 2e-3) if quick else (4e-3, 2e-3, 1e-3):
-        sol = mbd.simulate(system, state, t_end=seconds, h=h, save_every=round(4e-3 / h))
+        sol = mbd.simulate(system, state, t_end=seconds, h=h, save_every=round(20e-3 / h))
         energy = np.asarray(sol.energy().total)
         roll, steer = angles(sol)
         out[f"{h:g}"] = {
@@ -143,6 +143,24 @@ def design(quick):
     return history
 
 
+def growth_over_speed(history, quick):
+    """The largest real part of all eigenvalues over the speed, of the first and the last design:
+    the bicycle is stable where it is negative.
+    """
+    speeds = np.linspace(1.0, 6.0, 11 if quick else 201)
+    out = {"speeds": speeds.tolist()}
+    for when, design in (("before", history[0]), ("after", history[-1])):
+        numbers = as_numbers(**{n: x for n, x in design.items() if n != "speed"})
+        matrices = jax.vmap(lambda v, n=numbers: matrix(n | {"speed": v}, rider=False))(
+            jnp.asarray(speeds)
+        )
+        largest = np.linalg.eigvals(np.asarray(matrices)).real.max(axis=1)
+        stable = speeds[largest < 0.0]
+        out[when] = largest.tolist()
+        out[f"stable_{when}"] = [float(stable.min()), float(stable.max())] if stable.size else None
+    return out
+
+
 def run(out, quick):
     """Everything; results.json and pictures."""
     results = benchmark()
@@ -157,6 +175,7 @@ def run(out, quick):
     results["nonlinear"] = nonlinear(quick)
     keep()
     results["design"] = design(quick)
+    results["design_growth"] = growth_over_speed(results["design"], quick)
     keep()
     figures.draw(results, out)
     for which, published in PUBLISHED.items():
@@ -169,3 +188,5 @@ def run(out, quick):
         print(f"  derivatives against differences: within {worst:.1e}")
     first, last = results["design"][0]["speed"], results["design"][-1]["speed"]
     print(f"without a rider: weave speed {first:.3f} -> {last:.3f} m/s")
+    for when in ("before", "after"):
+        print(f"  stable {when}: {results['design_growth'][f'stable_{when}']} m/s")

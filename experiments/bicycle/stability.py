@@ -9,8 +9,8 @@ import numpy as np
 import jaxmbd as mbd
 from jaxmbd.library import whipple_bicycle
 
-# Lean and steer are the coordinates that matter; the others, the place on the ground, the heading
-# and the turns of the wheels, are cyclic.
+# Only the lean and the angle between fork and frame act on the motion; the place on the ground, the
+# heading and the turns of the wheels are cyclic.
 COORDINATES = (
     "frame.r.x",
     "frame.r.y",
@@ -21,9 +21,10 @@ COORDINATES = (
     "front_wheel.theta.y",
 )
 SPEEDS = ("frame.theta.x", "fork.theta.z", "rear_wheel.theta.y")
-_KEPT = [
-    COORDINATES.index("frame.theta.x"),
-    COORDINATES.index("fork.theta.z"),
+_LEAN, _HEADING, _FORK = (
+    COORDINATES.index(name) for name in ("frame.theta.x", "frame.theta.z", "fork.theta.z")
+)
+_RATES = [
     len(COORDINATES) + SPEEDS.index("frame.theta.x"),
     len(COORDINATES) + SPEEDS.index("fork.theta.z"),
 ]
@@ -31,13 +32,16 @@ _KEPT = [
 
 @functools.partial(jax.jit, static_argnames="rider")
 def matrix(numbers, rider=True):
-    """The 4 x 4 matrix of lean, steer and their rates, from the nonlinear model by `linearize`;
-    `numbers` are arguments of `whipple_bicycle`, speed among them.
+    """The 4 x 4 matrix of the lean, the turn of the fork against the frame, and the rates of lean
+    and fork, from the nonlinear model by `linearize`; `numbers` are arguments of
+    `whipple_bicycle`, speed among them.
     """
     system, state = whipple_bicycle(**numbers, rider=rider).build()
     found = mbd.linearize(system, state, coordinates=COORDINATES, speeds=SPEEDS)
-    index = np.array(_KEPT)
-    return found.A[index[:, None], index[None, :]]
+    kept = np.array([_LEAN, _FORK, *_RATES])
+    # With the heading zero, the turn of the fork is its turn against the frame; its rate is not.
+    block = found.A[kept[:, None], kept[None, :]]
+    return block.at[1].add(-found.A[_HEADING, kept])
 
 
 @functools.partial(jax.jit, static_argnames="rider")

@@ -51,6 +51,7 @@ from .integrators import AbstractIntegrator as AbstractIntegrator
 from .integrators import EnergyMomentum as EnergyMomentum
 from .integrators import GeneralizedAlpha as GeneralizedAlpha
 from .integrators import ImplicitEuler as ImplicitEuler
+from .integrators import Moreau as Moreau
 from .integrators import MuntheKaas as MuntheKaas
 from .integrators import RungeKutta as RungeKutta
 from .model import CD as CD
@@ -70,6 +71,8 @@ from .model import Cam as Cam
 from .model import Composite as Composite
 from .model import Cone as Cone
 from .model import Constraint as Constraint
+from .model import Contact as Contact
+from .model import CoulombFriction as CoulombFriction
 from .model import Coupler as Coupler
 from .model import CurveOnCurve as CurveOnCurve
 from .model import Cylinder as Cylinder
@@ -81,6 +84,7 @@ from .model import Expression as Expression
 from .model import Fixed as Fixed
 from .model import Gear as Gear
 from .model import HollowCylinder as HollowCylinder
+from .model import JointLimit as JointLimit
 from .model import KnifeEdge as KnifeEdge
 from .model import Mechanism as Mechanism
 from .model import NoSlip as NoSlip

@@ -16,6 +16,10 @@ class RESULTS(eqx.Enumeration):
         "Newton's iteration did not converge; reduce the step size, or check for a sudden load, a "
         "locking position or a driver that asks for the impossible"
     )
+    contact_not_converged = (
+        "the laws of contact and friction found no common solution; reduce the step size, or the "
+        "restitution where several points strike at once"
+    )
     singular = (
         "the constraint Jacobian lost rank: "
         "the mechanism has reached a locking or branching position"

@@ -1,5 +1,6 @@
-"""Imports go one way: rotations, linalg, roots -> model -> formulations -> equations -> integrators
--> ... -> cli -> __main__."""
+"""Imports go one way: rotations, linalg, roots, complementarity -> model -> formulations ->
+equations -> integrators -> ... -> cli -> __main__.
+"""
 
 import ast
 from pathlib import Path
@@ -11,6 +12,7 @@ LAYERS = [
     {"rotations", "results", "files", "cache", "quiet", "indexing", "timing"},
     {"linalg"},
     {"roots"},
+    {"complementarity"},
     {"model"},
     {"formulations"},
     {"equations"},

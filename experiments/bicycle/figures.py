@@ -23,15 +23,20 @@ def stability(results, path):
     figure, ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
     v = np.repeat(speeds, 4)
     oscillates = np.abs(imaginary.reshape(-1)) > 1e-6
-    ax.plot(v[~oscillates], real.reshape(-1)[~oscillates], ".", ms=3, c="C0", label="real eigenvalue")
-    ax.plot(v[oscillates], real.reshape(-1)[oscillates], ".", ms=3, c="C1", label="real part of a pair")
+    ax.plot(
+        v[~oscillates], real.reshape(-1)[~oscillates], ".", ms=3, c="C0", label="real eigenvalue"
+    )
+    ax.plot(
+        v[oscillates], real.reshape(-1)[oscillates], ".", ms=3, c="C1", label="real part of a pair"
+    )
     up = oscillates & (imaginary.reshape(-1) > 0)
     ax.plot(v[up], imaginary.reshape(-1)[up], ".", ms=2, c="0.6", label="imaginary part of a pair")
     ax.axhline(0.0, c="0.3", lw=0.8)
     for name in ("weave", "capsize"):
         speed = results[f"{name}_speed"]
         ax.axvline(speed, c="0.5", lw=0.8, ls="--")
-        ax.annotate(f"{name} {speed:.3f} m/s", (speed, 10.1), ha="center", va="bottom", fontsize=9)
+        side = "right" if name == "weave" else "left"
+        ax.text(speed, 10.2, f"{name} {speed:.3f} m/s", ha=side, va="bottom")
     ax.set(xlim=(0, 10), ylim=(-10, 10), xlabel="speed [m/s]", ylabel="eigenvalue [1/s]")
     figure.legend(loc="outside lower center", ncols=3, frameon=False, markerscale=3)
     figure.savefig(path, dpi=140)

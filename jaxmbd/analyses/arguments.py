@@ -11,7 +11,7 @@ import psutil
 from jaxtyping import Array, Bool
 
 from ..formulations import RA, AbstractFormulation
-from ..integrators import AbstractIntegrator, GeneralizedAlpha
+from ..integrators import AbstractIntegrator, GeneralizedAlpha, Moreau
 from ..linalg import STRATEGIES
 from ..model.mechanism import Mechanism
 from ..model.state import State
@@ -160,13 +160,12 @@ def chosen_formulation(formulation: Any) -> AbstractFormulation:
     return _chosen(formulation, RA, AbstractFormulation, "formulation", "mbd.RP()")
 
 
-def chosen_integrator(integrator: Any) -> AbstractIntegrator:
-    """The integrator, `GeneralizedAlpha()` by default; names and classes are refused with what to
-    write instead.
+def chosen_integrator(integrator: Any, system: System | None = None) -> AbstractIntegrator:
+    """The integrator, `GeneralizedAlpha()` by default, `Moreau()` for a system with laws; names and
+    classes are refused with what to write instead.
     """
-    return _chosen(
-        integrator, GeneralizedAlpha, AbstractIntegrator, "integrator", "mbd.GeneralizedAlpha()"
-    )
+    default = Moreau if system is not None and system.laws else GeneralizedAlpha
+    return _chosen(integrator, default, AbstractIntegrator, "integrator", "mbd.GeneralizedAlpha()")
 
 
 def _chosen(value: Any, default: Any, abstract: type, what: str, example: str) -> Any:
@@ -287,6 +286,8 @@ def check_run(
         )
     check_memory(system, steps // save_every + 1, "save fewer rows with save_every=")
     formulation.check(system)
+    if not integrator.takes_laws:
+        system.refuse_laws(type(integrator).__name__, "take integrator=mbd.Moreau()")
     integrator.check(formulation, system)
     return save_every
 

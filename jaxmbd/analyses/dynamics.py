@@ -96,7 +96,8 @@ def simulate(
         save_at: With `step`: increasing times of the rows, (T,) [s], the first being that of
             `state`. They do not change the steps.
         formulation: `RA()` by default; `RP()`, `REps()`, `Directors()` or `RotationElements()`.
-        integrator: `GeneralizedAlpha()` by default; see the manual, "Choosing".
+        integrator: `GeneralizedAlpha()` by default, `Moreau()` where there are stops, dry friction
+            or contacts; see the manual, "Choosing".
         linear_solver: "range_space", "block_sparse" or "dense", see the manual, "Choosing"; by
             default the one that suits the mechanism.
         save_every: Save every k-th step; the number of steps must be a multiple of it.
@@ -198,7 +199,7 @@ def _simulate_fixed(
     """`simulate` with fixed steps."""
     formulation, integrator = (
         chosen_formulation(formulation),
-        chosen_integrator(integrator),
+        chosen_integrator(integrator, system),
     )
     steps = count_steps(h, t_end, steps, t0)
     save_every = check_run(system, steps, save_every, formulation, integrator)
@@ -280,6 +281,11 @@ def start(system, given, state, report, t0, h, formulation, integrator) -> tuple
     system = system.wound(row.angles)
     motion = integrator.start(formulation, system, motion, t0, h)
     _, extra = integrator.observed(formulation, system, motion, t0)
+    if system.laws:  # accelerations and multipliers know of them
+        ok = result == RESULTS.successful
+        row = make_row(
+            formulation, system, motion.q, motion.u, motion.a, motion.lam, row.iterations, ok
+        )
     row = eqx.tree_at(
         lambda r: r.extra, row, row.extra | extra, is_leaf=lambda x: isinstance(x, dict)
     )
@@ -434,7 +440,7 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
         now = system.wound(angles_ahead(system, formulation, progress.motion, progress.angles, h))
         new, info = integrator.step(formulation, now, progress.motion, t, h, active)
         why = RESULTS.where(
-            jnp.isfinite(info.correction), RESULTS.newton_max_steps, RESULTS.non_finite
+            jnp.isfinite(info.correction), integrator.unconverged, RESULTS.non_finite
         )
         why = RESULTS.where(
             info.converged, RESULTS.where(info.singular, RESULTS.singular, RESULTS.successful), why

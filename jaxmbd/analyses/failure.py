@@ -7,13 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..equations.laws import gaps
 from ..formulations import RA
 from ..model.higher_pairs import AbstractCurved
 from ..model.joints import Constraint
+from ..model.laws.base import DRY
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..model.validation import users_line
 from ..results import RESULTS, ended_as
+from .compiled import compiled_once
 from .export import result_name
 from .mobility import freedoms_lost_nearby, mobility, nearly_repeating
 
@@ -24,6 +27,8 @@ _ROUNDING = 5e-3
 _NEAR_SINGULAR = 5e-3
 # Rows up to which drivers are checked for redundancy, which takes singular values.
 _LARGEST = 600
+# Depth at the start that is rounding, of the length; time stepping removes it at once.
+_INSIDE = 1e-6
 
 
 class AssemblyError(ValueError):
@@ -91,6 +96,40 @@ def refuse_open(system: System, report, t) -> None:
             "the described pose, and assembly found the opposite root. Angles count from the "
             "described pose: describe the bodies near angle(t0), or subtract the initial angle"
         )
+
+
+def refuse_penetration(system: System, state: State) -> None:
+    """Raise where bodies stand inside each other, or joints beyond their stops, at the start; with
+    the depths.
+
+    Raises:
+        ValueError: It names them.
+    """
+    if not system.laws:
+        return
+    found = np.asarray(_gaps(system, state))
+    worst, place = [], 0
+    for stack in system.laws:
+        for name in stack.names:
+            n = stack.places
+            if stack.kind != DRY and (least := float(found[place : place + n].min())) < 0.0:
+                worst.append((least, stack.kind, name))
+            place += n
+    if worst and min(worst)[0] < -_INSIDE * float(system.length):
+        listed = ", ".join(
+            f"{kind} {name!r} by {-gap:.3g}" for gap, kind, name in sorted(worst)[:5]
+        )
+        raise ValueError(
+            f"mechanism {system.name!r} starts beyond its limits [m or rad]: {listed}. Move the "
+            "bodies apart by that much, with r= or set_joints, or change the limit"
+        )
+
+
+@compiled_once
+def _gaps(system: System, state: State):
+    formulation = RA()
+    q, _ = formulation.from_state(state)
+    return gaps(formulation, system.wound(state.angles), q)
 
 
 def warn_of_changes(

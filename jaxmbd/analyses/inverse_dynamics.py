@@ -101,6 +101,7 @@ def inverse_dynamics(
         RuntimeError: As in `kinematics`.
     """
     check_system(system, state, "inverse_dynamics")
+    system.refuse_laws("inverse_dynamics", "leave them out")
     if system.massless:
         raise ValueError(
             "inverse dynamics needs mass and inertia of every body; missing for "

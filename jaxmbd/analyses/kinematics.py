@@ -86,6 +86,7 @@ def kinematics(
     check_settings("kinematics", settings)
     formulation = chosen_formulation(formulation)
     system.refuse_velocity_rows("kinematics")
+    system.refuse_laws("kinematics", "leave them out")
     check_memory(system, int(np.size(ts)), "ask for fewer instants")
     ts = instants(ts, system.dtype, "kinematics")
     if system.nc < 6 * system.nb:

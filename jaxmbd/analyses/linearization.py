@@ -186,6 +186,7 @@ def linearize(
             motion.
     """
     check_system(system, state, "linearize")
+    system.refuse_laws("linearize", "leave them out")
     if system.massless:
         raise ValueError(
             "linearize needs mass and inertia of every body; missing for "

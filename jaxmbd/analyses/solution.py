@@ -13,6 +13,7 @@ from ..equations.rows import phi, row_bodies, rows, velocity_right_side
 from ..formulations import RA
 from ..linalg.saddle import apply_rows
 from ..model.coordinates import Angle, JointMotion, along_motion
+from ..model.laws.base import CONTACT, DRY, STOP
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..model.validation import is_concrete
@@ -53,6 +54,24 @@ class Reaction(eqx.Module):
 
     force: Float[Array, "T 3"]
     moment: Float[Array, "T 3"]
+
+
+class LawMotion(eqx.Module):
+    """What a stop, dry friction or a contact did, at its n places.
+
+    Attributes:
+        gap: (T, n) [m] or [rad]; zero for friction.
+        force: Mean over the step that ends at each row, (T, n, 3) for a contact, along the normal
+            first and positive where it pushes [N]; (T, n) for the others [N] or [N·m].
+        state: 0 open, 1 closed without sliding, 2 sliding, (T, n).
+        impact: How long after the start of that step an impact happened, (T, n) [s]; zero where
+            there was none.
+    """
+
+    gap: Float[Array, "T n"]
+    force: Float[Array, "T n *k"]
+    state: Int[Array, "T n"]
+    impact: Float[Array, "T n"]
 
 
 class Violation(eqx.Module):
@@ -233,6 +252,42 @@ class Solution(eqx.Module):
             for label in c.element.normal_rows
             if label in c.labels
         }
+
+    def contact(self, name: str, system: System | None = None) -> LawMotion:
+        """What a contact did, see `LawMotion`."""
+        return self._law(name, CONTACT, system)
+
+    def limit(self, name: str, system: System | None = None) -> LawMotion:
+        """What the stops of a joint did, the lower one first; see `LawMotion`."""
+        return self._law(name, STOP, system)
+
+    def friction(self, name: str, system: System | None = None) -> LawMotion:
+        """What dry friction did, see `LawMotion`."""
+        return self._law(name, DRY, system)
+
+    def _law(self, name: str, kind: str, system: System | None) -> LawMotion:
+        system = self._own(system)
+        place = row = 0
+        for stack in system.laws:
+            width = 3 if stack.kind == CONTACT else 1
+            for found in stack.names:
+                n = stack.places
+                if found == name and stack.kind == kind:
+                    force = _part(self.stats["law_forces"], np.s_[:, row : row + n * width])
+                    if width == 3:
+                        force = force.reshape(*force.shape[:-1], n, 3)
+                    at = np.s_[:, place : place + n]
+                    gap, state, impact = (
+                        _part(self.stats[key], at)
+                        for key in ("law_gaps", "law_states", "law_impacts")
+                    )
+                    return LawMotion(gap, force, state, impact)
+                place, row = place + n, row + n * width
+        known = [repr(n) for stack in system.laws for n in stack.names if stack.kind == kind]
+        raise ValueError(
+            f"mechanism {system.name!r} has no {kind} {name!r}; it has "
+            f"{', '.join(known) or 'none of its kind'}"
+        )
 
     def to_npz(self, path, system: System | None = None) -> None:
         """Write all arrays under their own names to an NPZ file; see `analyses.export`."""

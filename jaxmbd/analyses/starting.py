@@ -16,7 +16,13 @@ from ..results import RESULTS
 from ..rotations.types import Scalar
 from .arguments import valid_numbers
 from .assembly import AssemblyReport, assemble
-from .failure import refuse_open, refuse_redundant_drivers, warn_of_change_point, warn_of_changes
+from .failure import (
+    refuse_open,
+    refuse_penetration,
+    refuse_redundant_drivers,
+    warn_of_change_point,
+    warn_of_changes,
+)
 from .solution import Row, make_row
 
 
@@ -41,6 +47,7 @@ def assembled(
         if is_concrete((system, state)):
             refuse_redundant_drivers(system, state, t)
             warn_of_change_point(system, state, t)
+            refuse_penetration(system, state)
     return state, report
 
 

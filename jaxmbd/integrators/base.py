@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..model.system import System
+from ..results import RESULTS
 from ..roots import NewtonInfo
 from ..rotations.types import Scalar
 
@@ -41,10 +42,14 @@ class AbstractIntegrator(eqx.Module):
         name: Its name in files and on the command line.
         error_order: The power of the step that `error` grows with, less one; None where a method
             has no estimate.
+        takes_laws: Whether it knows stops, dry friction and contacts.
+        unconverged: What a step is called whose iteration does not converge.
     """
 
     name: ClassVar[str]
     error_order: ClassVar[int | None] = None
+    takes_laws: ClassVar[bool] = False
+    unconverged: ClassVar[RESULTS] = RESULTS.newton_max_steps
 
     def check(self, formulation: AbstractFormulation, system: System) -> None:
         """Refuse coordinates or a mechanism that the method cannot integrate.

@@ -17,6 +17,7 @@ from ..model.expressions import Expression, shown, time_function
 from ..model.forces import AbstractForceDescription
 from ..model.given import Kind, Spec, primitive_specs, specs
 from ..model.joints import AbstractRelation
+from ..model.laws import AbstractLawDescription
 from ..model.mechanism import Mechanism
 from ..model.primitives import primitives
 from ..model.validation import users_line
@@ -28,6 +29,7 @@ _SECTIONS = {
     "joints": "joint",
     "drivers": "driver",
     "forces": "force",
+    "laws": "law",
     "constraints": "constraint",
 }
 _MAX_BYTES = 64 * 2**20
@@ -179,6 +181,8 @@ def _from_file(file: Any) -> Mechanism:
         m.add(_element(part, AbstractRelation))
     for part in file.forces:
         m.add(_element(part, AbstractForceDescription))
+    for part in file.laws:
+        m.add(_element(part, AbstractLawDescription))
     return m
 
 

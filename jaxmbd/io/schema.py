@@ -24,6 +24,7 @@ from ..model.expressions import Expression, shown
 from ..model.forces import AbstractForceDescription
 from ..model.given import Kind, Spec, primitive_specs, specs, summary
 from ..model.joints import AbstractRelation
+from ..model.laws import AbstractLawDescription
 from ..model.primitives import primitives
 
 # Squares and fourth powers of such numbers are finite in double precision, and no mechanism has
@@ -310,8 +311,9 @@ def mechanism_file() -> type[BaseModel]:
 
 @functools.lru_cache(maxsize=8)
 def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) -> type[BaseModel]:
-    joints, forces = (
-        list[_tagged(_element_files(base))] for base in (AbstractRelation, AbstractForceDescription)
+    joints, forces, laws = (
+        list[_tagged(_element_files(base))]
+        for base in (AbstractRelation, AbstractForceDescription, AbstractLawDescription)
     )
     return create_model(
         "MechanismFile",
@@ -320,6 +322,7 @@ def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) ->
         joints=(joints, []),
         drivers=(joints, []),
         forces=(forces, []),
+        laws=(laws, []),
     )
 
 

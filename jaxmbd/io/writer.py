@@ -45,6 +45,8 @@ def mechanism_to_dict(mechanism: Mechanism) -> dict[str, Any]:
         # The order of description is that of the rows: drivers stand where they were added.
         "joints": [_element(p) for p in parts],
         "forces": [_element(p) for p in mechanism.forces.values()],
+        # Left out where there are none, so that older readers read the file.
+        **({"laws": [_element(p) for p in mechanism.laws.values()]} if mechanism.laws else {}),
     }
 
 

@@ -44,6 +44,11 @@ from .joints import Revolute as Revolute
 from .joints import Spherical as Spherical
 from .joints import Translational as Translational
 from .joints import Universal as Universal
+from .laws import AbstractLaw as AbstractLaw
+from .laws import AbstractLawDescription as AbstractLawDescription
+from .laws import Contact as Contact
+from .laws import CoulombFriction as CoulombFriction
+from .laws import JointLimit as JointLimit
 from .mechanism import Mechanism as Mechanism
 from .motions import Sampled as Sampled
 from .primitives import CD as CD

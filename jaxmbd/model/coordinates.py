@@ -23,6 +23,8 @@ from .body import Body
 from .state import Pose, Twist
 
 _TURN = 2.0 * np.pi
+# Which coordinates a joint may have, the usual first.
+COORDINATES = ("angle", "displacement")
 
 
 class AbstractFollowed(eqx.Module):
@@ -45,12 +47,15 @@ class AbstractFollowed(eqx.Module):
 
     def rate(self, pose_i: Pose, twist_i: Twist, pose_j: Pose, twist_j: Twist) -> Array:
         """Its rate [1/s]."""
-        poses = pose_i, pose_j
-        rates = (
-            Pose(twist.v, pose.A @ skew(twist.omega))
-            for pose, twist in zip(poses, (twist_i, twist_j), strict=True)
-        )
-        return jax.jvp(self.value, poses, tuple(rates))[1]
+        return _rate_of(self.value, (pose_i, pose_j), (twist_i, twist_j))
+
+
+def _rate_of(value: Callable, poses: tuple[Pose, Pose], twists: tuple[Twist, Twist]) -> Array:
+    """The rate of a function of two poses."""
+    rates = (
+        Pose(twist.v, pose.A @ skew(twist.omega)) for pose, twist in zip(poses, twists, strict=True)
+    )
+    return jax.jvp(value, poses, tuple(rates))[1]
 
 
 class AbstractAngle(AbstractFollowed):
@@ -209,6 +214,10 @@ class Displacement(eqx.Module):
         """The displacement [m]."""
         moved = pose_i.A.T @ (pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r) - self.s_i_bar
         return self.axis_i_bar @ moved
+
+    def rate(self, pose_i: Pose, twist_i: Twist, pose_j: Pose, twist_j: Twist) -> Scalar:
+        """Its rate [m/s]."""
+        return _rate_of(self.value, (pose_i, pose_j), (twist_i, twist_j))
 
 
 class AngleStack(eqx.Module):

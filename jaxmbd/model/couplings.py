@@ -14,7 +14,7 @@ import numpy as np
 from ..rotations.types import Array, library_of
 from . import given
 from .body import Body
-from .coordinates import AbstractAngle, Angle, Displacement, Sight
+from .coordinates import COORDINATES, AbstractAngle, Angle, Displacement, Sight
 from .joints import AbstractConstraint, AbstractRelation, Cylindrical, Rows
 from .outlines import circle, plain
 from .primitives.coupled import Coupled
@@ -22,7 +22,6 @@ from .validation import array, concrete, nonzero, positive, vector
 
 _PARALLEL = 1e-9  # of |axis_i × axis_j|, below which two axes count as parallel
 _MEETING = 1e-6  # of the distance of two axes to that of their points, below which they intersect
-COORDINATES = ("angle", "displacement")
 
 
 @dataclass(frozen=True, eq=False)

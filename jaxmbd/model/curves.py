@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ..rotations.types import Array, Mat3, Scalar, Vec3, host
+from ..rotations.types import Array, Mat3, Scalar, Vec3, host, library_of
 from ..rotations.vectors import cross
 from .body import Body
 from .coordinates import AbstractFollowed
@@ -60,11 +60,26 @@ class Spline(eqx.Module):
         bends: Any = np.linalg.solve(matrix, second).astype(points.dtype) @ points
         return Spline(points, bends, closed)
 
+    @property
+    def _last(self) -> int:
+        """The number of the last interval."""
+        return self.points.shape[0] - (1 if self.closed else 2)
+
+    def known(self, s: np.ndarray) -> np.ndarray:
+        """The points at some parameters, (n, 3), by NumPy, so that nothing is compiled."""
+        points, bends = np.asarray(self.points), np.asarray(self.bends)
+        n = len(points)
+        s = s % n if self.closed else s
+        k = np.clip(np.floor(s).astype(int), 0, self._last)
+        b = (s - k)[:, None]
+        a, m = 1.0 - b, (k + 1) % n
+        return a * points[k] + b * points[m] + ((a**3 - a) * bends[k] + (b**3 - b) * bends[m]) / 6.0
+
     def __call__(self, s: Scalar) -> Vec3:
         n = self.points.shape[0]
         if self.closed:
             s = s - n * jnp.floor(jax.lax.stop_gradient(s) / n)
-        last = n - (1 if self.closed else 2)
+        last = self._last
         k = jnp.clip(jnp.floor(jax.lax.stop_gradient(s)).astype(int), 0, last)
         b = s - k.astype(s.dtype)
         a, m = 1.0 - b, (k + 1) % n
@@ -154,13 +169,17 @@ class Curve(eqx.Module):
             return jnp.zeros_like(s)
         return jnp.minimum(s - self.start, self.end - s)
 
-    def samples(self) -> tuple[Float[Array, " n"], Float[Array, "n 3"]]:
-        """Parameters over the range and their points."""
+    def samples(self) -> tuple[Any, Any]:
+        """Parameters over the range, (n,), and their points, (n, 3); of NumPy where a spline is
+        known.
+        """
         share = (np.arange(_SAMPLES) + (0.5 if self.closed else 0.0)) / (
             _SAMPLES - (0 if self.closed else 1)
         )
-        s = self.start + (self.end - self.start) * jnp.asarray(share, default_dtype())
-        return s, jax.vmap(self.at)(s)
+        s = self.start + (self.end - self.start) * host.asarray(share, default_dtype())
+        if isinstance(self.at, Spline) and is_concrete((self.at.points, s)):
+            return s, self.at.known(np.asarray(s))
+        return s, jax.vmap(self.at)(jnp.asarray(s))
 
     def turns_about(self, axis: Vec3) -> Scalar:
         """1 where a closed curve runs counterclockwise about an axis of the body's frame, else -1;
@@ -169,9 +188,10 @@ class Curve(eqx.Module):
         if not self.closed:
             return -jnp.ones_like(self.start)
         _, points = self.samples()
-        following = jnp.roll(points, -1, axis=0)
-        area = jnp.sum(jax.vmap(cross)(points, following), axis=0) @ axis
-        return jax.lax.stop_gradient(jnp.where(area > 0.0, 1.0, -1.0).astype(area.dtype))
+        xp = library_of(points, axis)
+        area = xp.sum(xp.cross(points, xp.roll(points, -1, axis=0)), axis=0) @ axis
+        sign = xp.where(area > 0.0, 1.0, -1.0).astype(area.dtype)
+        return sign if xp is np else jax.lax.stop_gradient(sign)
 
     def outline(self, body: Body) -> np.ndarray:
         """Points to draw, global at the initial pose, (n, 3); none of a curve that is traced."""
@@ -248,7 +268,8 @@ class Foot(AbstractFollowed):
         """Starting from the point of the curve that is nearest at the initial pose."""
         s, points = curve.samples()
         apart = points - (i.A.T @ (j.r + j.A @ s_j_bar - i.r))[None]
-        near = s[jnp.argmin(jnp.sum(apart**2, axis=1))]
+        xp = library_of(apart)
+        near = s[xp.argmin(xp.sum(apart**2, axis=1))]
         return Foot(curve=curve, s_j_bar=s_j_bar, near=_as_known(near))
 
     def target(self, pose_i: Pose, pose_j: Pose) -> Vec3:
@@ -289,9 +310,9 @@ class Meeting(AbstractFollowed):
         """Starting from where the curves are nearest at the initial pose."""
         (s_i, on_i), (s_j, on_j) = curve_i.samples(), curve_j.samples()
         on_j = ((j.r - i.r)[None] + on_j @ j.A.T) @ i.A
-        apart = jnp.sum((on_i[:, None] - on_j[None]) ** 2, axis=2)
-        k = jnp.argmin(apart)
-        near = jnp.stack([s_i[k // len(s_j)], s_j[k % len(s_j)]])
+        xp = library_of(on_i, on_j)
+        k = xp.argmin(xp.sum((on_i[:, None] - on_j[None]) ** 2, axis=2))
+        near = library_of(s_i, s_j, k).stack([s_i[k // len(s_j)], s_j[k % len(s_j)]])
         return Meeting(
             curve_i=curve_i, curve_j=curve_j, axis_i_bar=axis_i_bar, near=_as_known(near)
         )
@@ -312,9 +333,8 @@ class Meeting(AbstractFollowed):
 
 def _as_known(x: Array) -> Array:
     """A value without a derivative; NumPy where it is known, as all descriptions are."""
-    held = jax.lax.stop_gradient(x)
-    known = concrete(held)
-    return held if known is None else host.asarray(known)
+    known = concrete(x)
+    return jax.lax.stop_gradient(x) if known is None else host.asarray(known)
 
 
 def _root(equations: Callable, near: Float[Array, " k"], about: Any) -> Float[Array, " k"]:

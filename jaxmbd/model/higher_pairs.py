@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from ..rotations.types import Array, host
+from ..rotations.types import Array, Scalar, host, library_of
 from . import given
 from .body import Body
 from .curves import Curve, Foot, Meeting
@@ -204,7 +204,7 @@ class Cam(AbstractCurved):
     def _flat(self, i: Body, j: Body) -> CurveOnCurve:
         # A straight line; its parameter is the distance along it in parts of its length.
         point, face = self._point(), self._axis("face")
-        reach = _LONG * jnp.max(jnp.ptp(self._curve(i).samples()[1], axis=0))
+        reach = _LONG * _reach(self._curve(i).samples()[1])
         return CurveOnCurve(
             **self._profile(j),
             curve_j=lambda s: point + s * reach * face,
@@ -221,3 +221,9 @@ class Cam(AbstractCurved):
         reach = 0.6 * float(np.max(np.ptp(profile, axis=0))) if len(profile) else 0.0
         face = np.asarray(self._axis("face"))
         return [profile], [np.stack([point - reach * face, point + reach * face])]
+
+
+def _reach(points: Array) -> Scalar:
+    """The largest extent of points along an axis."""
+    xp = library_of(points)
+    return xp.max(xp.ptp(points, axis=0))

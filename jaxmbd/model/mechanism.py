@@ -17,6 +17,7 @@ from .coordinates import Angle, AngleStack
 from .forces import AbstractForceDescription, ForceStack
 from .given import Kind, specs
 from .joints import AbstractRelation
+from .laws import KINDS, AbstractLawDescription, LawStack
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, AbstractPrimitive, PrimitiveStack
 from .shapes import AbstractShape
@@ -27,8 +28,8 @@ from .system import Connection, System
 from .topology import Forest
 from .validation import default_dtype, is_concrete, vector, warn_if_single
 
-Part = AbstractRelation | AbstractForceDescription
-_PLURALS = {"body": "bodies", "joint": "joints", "force": "forces"}
+Part = AbstractRelation | AbstractForceDescription | AbstractLawDescription
+_PLURALS = {"body": "bodies", "joint": "joints", "force": "forces", "law": "laws"}
 
 
 class Mechanism:
@@ -52,6 +53,7 @@ class Mechanism:
         self.bodies: dict[str, Body] = {}
         self.constraints: dict[str, AbstractRelation] = {}
         self.forces: dict[str, AbstractForceDescription] = {}
+        self.laws: dict[str, AbstractLawDescription] = {}
 
     @property
     def gravity(self) -> Array:
@@ -125,7 +127,8 @@ class Mechanism:
         return body
 
     def add(self, part: Part) -> Part:
-        """Add a joint, a driver, a constraint or a force, and return it.
+        """Add a joint, a driver, a constraint, a force or a law (stop, dry friction, contact), and
+        return it.
 
         Raises:
             ValueError: The name is taken, a body is unknown, or the part connects a body with
@@ -152,7 +155,17 @@ class Mechanism:
             force.element(*bodies)
             self.forces[force.name] = force
             return force
-        raise TypeError(f"cannot add {part!r}: not a joint, driver, constraint or force of jaxmbd")
+        elif isinstance(part, AbstractLawDescription):
+            self._check_name(part.name, "law", self.laws)
+            law: AbstractLawDescription = self._with_joints(part)
+            bodies = [self._body(b, law.name) for b in law.targets()]
+            self._check_different(bodies, law.title)
+            law.element(*bodies)
+            self.laws[law.name] = law
+            return law
+        raise TypeError(
+            f"cannot add {part!r}: not a joint, driver, constraint, force or law of jaxmbd"
+        )
 
     def values(self) -> dict[str, Any]:
         """All numbers of the mechanism by path, in the order of description.
@@ -208,6 +221,7 @@ class Mechanism:
                 _suits_range_space(bodies, connections), 6 * len(bodies) + len(order)
             ),
             described=tuple(b.described for b in bodies),
+            laws=self._stack_laws(connections),
         )
         state = State(
             *(stack_arrays(*(getattr(b, k) for b in bodies)) for k in ("r", "A", "v", "omega"))
@@ -349,6 +363,28 @@ class Mechanism:
                 )
             )
         return tuple(stacks)
+
+    def _stack_laws(self, connections: tuple[Connection, ...]) -> tuple[LawStack, ...]:
+        dtype, index = default_dtype(), self._indices()
+        rows = {c.name: c.rows for c in connections}
+        elements, targets, names, joints = [], [], [], []
+        for part in self.laws.values():
+            bodies = [self._body(b, part.name) for b in part.targets()]
+            elements.append(asarrays(part.element(*bodies), dtype))
+            targets.append(tuple(index[b.name] for b in bodies))
+            names.append(part.name)
+            carrier = part.carrier()
+            joints.append(() if carrier is None else rows[carrier.name])
+        groups = sorted(group_alike(elements), key=lambda group: KINDS.index(group[1].kind))
+        return tuple(
+            LawStack(
+                stacked,
+                tuple(targets[k] for k in members),
+                tuple(names[k] for k in members),
+                tuple(joints[k] for k in members),
+            )
+            for members, stacked in groups
+        )
 
 
 def _outlines(

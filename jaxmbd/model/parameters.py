@@ -20,6 +20,15 @@ _PARTS = (Kind.BODY, Kind.BODIES, Kind.JOINT)
 _BODY_FIELDS = ("mass", "inertia", "r", "A", "v", "omega")
 
 
+def _tables(mechanism) -> dict[str, Mapping[str, Any]]:
+    """Its parts other than bodies, in the order in which they are added."""
+    return {
+        "joints": mechanism.constraints,
+        "forces": mechanism.forces,
+        "laws": mechanism.laws,
+    }
+
+
 def values(mechanism) -> dict[str, Any]:
     """All numbers of a mechanism by path; see `Mechanism.values`."""
     found: dict[str, Any] = {"gravity": mechanism.gravity}
@@ -27,7 +36,7 @@ def values(mechanism) -> dict[str, Any]:
         for field in _BODY_FIELDS:
             if getattr(body, field) is not None:
                 found[f"bodies.{body.name}.{field}"] = getattr(body, field)
-    for kind, parts in (("joints", mechanism.constraints), ("forces", mechanism.forces)):
+    for kind, parts in _tables(mechanism).items():
         for name, part in parts.items():
             for field in dataclasses.fields(part):
                 _collect(f"{kind}.{name}.{field.name}", getattr(part, field.name), found)
@@ -69,7 +78,7 @@ def with_values(mechanism, changes: Mapping[str, Any]):
     copy = type(mechanism)(mechanism.name, gravity=gravity)
     for name, body in mechanism.bodies.items():
         copy.bodies[name] = _changed_body(body, bodies.get(name, {}))
-    for kind, table in (("joints", mechanism.constraints), ("forces", mechanism.forces)):
+    for kind, table in _tables(mechanism).items():
         for name, part in table.items():
             for fields, value in parts.get((kind, name), []):
                 part = _changed_part(part, fields, value)
@@ -82,11 +91,7 @@ def _split(mechanism, path: str) -> tuple[str, str, list[str]]:
     if path == "gravity":
         return "gravity", "", []
     kind, _, rest = path.partition(".")
-    tables = {
-        "bodies": mechanism.bodies,
-        "joints": mechanism.constraints,
-        "forces": mechanism.forces,
-    }
+    tables = {"bodies": mechanism.bodies, **_tables(mechanism)}
     for name in sorted(tables.get(kind, ()), key=len, reverse=True):
         if rest.startswith(name + "."):
             fields = rest[len(name) + 1 :].split(".")

@@ -16,6 +16,7 @@ from ..indexing import take
 from ..rotations.types import Array, Scalar
 from .coordinates import AngleStack, each_followed, followed_in, with_turns
 from .forces import ForceStack
+from .laws import LawStack
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, PrimitiveStack
 from .state import Pose, State, Twist
@@ -95,6 +96,7 @@ class System(eqx.Module):
             when built.
         massless: Names of bodies without mass; with any, only kinematics is possible.
         described: Whether v and omega of each body were described, or left to assembly.
+        laws: One block per structure of stop, dry friction or contact.
     """
 
     mass: Float[Array, " nb"]
@@ -113,6 +115,7 @@ class System(eqx.Module):
     massless: tuple[str, ...] = eqx.field(static=True, default=())
     linear_solver: str = eqx.field(static=True, default="dense")
     described: tuple[tuple[bool, bool], ...] = eqx.field(static=True, default=())
+    laws: tuple[LawStack, ...] = ()
 
     def unnamed(self) -> "System":
         """The same arrays and topology without names, shapes and other labels, which no computation
@@ -128,6 +131,9 @@ class System(eqx.Module):
             ),
             forces=tuple(
                 dataclasses.replace(stack, names=("",) * len(stack.names)) for stack in self.forces
+            ),
+            laws=tuple(
+                dataclasses.replace(stack, names=("",) * len(stack.names)) for stack in self.laws
             ),
             shapes=(None,) * self.nb,
             name="",
@@ -200,6 +206,24 @@ class System(eqx.Module):
             order=(*moved, *numbers),
             connections=(*self.connections, *connections),
         )
+
+    def refuse_laws(
+        self,
+        who: str,
+        cure: str = "use simulate with integrator=mbd.Moreau()",
+    ) -> None:
+        """Raise where there are stops, dry friction or contacts, for a method that knows smooth
+        motions alone; it names them.
+
+        Raises:
+            ValueError: There are such laws.
+        """
+        names = [repr(name) for stack in self.laws for name in stack.names]
+        if names:
+            raise ValueError(
+                f"{who} knows no stops, dry friction and contacts; mechanism {self.name!r} has "
+                f"{', '.join(names)}: {cure}"
+            )
 
     def refuse_velocity_rows(
         self,
@@ -329,7 +353,7 @@ class System(eqx.Module):
     @property
     def _winding(self) -> tuple[Any, ...]:
         """Everything that may hold angles: the joints', those of forces, those of primitives."""
-        return self.angles, *self.forces, *self.constraints
+        return self.angles, *self.forces, *self.constraints, *self.laws
 
     def turns(self) -> Float[Array, " w"]:
         """Where all angles are looked for, joints first, (w,) [rad]."""
@@ -350,7 +374,7 @@ class System(eqx.Module):
         """The system with its angles looked for near these values; as it is for None."""
         if turns is None:
             return self
-        parts = (self.angles, self.forces, self.constraints)
+        parts = (self.angles, self.forces, self.constraints, self.laws)
         sizes = [a.near.size for a in followed_in(parts)]
         if turns.shape[-1] != sum(sizes):
             raise ValueError(
@@ -361,7 +385,9 @@ class System(eqx.Module):
         if not sizes:
             return self
         parts = with_turns(parts, jnp.split(turns, np.cumsum(sizes)[:-1]))
-        return dataclasses.replace(self, angles=parts[0], forces=parts[1], constraints=parts[2])
+        return dataclasses.replace(
+            self, angles=parts[0], forces=parts[1], constraints=parts[2], laws=parts[3]
+        )
 
     def angle_values(self, pose: Pose) -> Float[Array, " w"]:
         """All angles at a pose with nb + 1 rows, each within half a turn of where it is looked for,

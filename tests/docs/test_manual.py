@@ -22,7 +22,10 @@ PAGES = [ROOT / name for name in TRACKED] or [ROOT / "README.md", *DOCS.rglob("*
 
 def anchors(page: Path) -> set[str]:
     """Headings as links name them."""
-    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.M)
+    text = page.read_text(encoding="utf-8")
+    for included in re.findall(r"^```\{include\} (.*)$", text, flags=re.M):
+        text += (page.parent / included.strip()).read_text(encoding="utf-8")
+    titles = re.findall(r"^#+ (.*)$", text, flags=re.M)
     plain = (re.sub(r"[`*]|\]\([^)]*\)|\[", "", title).lower() for title in titles)
     return {re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-") for title in plain}
 

@@ -4,6 +4,7 @@ Ruina, Schwab 2007), and derivatives against differences.
 
 import numpy as np
 import pytest
+
 from helpers import quick_experiment
 
 

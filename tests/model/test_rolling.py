@@ -15,6 +15,7 @@ INTEGRATORS = {
     "bdf2": mbd.BDF2(),
     "generalized_alpha": mbd.GeneralizedAlpha(),
     "munthe_kaas": mbd.MuntheKaas(),
+    "moreau": mbd.Moreau(),
 }
 RADIUS, MASS = 0.3, 2.0
 

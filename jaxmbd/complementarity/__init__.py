@@ -1,0 +1,12 @@
+"""Contact laws and the problem that they make together: numbers only, no mechanism.
+
+Every law is a residual in its impulse x and its velocity v, whose root is the exact law, smoothed
+by κ. One law is one file.
+"""
+
+from .coulomb import coulomb as coulomb
+from .dry import dry as dry
+from .problem import LawProblem as LawProblem
+from .problem import Laws as Laws
+from .problem import solve_laws as solve_laws
+from .stop import stop as stop

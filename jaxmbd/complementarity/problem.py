@@ -1,0 +1,262 @@
+"""All laws of one step together: impulses P with v = G P + b that satisfy every law."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ..linalg.dense import DenseFactors
+from ..roots.implicit import AbstractRootProblem, implicit_root
+from ..rotations.types import Scalar
+from .coulomb import coulomb
+from .dry import dry
+from .stop import stop
+
+# First κ, its factor, halvings of a step that does not shorten the residual, limit of iterations.
+# Full steps fail less often than monotone ones; sets on which schedules fail hardly overlap.
+_COLD = ((1.0, 0.1, 0, 25), (0.1, 0.3, 2, 30), (1.0, 0.3, 2, 40), (10.0, 0.5, 3, 60))
+_COLD = (*_COLD, (0.01, 0.5, 3, 60))
+_WARM = (1e-3, 0.1, 0, 25)
+_PROXIMAL = 1e-10  # keeps the matrix of a hyperstatic set regular; never in the residual
+
+
+class Laws(eqx.Module):
+    """The laws of one step: contacts (three rows each) first, then stops, then dry friction.
+
+    Attributes:
+        matrix: G, what unit impulses add to the velocities, (w, w).
+        free: b, the velocities without impulses, less those that are wanted, (w,).
+        active: Which laws may act, (c,); the others have no impulse.
+        friction: μ of every contact, (contacts,).
+        bound: Constant part of the bound on friction impulses, (dry,) [N·s] or [N·m·s].
+        share: Impulse of friction per unit of impulse in the joint, (dry,) [-] or [m].
+        carried: The joint's impulse without those of the laws, (dry, 3) [N·s].
+        carries: What unit impulses add to it, (dry, 3, w).
+        stops: Number of stops.
+    """
+
+    matrix: Float[Array, "w w"]
+    free: Float[Array, " w"]
+    active: Bool[Array, " c"]
+    friction: Float[Array, " contacts"]
+    bound: Float[Array, " dry"]
+    share: Float[Array, " dry"]
+    carried: Float[Array, "dry 3"]
+    carries: Float[Array, "dry 3 w"]
+    stops: int = eqx.field(static=True)
+
+    @property
+    def contacts(self) -> int:
+        return self.friction.shape[0]
+
+    @property
+    def width(self) -> int:
+        """Number of impulses."""
+        return self.free.shape[0]
+
+    def of_rows(self, each: Array) -> Array:
+        """Numbers of laws, (c,), repeated for their rows, (w,)."""
+        n = self.contacts
+        return jnp.concatenate([jnp.repeat(each[:n], 3), each[n:]])
+
+    def scaled(self) -> tuple["Laws", Float[Array, " w"]]:
+        """The same in units in which G has ones on its diagonal and the largest velocity is one,
+        and the impulses of those units.
+
+        One number per contact, so that friction cones keep their shape.
+        """
+        diagonal = jax.lax.stop_gradient(jnp.diagonal(self.matrix))
+        n = self.contacts
+        each = jnp.concatenate(
+            [jnp.mean(diagonal[: 3 * n].reshape(n, 3), axis=1), diagonal[3 * n :]]
+        )
+        each = jnp.where(each > 0.0, each, 1.0) ** -0.5
+        sigma = self.of_rows(each)
+        rows = self.of_rows(self.active)
+        largest = jnp.max(jnp.where(rows, jnp.abs(sigma * self.free), 0.0), initial=0.0)
+        unit = jax.lax.stop_gradient(jnp.where(largest > 0.0, largest, 1.0))
+        impulse = sigma * unit
+        of_dry = sigma[3 * n + self.stops :]
+        return (
+            Laws(
+                sigma[:, None] * self.matrix * sigma[None, :],
+                sigma * self.free / unit,
+                self.active,
+                self.friction,
+                self.bound / (of_dry * unit),
+                self.share / of_dry,
+                self.carried / unit,
+                self.carries * sigma[None, None, :],
+                self.stops,
+            ),
+            impulse,
+        )
+
+    def bounds(self, x: Float[Array, " w"]) -> Float[Array, " dry"]:
+        """Bound of every friction at these impulses."""
+        if not self.bound.size:
+            return self.bound
+        force = self.carried + self.carries @ x
+        return self.bound + self.share * jnp.sqrt(jnp.sum(force**2, axis=1) + 1e-60)
+
+    def residual(self, x: Float[Array, " w"], kappa: Scalar) -> Float[Array, " w"]:
+        """What is missing to all laws, (w,)."""
+        v = self.matrix @ x + self.free
+        n, m = 3 * self.contacts, 3 * self.contacts + self.stops
+        pushed = jax.vmap(coulomb, (0, 0, 0, None))(
+            x[:n].reshape(-1, 3), v[:n].reshape(-1, 3), self.friction, kappa
+        )
+        parts = [
+            pushed.reshape(-1),
+            jax.vmap(stop, (0, 0, None))(x[n:m], v[n:m], kappa),
+            jax.vmap(dry, (0, 0, 0, None))(x[m:], v[m:], self.bounds(x), kappa),
+        ]
+        return jnp.where(self.of_rows(self.active), jnp.concatenate(parts), x)
+
+    def jacobian(self, x: Float[Array, " w"], kappa: Scalar) -> Float[Array, "w w"]:
+        """Derivative of `residual`, from those of single laws."""
+        v = self.matrix @ x + self.free
+        n, m = 3 * self.contacts, 3 * self.contacts + self.stops
+        width = self.width
+        # Laws without an impulse are held at a safe place: their rows are those of the identity.
+        by_x, by_v = jax.vmap(jax.jacfwd(coulomb, (0, 1)), (0, 0, 0, None))(
+            x[:n].reshape(-1, 3), v[:n].reshape(-1, 3), self.friction, kappa
+        )
+        eye = jnp.eye(width, dtype=x.dtype)
+        own = jnp.concatenate(
+            [
+                jnp.einsum("cij,cjw->ciw", by_x, eye[:n].reshape(-1, 3, width)).reshape(n, width),
+                eye[n:],
+            ]
+        )
+        through = jnp.einsum("cij,cjw->ciw", by_v, self.matrix[:n].reshape(-1, 3, width)).reshape(
+            n, width
+        )
+        a, b = jax.vmap(jax.grad(stop, (0, 1)), (0, 0, None))(x[n:m], v[n:m], kappa)
+        bounds, of_bounds = self.bounds(x), jnp.zeros((0, width), x.dtype)
+        c, d, e = jax.vmap(jax.grad(dry, (0, 1, 2)), (0, 0, 0, None))(x[m:], v[m:], bounds, kappa)
+        if self.bound.size:
+            of_bounds = jax.jacfwd(self.bounds)(x)
+        scale = jnp.concatenate([jnp.ones(n, x.dtype), a, c])
+        rows = [through, b[:, None] * self.matrix[n:m], d[:, None] * self.matrix[m:]]
+        rows[2] = rows[2] + e[:, None] * of_bounds
+        whole = scale[:, None] * own + jnp.concatenate(rows)
+        return jnp.where(self.of_rows(self.active)[:, None], whole, eye)
+
+
+class Outcome(eqx.Module):
+    """How a solution was found.
+
+    Attributes:
+        iterations: Newton iterations of all attempts.
+        converged: Whether the exact laws are satisfied to the tolerance.
+        residual: The largest of the exact laws, in units of the largest velocity.
+        attempts: How many attempts it took.
+    """
+
+    iterations: Int[Array, ""]
+    converged: Bool[Array, ""]
+    residual: Scalar
+    attempts: Int[Array, ""]
+
+
+class _Iteration(eqx.Module):
+    x: Float[Array, " w"]
+    kappa: Scalar
+    size: Scalar
+    exact: Scalar
+    attempt: Int[Array, ""]
+    within: Int[Array, ""]
+    total: Int[Array, ""]
+
+
+class LawProblem(AbstractRootProblem):
+    """Semismooth Newton iteration on all laws at once, κ going to zero, with restarts.
+
+    Attributes:
+        tolerance: On the exact laws, relative to the largest velocity.
+        gradient_smoothing: κ of the derivative.
+    """
+
+    tolerance: float = eqx.field(static=True, default=1e-11)
+    gradient_smoothing: float = eqx.field(static=True, default=0.0)
+
+    def residual(self, x: Float[Array, " w"], args: Laws) -> Float[Array, " w"]:
+        return args.residual(x, jnp.asarray(self.gradient_smoothing, x.dtype))
+
+    def factors(self, x: Float[Array, " w"], args: Laws) -> DenseFactors:
+        return DenseFactors.of(
+            args.jacobian(x, jnp.asarray(self.gradient_smoothing, x.dtype))
+            + _PROXIMAL * jnp.eye(x.size, dtype=x.dtype)
+        )
+
+    def solve(self, guess: Float[Array, " w"], args: Laws) -> tuple[Array, Outcome]:
+        dtype = guess.dtype
+        plans = jnp.asarray([plan[:2] for plan in (_WARM, *_COLD)], dtype)
+        counts = jnp.asarray([plan[2:] for plan in (_WARM, *_COLD)], int)
+        most = len(_COLD) + 1
+        zero = jnp.zeros((), dtype)
+        eye = jnp.eye(guess.size, dtype=dtype)
+
+        def size(x, kappa):
+            return jnp.max(jnp.abs(args.residual(x, kappa)), initial=0.0)
+
+        def started(x, attempt, total) -> _Iteration:
+            kappa = plans[jnp.minimum(attempt, most - 1), 0]
+            return _Iteration(
+                x, kappa, size(x, kappa), size(x, zero), attempt, jnp.zeros((), int), total
+            )
+
+        def goes_on(state: _Iteration):
+            return (state.exact > self.tolerance) & (state.attempt < most)
+
+        def once(state: _Iteration) -> _Iteration:
+            factor = plans[state.attempt, 1]
+            halvings, limit = counts[state.attempt]
+            value = args.residual(state.x, state.kappa)
+            matrix = args.jacobian(state.x, state.kappa) + _PROXIMAL * eye
+            delta = -DenseFactors.of(matrix).solve(value)
+
+            def shorter(k, scale):
+                worse = size(state.x + scale * delta, state.kappa) >= state.size
+                return jnp.where((k < halvings) & worse, 0.5 * scale, scale)
+
+            scale = jax.lax.fori_loop(0, 3, shorter, jnp.ones((), dtype))
+            x = state.x + scale * delta
+            found = size(x, state.kappa)
+            ready = found < 0.5 * jnp.maximum(state.kappa, self.tolerance)
+            kappa = jnp.where(ready, factor * state.kappa, state.kappa)
+            after = _Iteration(
+                x,
+                kappa,
+                jnp.where(ready, size(x, kappa), found),
+                size(x, zero),
+                state.attempt,
+                state.within + 1,
+                state.total + 1,
+            )
+            spent = ~(after.exact <= self.tolerance) & (
+                (after.within >= limit) | ~jnp.isfinite(found)
+            )
+            anew = started(jnp.zeros_like(x), state.attempt + 1, after.total)
+            return jax.tree.map(lambda a, b: jnp.where(spent, a, b), anew, after)
+
+        # Without a guess there is nothing to be warm from.
+        first = jnp.where(jnp.any(guess != 0.0), 0, 1)
+        state = started(jnp.where(jnp.isfinite(guess), guess, 0.0), first, jnp.zeros((), int))
+        state = jax.lax.while_loop(goes_on, once, state)
+        converged = state.exact <= self.tolerance
+        return state.x, Outcome(state.total, converged, state.exact, state.attempt + 1)
+
+
+def solve_laws(
+    laws: Laws, guess: Float[Array, " w"], problem: LawProblem
+) -> tuple[Float[Array, " w"], Any]:
+    """Impulses that satisfy all laws, (w,), and how they were found; derivatives by the implicit
+    function theorem.
+    """
+    scaled, unit = laws.scaled()
+    x, outcome = implicit_root(problem, guess / unit, scaled)
+    return unit * x, outcome

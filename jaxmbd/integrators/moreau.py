@@ -1,0 +1,346 @@
+"""Time stepping for stops, dry friction, contact and impact, with gradients across them."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ..complementarity import LawProblem, Laws, solve_laws
+from ..equations.index1 import minimum_norm, saddle_matrix
+from ..equations.laws import (
+    each_place,
+    gaps,
+    joint_forces,
+    law_rows,
+    normal_rows,
+    places,
+)
+from ..equations.motion import StepScales, mass_matrix, step_matrix, unbalanced
+from ..equations.rows import acceleration_right_side, phi, row_bodies, rows, velocity_right_side
+from ..formulations.base import AbstractFormulation
+from ..linalg import factorize, linear_solve
+from ..linalg.dense import dense_solve
+from ..linalg.saddle import apply_rows, scatter_rows
+from ..model.laws.base import CONTACT, DRY, STOP
+from ..model.system import System
+from ..results import RESULTS
+from ..roots import NewtonInfo
+from ..rotations.types import Scalar
+from .base import AbstractIntegrator, Motion
+
+OPEN, STICKS, SLIPS = 0, 1, 2
+
+# A gap of this part of the mechanism's length is closed.
+_CLOSED = 1e-10
+_TINY = 1e-60
+
+
+class Impulses(eqx.Module):
+    """What the laws did in the last step.
+
+    Attributes:
+        impulse: In the order of rows, (w,) [N·s] or [N·m·s].
+        force: Their mean over the step, (w,) [N] or [N·m].
+        gap: At its end, (c,) [m] or [rad].
+        state: Open, sticks or slips, (c,).
+        impact: When its impulses began to act, from the start of the step on, (c,) [s].
+        bounced: Whether it was an impact with restitution, (c,).
+    """
+
+    impulse: Float[Array, " w"]
+    force: Float[Array, " w"]
+    gap: Float[Array, " c"]
+    state: Int[Array, " c"]
+    impact: Float[Array, " c"]
+    bounced: Bool[Array, " c"]
+
+
+class Moreau(AbstractIntegrator):
+    """Moreau's time stepping, with the time of impact inside the step.
+
+        u⁺ = u + h a₀ + X P,   q⁺ = q ⊕ (h u + h² a₀/2 + X (w P)),   X = K⁻¹ Wᵀ
+
+    a₀ is the motion without laws, linearly implicit at the middle of the step: of second order, and
+    stable for stiff springs. The impulses P satisfy all laws at velocity level together. One of an
+    impact acts from the time of impact on, so that gradients across impacts are right and bounces
+    are exact; the others act over the whole step. Positions and velocities are projected onto the
+    joints after every step, positions onto closed contacts too.
+
+    `Solution.a` and `Solution.lam` are means over the step that ends there, impulses included.
+
+    Attributes:
+        tolerance: On the laws, relative to the largest velocity that they change.
+        gradient_smoothing: Width of a smoothing of the laws in derivatives alone, relative to that
+            velocity. Zero gives right derivatives; more gives a direction to search in where they
+            are zero, as for a block that sticks.
+
+    Reference:
+        Moreau, "Unilateral contact and dry friction in finite freedom dynamics", 1988; the time of
+        impact and its derivative are this project's own, see the manual's theory.
+    """
+
+    name: ClassVar[str] = "moreau"
+    takes_laws: ClassVar[bool] = True
+    unconverged: ClassVar[RESULTS] = RESULTS.contact_not_converged
+
+    tolerance: float = eqx.field(static=True, default=1e-11)
+    gradient_smoothing: float = eqx.field(static=True, default=0.0)
+
+    def start(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
+    ) -> Motion:
+        if not system.laws:
+            return Motion(motion.q, motion.u, motion.a, motion.lam, _nothing(system))
+        # Accelerations and multipliers of the first row know of the laws as well.
+        first, info = self.step(
+            formulation,
+            system,
+            Motion(motion.q, motion.u, motion.a, motion.lam, _nothing(system)),
+            t + h,
+            h,
+            True,
+        )
+        memory = eqx.tree_at(lambda m: m.gap, first.memory, gaps(formulation, system, motion.q))
+        found = Motion(motion.q, motion.u, first.a, first.lam, memory)
+        plain = Motion(motion.q, motion.u, motion.a, motion.lam, memory)
+        return jax.tree.map(lambda a, b: jnp.where(info.converged, a, b), found, plain)
+
+    def step(
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        motion: Motion,
+        t: Scalar,
+        h: Scalar,
+        active: Bool[Array, ""] | bool = True,
+    ) -> tuple[Motion, NewtonInfo]:
+        q0, u0, _ = formulation.rechart(motion.q, motion.u, motion.a)
+        move = jax.vmap(formulation.retract)
+        middle = t - 0.5 * h
+        q = move(q0, 0.5 * h * u0)
+        now, f_dot, f_ddot = system.jet(middle)
+        zero, none = jnp.zeros_like(u0), jnp.zeros(motion.lam.shape, u0.dtype)
+        scales = StepScales(0.5 * h, 0.25 * h**2)
+        matrix = step_matrix(formulation, now, q, u0, zero, none, middle, scales, None)
+        factors = factorize(matrix, system.linear_solver)
+        n = u0.size
+
+        def solve(b):
+            return linear_solve(matrix.matvec, factors, b)
+
+        # The motion without laws, and what unit impulses change.
+        bias = unbalanced(formulation, now, q, u0, zero, middle)
+        gamma = acceleration_right_side(formulation, now, f_dot, f_ddot, q, u0)
+        free = solve(jnp.concatenate([-bias.reshape(-1), gamma]))
+        # What the joints bear depends on the velocity in the middle of the step.
+        u_middle = u0 + 0.5 * h * free[:n].reshape(u0.shape)
+        gamma = acceleration_right_side(formulation, now, f_dot, f_ddot, q, u_middle)
+        borne = solve(jnp.concatenate([-bias.reshape(-1), gamma]))
+        if matrix.regularization is not None:
+            borne = minimum_norm(borne, factors)
+        a0, lam0 = borne[:n].reshape(u0.shape), borne[n:]
+        u1, d0 = u0 + h * a0, h * u0 + 0.5 * h**2 * a0
+        if not system.laws:
+            q1, u1 = _projected(formulation, system, move(q0, d0), u1, t, None)
+            return Motion(q1, u1, a0, lam0, motion.memory), _info(0, True, a0, q1)
+
+        W, bodies = law_rows(formulation, now, q)
+        pushes = jax.vmap(lambda e: scatter_rows(W, e, bodies, system.nb).reshape(-1))(
+            jnp.eye(W.shape[0], dtype=W.dtype)
+        )
+        answers = jax.vmap(lambda f: solve(jnp.concatenate([f, none])))(pushes)
+        X, carried = answers[:, :n].reshape(-1, *u0.shape), answers[:, n:]
+        G = jax.vmap(lambda x: apply_rows(W, x, bodies))(X).T
+
+        found, wanted = self._impacts(formulation, system, q0, move(q0, d0), W, bodies, u0, h)
+        normal = normal_rows(system)
+        b = apply_rows(W, u1, bodies).at[normal].add(-wanted)
+        contacts, stops = places(system, CONTACT), places(system, STOP)
+        laws = Laws(
+            matrix=G,
+            free=b,
+            active=found.state > OPEN,
+            friction=each_place(system, lambda law: law.frictions(), CONTACT),
+            bound=h * each_place(system, lambda law: law.bound(), DRY),
+            share=each_place(system, lambda law: law.share(), DRY),
+            carried=h * joint_forces(system, matrix.right, lam0),
+            carries=joint_forces(system, matrix.right, carried.T),
+            stops=stops,
+        )
+        problem = LawProblem(self.tolerance, self.gradient_smoothing)
+        P, outcome = solve_laws(laws, motion.memory.impulse, problem)
+
+        weight = jnp.where((found.impact > 0.0) | found.bounced, h - found.impact, 0.5 * h)
+        u1 = u1 + jnp.tensordot(P, X, 1)
+        d = d0 + jnp.tensordot(laws.of_rows(weight) * P, X, 1)
+        v = G @ P + b
+        touching = laws.active & (_shared(P, G, normal) > v[normal]) & ~found.bounced
+        closed = jnp.arange(touching.shape[0]) < contacts + stops
+        shut = (W, bodies, X, G, normal, touching, closed)
+        q1, u1 = _projected(formulation, system, move(q0, d), u1, t, shut)
+
+        memory = Impulses(
+            jax.lax.stop_gradient(P),
+            P / h,
+            gaps(formulation, system, q1),
+            _states(b, v, normal, contacts, touching | found.bounced),
+            found.impact,
+            found.bounced,
+        )
+        a, lam = a0 + jnp.tensordot(P, X, 1) / h, lam0 + P @ carried / h
+        after = Motion(q1, u1, a, lam, memory)
+        return after, _info(outcome.iterations, outcome.converged, a, q1)
+
+    def _impacts(self, formulation, system, q0, q_free, W, bodies, u0, h):
+        """What is hit in this step and when, and the normal velocities that are wanted at its end,
+        (c,).
+        """
+        gap, later = gaps(formulation, system, q0), gaps(formulation, system, q_free)
+        normal = normal_rows(system)
+        v = apply_rows(W, u0, bodies)[normal]
+        bend = 2.0 * (later - gap - h * v) / h**2
+        contacts, stops = places(system, CONTACT), places(system, STOP)
+        dry = jnp.arange(gap.shape[0]) >= contacts + stops
+        closed = gap <= _CLOSED * system.length
+        hit = closed | (later <= 0.0)
+        root = jnp.sqrt(jnp.maximum(v**2 - 2.0 * bend * gap, 0.0) + _TINY)
+        flying = hit & ~closed & ~dry
+        below = jnp.where(flying, root - v, 1.0)
+        impact = jnp.where(
+            flying & (below > 0.0),
+            jnp.clip(2.0 * gap / jnp.where(below > 0.0, below, 1.0), 0.0, h),
+            0.0,
+        )
+        speed = v + bend * impact
+        restitution = each_place(system, lambda law: law.bounces())
+        bounces = hit & ~dry & (speed < 0.0) & (2.0 * restitution * -speed > jnp.abs(bend) * h)
+        wanted = jnp.where(
+            bounces, jnp.maximum(-restitution * speed + bend * (h - impact), 0.0), 0.0
+        )
+        found = Impulses(
+            jnp.zeros(W.shape[0], u0.dtype),
+            jnp.zeros(W.shape[0], u0.dtype),
+            gap,
+            (hit | dry).astype(int),
+            impact,
+            bounces,
+        )
+        return found, wanted
+
+    def observed(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar
+    ) -> tuple[Motion, dict[str, Any]]:
+        if not system.laws:
+            return motion, {}
+        memory = motion.memory
+        return motion, {
+            "law_forces": memory.force,
+            "law_gaps": memory.gap,
+            "law_states": memory.state,
+            "law_impacts": memory.impact,
+        }
+
+
+def _nothing(system: System) -> Impulses:
+    contacts, others = places(system, CONTACT), places(system, STOP) + places(system, DRY)
+    zero = jnp.zeros(contacts + others, system.dtype)
+    return Impulses(
+        jnp.zeros(3 * contacts + others, system.dtype),
+        jnp.zeros(3 * contacts + others, system.dtype),
+        zero,
+        zero.astype(int),
+        zero,
+        zero.astype(bool),
+    )
+
+
+def _least_move(formulation, system: System, now: System, q):
+    """The function from values of the rows at q to the least move, by mass, that has them."""
+    matrix = saddle_matrix(
+        formulation, now, mass_matrix(formulation, system, q), rows(formulation, now, q)
+    )
+    factors = factorize(matrix, system.linear_solver)
+    n = system.nb * formulation.size
+
+    def solve(b: Array) -> Array:
+        whole = jnp.concatenate([jnp.zeros(n, b.dtype), b])
+        return linear_solve(matrix.matvec, factors, whole)[:n].reshape(system.nb, formulation.size)
+
+    return solve
+
+
+def _projected(formulation, system: System, q, u, t: Scalar, laws):
+    """Positions on the joints and on closed contacts, and velocities on the joints, nearest by
+    mass.
+
+    One matrix serves all: it is that of the positions before, which differ by what the step missed.
+    """
+    joints = system.nc + system.nb * formulation.normalizations
+    if not joints and laws is None:
+        return q, u
+    now, f_dot, _ = system.jet(t)
+    solve = _least_move(formulation, system, now, q) if joints else None
+
+    def once(q, _):
+        delta = jnp.zeros_like(u)
+        if solve is not None:
+            delta = solve(-phi(formulation, now, q))
+        if laws is not None:
+            W, bodies, X, G, normal, touching, closed = laws
+            gap = gaps(formulation, now, q)
+            shut = closed & (touching | (gap < 0.0))
+            reduced = G[normal[:, None], normal[None, :]]
+            both = shut[:, None] & shut[None, :]
+            size = jnp.max(jnp.where(both, jnp.abs(reduced), 0.0), initial=0.0)
+            unit = jnp.where(size > 0.0, size, 1.0)
+            eye = jnp.eye(reduced.shape[0], dtype=G.dtype)
+            # Places that are open have the rows of the identity; hyperstatic ones repeat.
+            small = jnp.where(both, reduced / unit, eye) + 1e-10 * eye
+            short = gap + apply_rows(W, delta, bodies)[normal]
+            p = dense_solve(small, jnp.where(shut, -short / unit, 0.0))
+            delta = delta + jnp.tensordot(p, X[normal], 1)
+        return jax.vmap(formulation.retract)(q, delta), None
+
+    q = jax.lax.scan(once, q, None, length=3)[0]
+    if solve is not None:
+        blocks, bodies = rows(formulation, now, q), row_bodies(formulation, system)
+        wanted = velocity_right_side(formulation, now, f_dot, q)
+
+        def again(u, _):
+            return u + solve(wanted - apply_rows(blocks, u, bodies)), None
+
+        u = jax.lax.scan(again, u, None, length=2)[0]
+    return q, u
+
+
+def _shared(P: Array, G: Array, normal) -> Array:
+    """Normal impulses as velocities: what is compared with the velocities that remain."""
+    return P[normal] * jnp.diagonal(G)[normal]
+
+
+def _states(b, v, normal, contacts: int, touching) -> Int[Array, " c"]:
+    """Open, sticks or slips."""
+    n = 3 * contacts
+    tangential = v[:n].reshape(contacts, 3)[:, 1:]
+    slip = jnp.sqrt(jnp.sum(tangential**2, axis=1))
+    # What sticks has a velocity of the solver's tolerance.
+    scale = jnp.max(jnp.abs(b), initial=0.0) + jnp.finfo(v.dtype).tiny
+    moving = jnp.concatenate([slip, jnp.abs(v[n:])]) > 1e-8 * scale
+    return jnp.where(touching, jnp.where(moving, SLIPS, STICKS), OPEN)
+
+
+def _info(iterations, converged, a, q) -> NewtonInfo:
+    finite = jnp.all(jnp.isfinite(a))
+    for x in jax.tree.leaves(q):
+        finite = finite & jnp.all(jnp.isfinite(x))
+    no = jnp.zeros((), bool)
+    return NewtonInfo(
+        jnp.asarray(iterations, int),
+        finite & converged,
+        jnp.where(finite, 0.0, jnp.nan).astype(a.dtype),
+        no,
+        no,
+        no,
+    )

@@ -1,0 +1,9 @@
+"""Laws that are no smooth forces: stops, dry friction and contact."""
+
+from .base import KINDS as KINDS
+from .base import AbstractLaw as AbstractLaw
+from .base import AbstractLawDescription as AbstractLawDescription
+from .base import LawStack as LawStack
+from .contact import Contact as Contact
+from .coulomb_friction import CoulombFriction as CoulombFriction
+from .joint_limit import JointLimit as JointLimit

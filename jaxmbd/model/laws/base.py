@@ -1,0 +1,158 @@
+"""What a law is: gaps that must not become negative, and velocities on which impulses act."""
+
+import abc
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from ...rotations.types import Array, Scalar
+from ..body import Body
+from ..coordinates import COORDINATES, AbstractAngle, Angle, Displacement
+from ..elements import AbstractElement
+from ..joints import AbstractConstraint
+from ..stacking import each
+from ..state import Pose, Twist
+from ..validation import concrete, number
+
+CONTACT, STOP, DRY = KINDS = "contact", "stop", "dry"  # in the order of their rows
+
+
+class AbstractLaw(eqx.Module):
+    """The numeric element of a law on two bodies, with n places where it acts.
+
+    Class attributes:
+        kind: CONTACT (three velocities at each place, along the normal first), STOP (one) or DRY
+            (one).
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    @abc.abstractmethod
+    def places(self) -> int:
+        """N."""
+
+    @abc.abstractmethod
+    def gaps(self, pose: Pose) -> Float[Array, " n"]:
+        """Distances that must not become negative [m] or [rad]; zero for friction, which always
+        acts.
+
+        `pose` has a leading axis over the two bodies.
+        """
+
+    @abc.abstractmethod
+    def rates(self, pose: Pose, twist: Twist) -> Float[Array, "n k"]:
+        """The velocities on which the impulses act, linear in the twists; the first one is the rate
+        of the gap.
+        """
+
+    def bounces(self) -> Float[Array, " n"]:
+        """Restitution at every place [-]."""
+        return jnp.zeros(self.places)
+
+    def frictions(self) -> Float[Array, " n"]:
+        """Coefficient of friction of every contact [-]."""
+        return jnp.zeros(self.places)
+
+    def bound(self) -> Scalar:
+        """Constant part of the bound of dry friction [N] or [N·m]."""
+        return jnp.zeros(())
+
+    def share(self) -> Scalar:
+        """Dry friction per unit of the joint's force [-] or [m]."""
+        return jnp.zeros(())
+
+
+class LawStack(eqx.Module):
+    """Laws of equal structure: `law` has a leading axis n, `bodies` (n, 2) are static indices.
+
+    Attributes:
+        joints: For each law the rows of the joint whose force bounds it, in the order of
+            `Solution.lam`; none for the others.
+    """
+
+    law: Any
+    bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+    joints: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+    @property
+    def kind(self) -> str:
+        """CONTACT, STOP or DRY."""
+        return self.law.kind
+
+    @property
+    def places(self) -> int:
+        """Of one law."""
+        return self.law.places
+
+    @property
+    def index(self) -> np.ndarray:
+        """Body indices, (n, 2); the ground is nb."""
+        return np.array(self.bodies, int).reshape(len(self.bodies), 2)
+
+    @property
+    def members(self) -> Any:
+        """The laws, with a leading axis."""
+        return self.law
+
+    def each(self, function, *args):
+        """`function(law, *args of that law)` for all laws, with a leading axis of laws."""
+        return each(self.law, function, *args)
+
+
+@dataclass(frozen=True, eq=False)
+class AbstractLawDescription(AbstractElement):
+    """A law, as described; to be derived from.
+
+    It is its fields, declared with `given`, the two bodies it acts on (`targets`), and the numeric
+    `element` on them.
+    """
+
+    what: ClassVar[str] = "law"
+
+    @abc.abstractmethod
+    def element(self, *bodies: Body) -> AbstractLaw:
+        """The numeric element on those bodies; data that make no sense are refused here."""
+
+    def carrier(self) -> AbstractConstraint | None:
+        """The joint whose force bounds it, if one does."""
+        return None
+
+    def _restitution(self) -> Array:
+        value = number(getattr(self, "restitution", 0.0), f"{self.title}: restitution")
+        known = concrete(value)
+        if known is not None and not 0.0 <= known <= 1.0:
+            raise ValueError(f"{self.title}: restitution must lie in [0, 1], not {known:g}")
+        return value
+
+    def _not_negative(self, field: str) -> Array:
+        value = number(getattr(self, field), f"{self.title}: {field}")
+        known = concrete(value)
+        if known is not None and not known >= 0.0:
+            raise ValueError(f"{self.title}: {field} must not be negative, not {known:g}")
+        return value
+
+
+def joint_coordinate(
+    part: AbstractLawDescription, joint: AbstractConstraint, kind: str | None, i: Body, j: Body
+) -> AbstractAngle | Displacement:
+    """The coordinate of a joint; the angle where it has both and nothing is said."""
+    has = {"angle": joint.has_angle, "displacement": joint.has_displacement}
+    kind = kind or next((k for k in COORDINATES if has[k]), None)
+    if kind not in COORDINATES or not has[kind]:
+        raise ValueError(
+            f"{part.title}: joint {joint.name!r} is {type(joint).__name__}, which has no "
+            f"{kind or 'angle or displacement'}"
+        )
+    axis = joint.reference_axes(i, j)[0]
+    if kind == "angle":
+        return Angle.between(i, j, axis)
+    return Displacement.between(i, j, axis, joint.reference_point(i, j))

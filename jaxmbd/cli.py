@@ -37,7 +37,7 @@ out, err = Console(), Console(stderr=True)
 # Enumerations made from the tables, so that --help lists whatever there is.
 FormulationName: Any = StrEnum("FormulationName", {name: name for name in mbd.FORMULATIONS})
 IntegratorName: Any = StrEnum("IntegratorName", {name: name for name in mbd.INTEGRATORS})
-_RA, _DEFAULT = FormulationName("rA"), IntegratorName("generalized_alpha")
+_RA = FormulationName("rA")
 
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="Packaged name, or path of a JSON model file.")
@@ -45,7 +45,13 @@ Model = Annotated[
 TEnd = Annotated[float, typer.Option("--t-end", help="Final time, in seconds.")]
 Step = Annotated[float, typer.Option("--h", help="Step size, in seconds.")]
 Formulation = Annotated[FormulationName, typer.Option(help="Coordinates of orientation.")]
-Integrator = Annotated[IntegratorName, typer.Option(help="Step method.")]
+Integrator = Annotated[
+    IntegratorName | None,
+    typer.Option(
+        help="Step method; by default generalized_alpha, and moreau for stops, dry friction and "
+        "contacts."
+    ),
+]
 Out = Annotated[Path, typer.Option("--out", help="Result file (.npz or .csv).")]
 Result = Annotated[Path, typer.Argument(metavar="RESULT", help="Result file (.npz).")]
 RhoInf = Annotated[
@@ -241,6 +247,12 @@ def info(model: Model) -> None:
         _row(joints, c.name, c.kind, f"{names[c.i]} - {names[c.j]}", str(len(c.rows)), f"{gap:.1e}")
     out.print(joints)
     _and_more(len(system.connections), "joints")
+    if system.laws:
+        laws = _table("law", "kind", "bodies", "places")
+        for stack in system.laws:
+            for name, pair in zip(stack.names, stack.bodies, strict=True):
+                _row(laws, name, stack.kind, " - ".join(names[b] for b in pair), str(stack.places))
+        out.print(laws)
     _say(f"linear systems: {system.linear_solver.replace('_', '-')}")
     if not closed:
         raise ValueError(
@@ -304,7 +316,7 @@ def simulate(
     t_end: TEnd = 3.0,
     h: Step = 1e-3,
     formulation: Formulation = _RA,
-    integrator: Integrator = _DEFAULT,
+    integrator: Integrator = None,
     save_every: Annotated[int, typer.Option(help="Save every k-th step.")] = 1,
     rho_inf: RhoInf = None,
     tableau: Tableau = None,
@@ -315,8 +327,10 @@ def simulate(
 ) -> None:
     """Integrate MODEL in time and write the motion."""
     _check_out(out_file, (".npz", ".csv"))
-    method = _integrator(integrator, rho_inf, tableau, group, projection, newton_tolerance)
     system, state = mbd.load(model)
+    method = _integrator(
+        integrator or _usual(system), rho_inf, tableau, group, projection, newton_tolerance
+    )
     options: dict[str, Any] = {"formulation": mbd.FORMULATIONS[formulation](), "integrator": method}
     if tolerance is None:
         _keep(
@@ -342,6 +356,11 @@ def simulate(
         f"{int(solution.stats['accepted_steps'])} steps, {int(solution.stats['rejected_steps'])} "
         "rejected"
     )
+
+
+def _usual(system: mbd.System) -> str:
+    """The method that `simulate` chooses."""
+    return "moreau" if system.laws else "generalized_alpha"
 
 
 def _integrator(name: str, rho_inf, tableau, group, projection: bool, newton_tolerance) -> Any:
@@ -563,7 +582,7 @@ def batch(
     save_every: Annotated[int, typer.Option(help="Save every k-th step.")] = 10,
     chunk: Annotated[int, typer.Option(help="Batch elements that are computed together.")] = 128,
     formulation: Formulation = _RA,
-    integrator: Integrator = _DEFAULT,
+    integrator: Integrator = None,
     rho_inf: RhoInf = None,
     tableau: Tableau = None,
     group: Group = None,
@@ -572,12 +591,14 @@ def batch(
 ) -> None:
     """Simulate MODEL for every combination of some of its numbers."""
     _check_out(out_file, (".npz",))
-    method = _integrator(integrator, rho_inf, tableau, group, projection, newton_tolerance)
     m = mbd.load_mechanism(model)
     ranges = dict(_range(text, m) for text in vary)
     grid = np.array(list(product(*ranges.values())))
     steps = mbd.count_steps(h, t_end, None)
     system, _ = m.build()
+    method = _integrator(
+        integrator or _usual(system), rho_inf, tableau, group, projection, newton_tolerance
+    )
     check_memory(
         system,
         len(grid) * (steps // max(save_every, 1) + 1),

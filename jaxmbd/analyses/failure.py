@@ -98,6 +98,20 @@ def refuse_open(system: System, report, t) -> None:
         )
 
 
+def _closed_laws(row) -> list[str]:
+    """Which laws acted at a row."""
+    system, states = row.system, row.stats.get("law_states")
+    if states is None or system is None:
+        return []
+    closed, place = [], 0
+    for stack in system.laws:
+        for name in stack.names:
+            if np.any(np.asarray(states)[0, place : place + stack.places]):
+                closed.append(repr(name))
+            place += stack.places
+    return ["Closed there: " + (", ".join(closed) or "none")]
+
+
 def refuse_penetration(system: System, state: State) -> None:
     """Raise where bodies stand inside each other, or joints beyond their stops, at the start; with
     the depths.
@@ -275,6 +289,8 @@ def describe_failure(system: System, solution, state: State | None = None, h: An
     if found:
         return ". ".join(parts + found)
     parts += _advice(system, name)
+    if name == "contact_not_converged":
+        parts += _closed_laws(last)
     if name in ("singular", "newton_max_steps", "step_too_small"):
         parts += _singular_pose(system, solution.at(k), t)
     if system.nc:

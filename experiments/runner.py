@@ -57,6 +57,7 @@ EXPERIMENTS = {
     "identification": Experiment("identification.run"),
     "control": Experiment("control.run"),
     "bicycle": Experiment("bicycle.run"),
+    "contact": Experiment("contact.run", cores=1),
     "benchmarks": Experiment("benchmarks.run", cores=1),
     "scale": Experiment("benchmarks.scale", cores=1),
     "batch": Experiment("benchmarks.batch"),

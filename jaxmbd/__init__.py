@@ -8,6 +8,7 @@ from .analyses import Accelerations as Accelerations
 from .analyses import Adaptive as Adaptive
 from .analyses import AssemblyError as AssemblyError
 from .analyses import AssemblyWarning as AssemblyWarning
+from .analyses import DroppedBounceWarning as DroppedBounceWarning
 from .analyses import InverseDynamics as InverseDynamics
 from .analyses import Linearization as Linearization
 from .analyses import LostContactWarning as LostContactWarning

@@ -17,6 +17,7 @@ from .batches import run_batch as run_batch
 from .dynamics import simulate as simulate
 from .failure import AssemblyError as AssemblyError
 from .failure import AssemblyWarning as AssemblyWarning
+from .failure import DroppedBounceWarning as DroppedBounceWarning
 from .failure import LostContactWarning as LostContactWarning
 from .failure import SimulationError as SimulationError
 from .failure import SingularPoseWarning as SingularPoseWarning

@@ -31,6 +31,7 @@ from .assembly import AssemblyReport
 from .compiled import Compiled, compiled_once, telling_forward_mode
 from .failure import (
     raise_failure,
+    warn_of_dropped_bounces,
     warn_of_lost_contact,
     warn_of_undetermined_forces,
 )
@@ -240,6 +241,7 @@ def _simulate_fixed(
             raise_failure(system, solution, state, h)
         warn_of_undetermined_forces(system, solution)
         warn_of_lost_contact(system, solution)
+        warn_of_dropped_bounces(system, solution)
         return solution
     if progress or on_chunk is not None:
         raise ValueError(

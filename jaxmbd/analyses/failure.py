@@ -47,6 +47,10 @@ class SingularPoseWarning(UserWarning):
     """
 
 
+class DroppedBounceWarning(UserWarning):
+    """Impacts of some steps went without restitution, because the laws had no solution with it."""
+
+
 class LostContactWarning(UserWarning):
     """The normal force of a rolling or sliding pair pulls, where a real contact would be lost."""
 
@@ -96,6 +100,19 @@ def refuse_open(system: System, report, t) -> None:
             "the described pose, and assembly found the opposite root. Angles count from the "
             "described pose: describe the bodies near angle(t0), or subtract the initial angle"
         )
+
+
+def warn_of_dropped_bounces(system: System, solution) -> None:
+    """Warn where impacts went without restitution because the laws had no solution with it."""
+    counts = solution.stats.get("law_bounces_dropped")
+    if counts is None or not (dropped := int(np.asarray(counts)[-1])):
+        return
+    warnings.warn(
+        f"mechanism {system.name!r}: {dropped} step(s) let impacts go without restitution, because "
+        "the laws of several points that strike at once had no solution with it",
+        DroppedBounceWarning,
+        stacklevel=users_line(),
+    )
 
 
 def _closed_laws(row) -> list[str]:

@@ -248,7 +248,9 @@ class LawProblem(AbstractRootProblem):
         state = started(jnp.where(jnp.isfinite(guess), guess, 0.0), first, jnp.zeros((), int))
         state = jax.lax.while_loop(goes_on, once, state)
         converged = state.exact <= self.tolerance
-        return state.x, Outcome(state.total, converged, state.exact, state.attempt + 1)
+        # What failed must stay finite: it is masked afterwards, and its derivative too.
+        x = jnp.where(converged, state.x, 0.0)
+        return x, Outcome(state.total, converged, state.exact, state.attempt + 1)
 
 
 def solve_laws(

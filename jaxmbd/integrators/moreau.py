@@ -47,6 +47,7 @@ class Impulses(eqx.Module):
         state: Open, sticks or slips, (c,).
         impact: When its impulses began to act, from the start of the step on, (c,) [s].
         bounced: Whether it was an impact with restitution, (c,).
+        dropped: Steps so far whose impacts had no solution with restitution and went without.
     """
 
     impulse: Float[Array, " w"]
@@ -55,6 +56,7 @@ class Impulses(eqx.Module):
     state: Int[Array, " c"]
     impact: Float[Array, " c"]
     bounced: Bool[Array, " c"]
+    dropped: Int[Array, ""]
 
 
 class Moreau(AbstractIntegrator):
@@ -102,7 +104,11 @@ class Moreau(AbstractIntegrator):
             h,
             True,
         )
-        memory = eqx.tree_at(lambda m: m.gap, first.memory, gaps(formulation, system, motion.q))
+        memory = eqx.tree_at(
+            lambda m: (m.gap, m.dropped),
+            first.memory,
+            (gaps(formulation, system, motion.q), jnp.zeros((), int)),
+        )
         found = Motion(motion.q, motion.u, first.a, first.lam, memory)
         plain = Motion(motion.q, motion.u, motion.a, motion.lam, memory)
         return jax.tree.map(lambda a, b: jnp.where(info.converged, a, b), found, plain)
@@ -171,12 +177,24 @@ class Moreau(AbstractIntegrator):
         )
         problem = LawProblem(self.tolerance, self.gradient_smoothing)
         P, outcome = solve_laws(laws, motion.memory.impulse, problem)
+        # Newton's law of impact asks for velocities that several points of one body cannot have
+        # together in every case. Such a step goes without restitution, and says so.
+        fails = ~outcome.converged & jnp.any(found.bounced)
+        plain = eqx.tree_at(
+            lambda x: (x.free, x.active),
+            laws,
+            (b.at[normal].add(wanted), laws.active & fails),
+        )
+        P_plain, again = solve_laws(plain, jnp.zeros_like(P), problem)
+        P = jnp.where(fails, P_plain, P)
+        b = jnp.where(fails, plain.free, b)
+        bounced = found.bounced & ~fails
 
-        weight = jnp.where((found.impact > 0.0) | found.bounced, h - found.impact, 0.5 * h)
+        weight = jnp.where((found.impact > 0.0) | bounced, h - found.impact, 0.5 * h)
         u1 = u1 + jnp.tensordot(P, X, 1)
         d = d0 + jnp.tensordot(laws.of_rows(weight) * P, X, 1)
         v = G @ P + b
-        touching = laws.active & (_shared(P, G, normal) > v[normal]) & ~found.bounced
+        touching = laws.active & (_shared(P, G, normal) > v[normal]) & ~bounced
         closed = jnp.arange(touching.shape[0]) < contacts + stops
         shut = (W, bodies, X, G, normal, touching, closed)
         q1, u1 = _projected(formulation, system, move(q0, d), u1, t, shut)
@@ -185,13 +203,19 @@ class Moreau(AbstractIntegrator):
             jax.lax.stop_gradient(P),
             P / h,
             gaps(formulation, system, q1),
-            _states(b, v, normal, contacts, touching | found.bounced),
+            _states(b, v, normal, contacts, touching | bounced),
             found.impact,
-            found.bounced,
+            bounced,
+            motion.memory.dropped + fails.astype(int),
         )
         a, lam = a0 + jnp.tensordot(P, X, 1) / h, lam0 + P @ carried / h
         after = Motion(q1, u1, a, lam, memory)
-        return after, _info(outcome.iterations, outcome.converged, a, q1)
+        return after, _info(
+            outcome.iterations + again.iterations,
+            jnp.where(fails, again.converged, outcome.converged),
+            a,
+            q1,
+        )
 
     def _impacts(self, formulation, system, q0, q_free, W, bodies, u0, h):
         """What is hit in this step and when, and the normal velocities that are wanted at its end,
@@ -226,6 +250,7 @@ class Moreau(AbstractIntegrator):
             (hit | dry).astype(int),
             impact,
             bounces,
+            jnp.zeros((), int),
         )
         return found, wanted
 
@@ -240,6 +265,7 @@ class Moreau(AbstractIntegrator):
             "law_gaps": memory.gap,
             "law_states": memory.state,
             "law_impacts": memory.impact,
+            "law_bounces_dropped": memory.dropped,
         }
 
 
@@ -253,6 +279,7 @@ def _nothing(system: System) -> Impulses:
         zero.astype(int),
         zero,
         zero.astype(bool),
+        jnp.zeros((), int),
     )
 
 

@@ -251,7 +251,7 @@ def test_gradients_across_several_impacts_agree_with_differences_of_the_closed_f
         "height": 0.5,
         "v_x": 1.5,
         "v_z": 1.0,
-        "friction": 0.15,
+        "friction": 0.05,
         "restitution": 0.7,
     }
 

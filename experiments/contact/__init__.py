@@ -1,0 +1,1 @@
+"""Stops, dry friction and contact: reference cases with known answers, gradients, cost."""

@@ -1,0 +1,140 @@
+"""The laws of one step together: random problems against the laws as they are written."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxmbd.complementarity import LawProblem, Laws, coulomb, dry, solve_laws, stop
+
+
+def random_laws(rng, contacts, unknowns, stops=0, frictions=0, largest=1.2):
+    """Rows of random directions on bodies whose masses differ by a factor of 300."""
+    rows = 3 * contacts + stops + frictions
+    W = rng.normal(size=(rows, unknowns))
+    G = W @ np.diag(1.0 / 10.0 ** rng.uniform(-1.5, 1.0, unknowns)) @ W.T
+    return Laws(
+        matrix=jnp.asarray(G),
+        free=jnp.asarray(W @ rng.normal(size=unknowns)),
+        active=jnp.ones(contacts + stops + frictions, bool),
+        friction=jnp.asarray(rng.uniform(0.05, largest, contacts)),
+        bound=jnp.asarray(rng.uniform(0.0, 1.0, frictions)),
+        share=jnp.zeros(frictions),
+        carried=jnp.zeros((frictions, 3)),
+        carries=jnp.zeros((frictions, 3, rows)),
+        stops=stops,
+    )
+
+
+def broken(laws: Laws, P) -> float:
+    """How far impulses are from the laws in their plain form, relative to the largest velocity."""
+    P = np.asarray(P)
+    v = np.asarray(laws.matrix) @ P + np.asarray(laws.free)
+    n, m = 3 * laws.contacts, 3 * laws.contacts + laws.stops
+    size = np.max(np.abs(laws.free))
+    diagonal = np.diag(np.asarray(laws.matrix))
+    impulse = size / diagonal  # of the same size as P
+    worst = 0.0
+
+    def add(*lacks):
+        nonlocal worst
+        worst = max(worst, *lacks)
+
+    # A residual of r gives products of r with an impulse, which may be many units.
+    for k in range(laws.contacts):
+        at = slice(3 * k, 3 * k + 3)
+        unit = size / np.mean(diagonal[at])
+        p, w, mu = P[at] / unit, v[at] / size, float(laws.friction[k])
+        large = max(1.0, np.linalg.norm(p))
+        slip = np.linalg.norm(w[1:])
+        add(-p[0], -w[0], abs(p[0] * w[0]) / large, np.linalg.norm(p[1:]) - mu * p[0])
+        # Friction opposes slip with all it has.
+        add(np.linalg.norm(mu * max(p[0], 0.0) * w[1:] + slip * p[1:]) / large)
+    for k in range(n, m):
+        p, w = P[k] / impulse[k], v[k] / size
+        add(-p, -w, abs(p * w) / max(1.0, p))
+    for k, bound in zip(range(m, len(P)), np.asarray(laws.bound), strict=True):
+        p, w, most = P[k] / impulse[k], v[k] / size, bound / impulse[k]
+        add(abs(p) - most, abs(most * w + abs(w) * p) / max(1.0, abs(p)))
+    return worst
+
+
+SETS = {
+    "one body, four corners": (4, 6),
+    "three bodies, eight contacts": (8, 18),
+    "twelve contacts of one body": (12, 6),
+    "stops and friction": (3, 12, 3, 3),
+    "friction up to five": (4, 6, 0, 0, 5.0),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_random_problems_are_solved_from_nothing(name):
+    rng = np.random.default_rng(5)
+    problem = LawProblem()
+    solve = jax.jit(lambda laws: solve_laws(laws, jnp.zeros(laws.width), problem))
+    for _ in range(100):
+        laws = random_laws(rng, *SETS[name])
+        P, outcome = solve(laws)
+        assert bool(outcome.converged)
+        # The tolerance of the exact natural map is 1e-11; friction and bounds multiply it.
+        assert broken(laws, P) < 1e-10
+
+
+def test_derivatives_are_those_of_differences():
+    rng = np.random.default_rng(7)
+    laws = random_laws(rng, 3, 12, 2, 2)
+    problem = LawProblem()
+
+    def impulses(scale):
+        changed = Laws(
+            laws.matrix,
+            laws.free * scale,
+            laws.active,
+            laws.friction * scale,
+            laws.bound * scale**2,
+            laws.share,
+            laws.carried,
+            laws.carries,
+            laws.stops,
+        )
+        return solve_laws(changed, jnp.zeros(laws.width), problem)[0]
+
+    one = jnp.ones(())
+    forward, backward = jax.jacfwd(impulses)(one), jax.jacrev(impulses)(one)
+    difference = (impulses(one + 1e-6) - impulses(one - 1e-6)) / 2e-6
+    np.testing.assert_allclose(forward, backward, rtol=0, atol=1e-9 * np.max(np.abs(forward)))
+    np.testing.assert_allclose(forward, difference, rtol=0, atol=1e-7 * np.max(np.abs(forward)))
+
+
+def test_a_law_that_is_not_active_has_no_impulse():
+    laws = random_laws(np.random.default_rng(1), 2, 6)
+    closed = Laws(
+        laws.matrix,
+        laws.free,
+        jnp.array([True, False]),
+        laws.friction,
+        laws.bound,
+        laws.share,
+        laws.carried,
+        laws.carries,
+        0,
+    )
+    P, outcome = solve_laws(closed, jnp.zeros(6), LawProblem())
+    assert bool(outcome.converged)
+    np.testing.assert_array_equal(P[3:], 0.0)
+
+
+def test_single_laws_are_what_they_are_called():
+    zero = jnp.zeros(())
+    # Pressed and at rest; open; sliding with all friction; in the disc.
+    pressed = jnp.array([2.0, 0.3, 0.0]), jnp.zeros(3)
+    np.testing.assert_allclose(coulomb(*pressed, jnp.asarray(0.5), zero), 0.0, atol=1e-15)
+    opened = jnp.zeros(3), jnp.array([1.0, 0.2, 0.0])
+    np.testing.assert_allclose(coulomb(*opened, jnp.asarray(0.5), zero), 0.0, atol=1e-15)
+    slides = jnp.array([2.0, -1.0, 0.0]), jnp.array([0.0, 0.7, 0.0])
+    np.testing.assert_allclose(coulomb(*slides, jnp.asarray(0.5), zero), 0.0, atol=1e-15)
+    assert float(stop(jnp.asarray(3.0), zero, zero)) == 0.0
+    assert float(stop(zero, jnp.asarray(3.0), zero)) < 1e-15
+    assert float(dry(jnp.asarray(-0.4), jnp.asarray(2.0), jnp.asarray(0.4), zero)) < 1e-15
+    assert float(dry(jnp.asarray(0.1), zero, jnp.asarray(0.4), zero)) == 0.0

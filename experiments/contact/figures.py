@@ -29,10 +29,11 @@ def draw(out, quick):
     axes[1].set(xlabel="time [s]", ylabel="[m/s]", title="slipping into rolling")
     axes[1].legend(frameon=False)
     dry = scenes.pendulum(mbd.CoulombFriction("dry", "pin", bound=0.6))
-    sol = mbd.simulate(*dry, t_end=4.0, h=5e-3)
+    sol = mbd.simulate(*dry, t_end=6.0, h=5e-3)
     axes[2].plot(sol.t, sol.joint("pin").angle)
     stuck = np.asarray(sol.friction("dry").state)[:, 0] == 1
-    axes[2].plot(sol.t[stuck], sol.joint("pin").angle[stuck], lw=3, label="sticks")
+    held = np.where(stuck, sol.joint("pin").angle, np.nan)
+    axes[2].plot(sol.t, held, lw=3, label="sticks")
     axes[2].set(xlabel="time [s]", ylabel="angle [rad]", title="dry friction in the pin")
     axes[2].legend(frameon=False)
     figure.savefig(out / "motions.png", dpi=130)

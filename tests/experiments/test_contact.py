@@ -1,6 +1,7 @@
 """The contact experiment: what its README says, in quick form."""
 
 import pytest
+
 from helpers import quick_experiment
 
 

@@ -39,8 +39,8 @@ class RESULTS(eqx.Enumeration):
     )
     invalid_input = (
         "a number that was given is impossible: a mass or an inertia that is not positive, an "
-        "orientation that is no rotation matrix, or a NaN in the state, the step size or the "
-        "initial time"
+        "orientation that is no rotation matrix, a NaN in the state, the step size or the "
+        "initial time, or bodies that start inside each other"
     )
     interrupted = "the run was interrupted; the rows before the interruption are kept"
 

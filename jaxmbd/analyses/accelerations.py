@@ -47,7 +47,11 @@ def accelerations(system: System, state: State, t: Any = 0.0, *, rate: Any = Non
 
     Returns:
         Accelerations and multipliers; NaN where the constraints leave them undetermined.
+
+    Raises:
+        ValueError: There are stops, dry friction or contacts.
     """
+    system.refuse_laws("accelerations", "read `Solution.a` of a run with mbd.Moreau")
     # A number of Python's would be a constant of the program.
     rate = None if rate is None else as_jax(rate, system.dtype)
     state = system.with_turns(state)

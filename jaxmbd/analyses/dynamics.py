@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..equations.laws import gaps
 from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator, Motion
 from ..model.state import State
@@ -30,6 +31,7 @@ from .arguments import (
 from .assembly import AssemblyReport
 from .compiled import Compiled, compiled_once, telling_forward_mode
 from .failure import (
+    INSIDE,
     raise_failure,
     warn_of_dropped_bounces,
     warn_of_lost_contact,
@@ -284,6 +286,8 @@ def start(system, given, state, report, t0, h, formulation, integrator) -> tuple
     motion = integrator.start(formulation, system, motion, t0, h)
     _, extra = integrator.observed(formulation, system, motion, t0)
     if system.laws:  # accelerations and multipliers know of them
+        inside = jnp.min(gaps(formulation, system, motion.q)) < -INSIDE * system.length
+        result = RESULTS.where(inside, RESULTS.invalid_input, result)
         ok = result == RESULTS.successful
         row = make_row(
             formulation, system, motion.q, motion.u, motion.a, motion.lam, row.iterations, ok

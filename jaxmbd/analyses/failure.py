@@ -28,7 +28,7 @@ _NEAR_SINGULAR = 5e-3
 # Rows up to which drivers are checked for redundancy, which takes singular values.
 _LARGEST = 600
 # Depth at the start that is rounding, of the length; time stepping removes it at once.
-_INSIDE = 1e-6
+INSIDE = 1e-6
 
 
 class AssemblyError(ValueError):
@@ -146,7 +146,7 @@ def refuse_penetration(system: System, state: State) -> None:
             if stack.kind != DRY and (least := float(found[place : place + n].min())) < 0.0:
                 worst.append((least, stack.kind, name))
             place += n
-    if worst and min(worst)[0] < -_INSIDE * float(system.length):
+    if worst and min(worst)[0] < -INSIDE * float(system.length):
         listed = ", ".join(
             f"{kind} {name!r} by {-gap:.3g}" for gap, kind, name in sorted(worst)[:5]
         )

@@ -14,7 +14,8 @@ import numpy as np
 from ..rotations.types import Array, library_of
 from . import given
 from .body import Body
-from .coordinates import COORDINATES, AbstractAngle, Angle, Displacement, Sight
+from .coordinates import COORDINATES, Angle, Displacement, Sight
+from .joint_coordinates import joint_coordinate
 from .joints import AbstractConstraint, AbstractRelation, Cylindrical, Rows
 from .outlines import circle, plain
 from .primitives.coupled import Coupled
@@ -288,24 +289,14 @@ class AbstractCoupling(AbstractRelation):
 
     def _coordinate(
         self, joint: AbstractConstraint, kind: str | None, bodies: Sequence[Body]
-    ) -> AbstractAngle | Displacement:
+    ) -> Angle | Displacement:
         """The coordinate of a joint on the bodies of this coupling."""
         names = [b.name for b in bodies]
         at = []
         for body in (joint.body_i, joint.body_j):
             at.append(names.index(body if isinstance(body, str) else body.name))
         i, j = (bodies[k] for k in at)
-        has = {"angle": joint.has_angle, "displacement": joint.has_displacement}
-        kind = kind or next((k for k in COORDINATES if has[k]), None)
-        if kind not in COORDINATES or not has[kind]:
-            raise ValueError(
-                f"{self.title}: joint {joint.name!r} is {type(joint).__name__}, which has no "
-                f"{kind or 'angle or displacement'}"
-            )
-        axis = joint.reference_axes(i, j)[0]
-        if kind == "angle":
-            return Angle.between(i, j, axis, of=(at[0], at[1]))
-        return Displacement.between(i, j, axis, joint.reference_point(i, j), of=(at[0], at[1]))
+        return joint_coordinate(self.title, joint, kind, (i, j), of=(at[0], at[1]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -355,9 +355,13 @@ def test_what_makes_no_sense_is_refused_by_name():
         mbd.simulate(system, state, t_end=0.1, h=0.01, integrator=mbd.GeneralizedAlpha())
     with pytest.raises(ValueError, match="linearize knows no stops"):
         mbd.linearize(system, state)
+    with pytest.raises(ValueError, match="accelerations knows no stops"):
+        mbd.accelerations(system, state)
     m.add(mbd.Contact("deep", b, m.ground, points=[(1.0, 0.0, -0.1)]))
     with pytest.raises(ValueError, match="starts beyond its limits.*contact 'deep' by 0.1"):
         mbd.simulate(*m.build(), t_end=0.1, h=0.01)
+    inside = jax.jit(lambda s: mbd.simulate(m.build()[0], s, steps=2, h=0.01).result)(state)
+    assert inside == mbd.RESULTS.invalid_input
     sol = mbd.simulate(system, state, t_end=0.1, h=0.01)
     with pytest.raises(ValueError, match="has no contact 'd'; it has 'c'"):
         sol.contact("d")

@@ -11,7 +11,6 @@ from jaxtyping import Float
 
 from ...rotations.types import Array, Scalar
 from ..body import Body
-from ..coordinates import COORDINATES, AbstractAngle, Angle, Displacement
 from ..elements import AbstractElement
 from ..joints import AbstractConstraint
 from ..stacking import each
@@ -139,20 +138,3 @@ class AbstractLawDescription(AbstractElement):
         if known is not None and not known >= 0.0:
             raise ValueError(f"{self.title}: {field} must not be negative, not {known:g}")
         return value
-
-
-def joint_coordinate(
-    part: AbstractLawDescription, joint: AbstractConstraint, kind: str | None, i: Body, j: Body
-) -> AbstractAngle | Displacement:
-    """The coordinate of a joint; the angle where it has both and nothing is said."""
-    has = {"angle": joint.has_angle, "displacement": joint.has_displacement}
-    kind = kind or next((k for k in COORDINATES if has[k]), None)
-    if kind not in COORDINATES or not has[kind]:
-        raise ValueError(
-            f"{part.title}: joint {joint.name!r} is {type(joint).__name__}, which has no "
-            f"{kind or 'angle or displacement'}"
-        )
-    axis = joint.reference_axes(i, j)[0]
-    if kind == "angle":
-        return Angle.between(i, j, axis)
-    return Displacement.between(i, j, axis, joint.reference_point(i, j))

@@ -10,9 +10,10 @@ from ...rotations.types import Array, Scalar
 from .. import given
 from ..body import Body
 from ..coordinates import COORDINATES, AbstractAngle, Displacement
+from ..joint_coordinates import joint_coordinate
 from ..joints import AbstractConstraint
 from ..state import Pose, Twist
-from .base import DRY, AbstractLaw, AbstractLawDescription, joint_coordinate
+from .base import DRY, AbstractLaw, AbstractLawDescription
 from .joint_limit import _each
 
 
@@ -83,7 +84,7 @@ class CoulombFriction(AbstractLawDescription):
     def element(self, *bodies: Body) -> DryFriction:
         i, j = bodies
         bound, friction = self._not_negative("bound"), self._not_negative("friction")
-        coordinate = joint_coordinate(self, self.joint, self.coordinate, i, j)
+        coordinate = joint_coordinate(self.title, self.joint, self.coordinate, (i, j))
         if isinstance(coordinate, Displacement):
             if self.radius is not None:
                 raise ValueError(f"{self.title}: radius is for an angle; leave it out")

@@ -10,9 +10,10 @@ from ...rotations.types import Array, Scalar
 from .. import given
 from ..body import Body
 from ..coordinates import COORDINATES, AbstractAngle, Displacement
+from ..joint_coordinates import joint_coordinate
 from ..state import Pose, Twist
 from ..validation import concrete, number
-from .base import STOP, AbstractLaw, AbstractLawDescription, joint_coordinate
+from .base import STOP, AbstractLaw, AbstractLawDescription
 
 
 class Limits(AbstractLaw):
@@ -92,5 +93,5 @@ class JointLimit(AbstractLawDescription):
             known = concrete(upper - lower)
             if known is not None and not known > 0.0:
                 raise ValueError(f"{self.title}: lower must be less than upper")
-        coordinate = joint_coordinate(self, self.joint, self.coordinate, i, j)
+        coordinate = joint_coordinate(self.title, self.joint, self.coordinate, (i, j))
         return Limits(coordinate, lower, upper, self._restitution())

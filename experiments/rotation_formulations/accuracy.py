@@ -24,6 +24,11 @@ def frozen(theta):
     )
 
 
+def exact(theta):
+    """Newton's method with the exact matrix at every iteration, stopped as `frozen` is."""
+    return mbd.ImplicitEuler(newton=mbd.Newton(theta, exact=True, criterion="correction"))
+
+
 def succeeded(sol):
     return bool(sol.result == mbd.RESULTS.successful)
 
@@ -33,7 +38,8 @@ def slope(h, error):
 
 
 def rollout(system, state, h, steps, formulation, **options):
-    """Every step of a run."""
+    """Every step of a run, by the paper's implicit Euler unless `options` say otherwise."""
+    options = {"integrator": mbd.ImplicitEuler()} | options
     return mbd.simulate(
         system,
         state,
@@ -82,16 +88,19 @@ def table_9(settings, tick):
 
 
 def figures_2_and_4(settings, tick):
-    """Mean iterations over 3 s of the four link against the step, kinematics and dynamics."""
+    """Mean iterations over 3 s of the four link against the step: kinematics, and dynamics by the
+    paper's frozen matrix and by Newton's method with the exact one.
+    """
     out = {
         "fig2_iterations": {},
         "fig4_iterations": {},
+        "fig4_newton": {},
         "fig_steps": FIGURE_STEPS[: 2 if settings.quick else None].tolist(),
     }
     system, state = paper_model("four_link")
     most = round(settings.seconds / FIGURE_STEPS[0])
     for name, make in settings.formulations.items():
-        kinematic, dynamic = [], []
+        kinematic, dynamic, newton = [], [], []
         for h in out["fig_steps"]:
             # Runs of equal length share one program; only the first seconds count.
             count = round(settings.seconds / h)
@@ -104,17 +113,20 @@ def figures_2_and_4(settings, tick):
                 throw=False,
             )
             kinematic.append(_mean_of_first(sol, count))
-            sol = mbd.simulate(
-                system,
-                state,
-                h=h,
-                steps=most,
-                formulation=make(),
-                integrator=frozen(FIGURE_TOLERANCE / h**2),
-                throw=False,
-            )
-            dynamic.append(_mean_of_first(sol, count))
+            theta = FIGURE_TOLERANCE / h**2
+            for means, integrator in ((dynamic, frozen(theta)), (newton, exact(theta))):
+                sol = mbd.simulate(
+                    system,
+                    state,
+                    h=h,
+                    steps=most,
+                    formulation=make(),
+                    integrator=integrator,
+                    throw=False,
+                )
+                means.append(_mean_of_first(sol, count))
         out["fig2_iterations"][name], out["fig4_iterations"][name] = kinematic, dynamic
+        out["fig4_newton"][name] = newton
         tick()
     return {k: v if k == "fig_steps" else {"four_link": v} for k, v in out.items()}
 
@@ -205,3 +217,30 @@ def figures_5_to_7(settings, tick):
         tick()
     out["order_steps"] = hs.tolist()
     return out
+
+
+def default_method(settings, tick):
+    """Height of the double pendulum's second bar over one second by the package's default method,
+    beside implicit Euler: the largest error, and the one at the end, by number of steps.
+    """
+    counts = (125, 250) if settings.quick else (125, 250, 500, 1000, 2000)
+    system, state = mbd.load("double_pendulum")
+    out = {}
+    for name, integrator in (
+        ("generalized_alpha", mbd.GeneralizedAlpha()),
+        ("implicit_euler", mbd.ImplicitEuler()),
+    ):
+        largest, end = {}, {}
+        for n in counts:
+            sol = rollout(system, state, 1.0 / n, n, mbd.RA(), integrator=integrator)
+            z = reference_solutions.double_pendulum(np.linspace(0.0, 1.0, n + 1))
+            gap = np.abs(np.asarray(sol.r)[:, 1, 2] - z)
+            largest[str(n)], end[str(n)] = float(gap.max()), float(gap[-1])
+        errors = [largest[str(n)] for n in counts[-2:]]
+        out[name] = {
+            "largest_error": largest,
+            "error_at_1_s": end,
+            "order": slope(1.0 / np.array(counts[-2:]), errors),
+        }
+        tick()
+    return {"default_method": out}

@@ -11,14 +11,26 @@ MARKERS = {"rA": "o", "rp": "s", "reps": "^", "one chart": "x"}
 LABELS = {"rA": "rA", "rp": "rp", "reps": "r-ε", "one chart": "r-ε, one chart"}
 
 
+# Coinciding curves stay visible: open markers and widths become smaller from the first to the last.
+SIZES = {"rA": 10, "rp": 6.5, "reps": 3.5, "one chart": 6}
+WIDTHS = {"rA": 3.2, "rp": 2.0, "reps": 1.0, "one chart": 1.2}
+
+
 def _style(name, **extra):
     return {
         "color": COLORS[name],
         "marker": MARKERS[name],
         "label": LABELS[name],
-        "ms": 5,
-        "lw": 1.3,
+        "ms": SIZES[name],
+        "mfc": "white" if name in ("rA", "rp") else COLORS[name],
+        "lw": WIDTHS[name],
     } | extra
+
+
+def _legend(figure, ax, **options):
+    """One legend for all panels, above them."""
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), **options)
 
 
 def _axes(columns, width=4.6, height=3.6):
@@ -41,15 +53,19 @@ def _clean(values):
 
 
 def iterations(results, folder):
-    figure, axes = _axes(2)
+    titles = {
+        "fig2_iterations": "kinematics, frozen matrix (Fig. 2)",
+        "fig4_iterations": "dynamics, frozen matrix (Fig. 4)",
+        "fig4_newton": "dynamics, exact matrix",
+    }
+    figure, axes = _axes(len(titles), width=4.2)
     h = results["fig_steps"]
-    for ax, key, title in zip(
-        axes, ("fig2_iterations", "fig4_iterations"), ("kinematics", "dynamics"), strict=True
-    ):
+    for ax, (key, title) in zip(axes, titles.items(), strict=True):
         for name, values in results[key]["four_link"].items():
             ax.semilogx(h, _clean(values), **_style(name))
-        ax.set(xlabel="step size h [s]", ylabel="mean iterations", title=f"four link, {title}")
-        ax.legend()
+        ax.set(xlabel="step size h [s]", title=title, ylim=(0, 11))
+    axes[0].set_ylabel("mean iterations, four link")
+    _legend(figure, axes[0])
     return _save(figure, folder / "fig2_fig4_iterations.png")
 
 
@@ -58,19 +74,14 @@ def double_pendulum(results, history, folder):
     for ax, h in zip(axes, results["fig3_steps"], strict=True):
         for name in ("rA", "rp", "reps"):
             gap = np.maximum(history[name][f"{h:g}"], 1e-12)
-            # Coinciding curves stay visible: widths fall from the first to the last.
-            ax.semilogy(
-                history["t"],
-                gap,
-                **_style(name, marker="", lw={"rA": 4, "rp": 2.4, "reps": 1}[name]),
-            )
+            ax.semilogy(history["t"], gap, **_style(name, marker="", lw=1.3 * WIDTHS[name]))
         ax.set(
             xlabel="t [s]",
-            ylabel="|Δz| of the second bar [m]",
             title=f"double pendulum, h = {h:g} s",
-            ylim=(1e-9, 4),
+            ylim=(1e-6, 4),
         )
-        ax.legend(loc="lower right")
+    axes[0].set_ylabel("|Δz| of the second bar [m]")
+    _legend(figure, axes[0])
     return _save(figure, folder / "fig3_double_pendulum.png")
 
 
@@ -102,8 +113,12 @@ def order(results, folder):
                     lw=1,
                     label="order 1",
                 )
-            ax.set(xlabel="h [s]", ylabel=f"error at 3 s, {what}", title=f"{model}: {level}")
-            ax.legend()
+            else:
+                ax.set_ylim(1e-16, 1e-10)  # rounding
+            unit = ("m", "m/s", "m/s²")[k]
+            title = f"{model.replace('_', ' ')}: {level}"
+            ax.set(xlabel="h [s]", ylabel=f"error at 3 s, {what} [{unit}]", title=title)
+        _legend(figure, axes[1])
         paths.append(_save(figure, folder / f"{number}_order_{model}.png"))
     return paths
 
@@ -116,8 +131,9 @@ def work_precision(results, folder):
         for name in ("rA", "rp", "reps"):
             cost = steps * table[name]["us_per_step"] * 1e-3
             ax.loglog(cost, table[name]["position_error"], **_style(name))
-        ax.set(xlabel="computing time [ms]", ylabel="position error at the end [m]", title=model)
-        ax.legend()
+        ax.set(xlabel="computing time [ms]", title=model.replace("_", " "))
+    axes[0].set_ylabel("position error at the end [m]")
+    _legend(figure, axes[0])
     return _save(figure, folder / "work_precision.png")
 
 
@@ -128,9 +144,9 @@ def conditioning(results, folder):
         for name in ("rA", "rp", "reps"):
             ax.loglog(rows["h"], rows[name]["scaled"], **_style(name))
             ax.loglog(rows["h"], rows[name]["unscaled"], **_style(name, ls="--", label="_"))
-        ax.set(xlabel="h [s]", ylabel="condition number", title=model)
-        ax.set_ylim(top=1e22)  # room for the legend
-        ax.legend(title="— rows Φ/h²,  - - rows Φ", ncols=3, fontsize=8)
+        ax.set(xlabel="h [s]", title=model.replace("_", " "), ylim=(10, 1e17))
+    axes[0].set_ylabel("condition number")
+    _legend(figure, axes[0], title="solid: rows Φ/h²,   dashed: rows Φ")
     return _save(figure, folder / "conditioning.png")
 
 
@@ -152,7 +168,7 @@ def singularity(results, folder):
     ):
         ax.set(xscale="log", yscale="linear" if label.startswith("mean") else "log", ylabel=label)
         ax.set_xlabel("smallest angle of the third axis to the vertical [rad]")
-        ax.legend()
+    _legend(figure, axes[0])
     return _save(figure, folder / "singularity.png")
 
 
@@ -166,6 +182,10 @@ def speed(results, folder, batch_column):
             values = [table[m]["rp"][column] / table[m][name][column] for m in table]
             ax.bar(x + 0.27 * (k - 1), values, 0.25, color=COLORS[name], label=LABELS[name])
         ax.set_xticks(x, [m.replace("_", "\n") for m in table], fontsize=8)
-        ax.set(title=f"dynamics, {column}", ylabel="speed relative to rp", ylim=(0, 3.9))
-        ax.legend(ncols=3)
+        title = {"single": "one mechanism", "gradient": "gradient in reverse mode"}.get(
+            column, column.replace("batch", "batch of ")
+        )
+        ax.set(title=title, ylim=(0, 3.2))
+    axes[0].set_ylabel("speed of dynamics relative to rp")
+    _legend(figure, axes[0])
     return _save(figure, folder / "speed.png")

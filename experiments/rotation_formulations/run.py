@@ -59,6 +59,7 @@ PARTS = {
     "table9": (accuracy.table_9, 3),
     "iterations": (accuracy.figures_2_and_4, 3),
     "double_pendulum": (accuracy.figure_3, 3),
+    "default_method": (accuracy.default_method, 2),
     "order": (accuracy.figures_5_to_7, 3),
     "spatial": (beyond.spatial, 2),
     "conditioning": (beyond.conditioning, 4),

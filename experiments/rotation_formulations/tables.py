@@ -100,6 +100,7 @@ def _against_step(results):
     for key, what in (
         ("fig2_iterations", "kinematics (Fig. 2)"),
         ("fig4_iterations", "dynamics (Fig. 4)"),
+        ("fig4_newton", "dynamics, exact matrix"),
     ):
         for name, values in results[key]["four_link"].items():
             rows.append([what, name, *(number(v, 3) for v in values)])
@@ -116,6 +117,16 @@ def _double_pendulum(results):
         for n, gaps in results["fig3_max_dz"]["double_pendulum"].items()
     ]
     return table(["", *(f"h = {h:g} s" for h in results["fig3_steps"]), "order on 0-1 s"], rows)
+
+
+def _default_method(results):
+    rows = []
+    for method, found in results["default_method"].items():
+        for key in ("largest_error", "error_at_1_s"):
+            values = [f"{x:.2e}" for x in found[key].values()]
+            rows.append([method.replace("_", "-"), key.replace("_", " "), *values])
+    counts = next(iter(results["default_method"].values()))["largest_error"]
+    return table(["", "", *(f"{n} steps" for n in counts)], rows)
 
 
 def _order(results):
@@ -265,6 +276,10 @@ def report(results, batch):
         "Figure 3: largest |Δz| of the double pendulum's second bar [m]": (
             "fig3_max_dz",
             lambda: _double_pendulum(results),
+        ),
+        "Double pendulum over one second, rA: error of z of the second bar [m]": (
+            "default_method",
+            lambda: _default_method(results),
         ),
         "Figures 5 to 7: observed order, truth from kinematics": (
             "order_velocity",

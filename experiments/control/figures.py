@@ -1,102 +1,108 @@
-"""The pictures and films of this experiment."""
+"""The figures and films of this experiment."""
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
-from jaxmbd import viz
+from ..drawing import AFTER, BEFORE, REFERENCE, film, legend_above, panels, save
 
-BEFORE = {"color": "tab:red", "ls": "--", "lw": 1.2}
-AFTER = {"color": "tab:blue", "lw": 1.4}
-
-
-def _axes(columns, width=4.4, height=3.4):
-    figure, axes = plt.subplots(
-        1, columns, figsize=(width * columns, height), squeeze=False, layout="constrained"
-    )
-    for ax in axes[0]:
-        ax.grid(alpha=0.3)
-    return figure, axes[0]
+CART_POLE = [(0.3, 0.1), (0.02, 1.0)]
+FOUR_BAR = [(1.0, 0.05), (3.5, 0.05), (2.5, 0.05)]
+PARALLELOGRAM = [(0.6, 0.1), (0.03, 0.8), (0.03, 0.8), (0.5, 0.05)]
 
 
-def _save(figure, path):
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
-
-
-def _upright(sol):
-    """Angle of the pole from upright [degrees]."""
-    return np.degrees(
-        np.arctan2(-np.asarray(sol.A[..., 1, 0, 2]), -np.asarray(sol.A[..., 1, 2, 2]))
-    )
-
-
-def films(system, before, after, name, folder):
-    """Two animations."""
+def cart_pole_films(before, after, name, folder):
     for which, sol in (("before", before), ("after", after)):
-        film = viz.animate(
-            sol, system, out=folder / f"{name}_{which}.gif", fps=15, size=4.0, view=(8.0, -90.0)
-        )
-        plt.close(film._fig)
+        film(sol, CART_POLE, folder / f"{name}_{which}.gif", pins=[(1, (0.0, 0.5))], rail=0.0)
 
 
-def swing_up(t, first, best, before, after, history, folder):
-    figure, (force, angle, cost) = _axes(3)
+def four_bar_films(before, after, folder):
+    pins = [(None, (0.0, 0.0)), (None, (4.0, 0.0)), (1, (-1.75, 0.0)), (1, (1.75, 0.0))]
+    for which, sol in (("before", before), ("after", after)):
+        film(sol, FOUR_BAR, folder / f"four_bar_{which}.gif", pins=pins)
+
+
+def parallelogram_films(before, after, folder):
+    pins = [(b, (0.0, z)) for b in (1, 2) for z in (-0.4, 0.4)]
+    for which, sol in (("before", before), ("after", after)):
+        film(sol, PARALLELOGRAM, folder / f"lqr_{which}.gif", pins=pins, rail=0.0)
+
+
+def _cost(ax, history, label):
+    ax.semilogy(history, color="tab:blue", lw=1.2)
+    ax.set(xlabel=label, ylabel="cost")
+
+
+def swing_up(t, first, best, before, after, exact, histories, folder):
+    figure, (force, angle, cost) = panels(3)
     force.plot(t, first, **BEFORE, label="first guess")
     force.plot(t, best, **AFTER, label="optimized")
     force.set(xlabel="t [s]", ylabel="force on the cart [N]")
-    force.legend(fontsize=8)
-    for sol, style in ((before, BEFORE), (after, AFTER)):
-        angle.plot(sol.t, np.unwrap(_upright(sol), period=360.0), **style)
-    angle.set(xlabel="t [s]", ylabel="pole from upright [°]")
-    cost.semilogy(history)
+    legend_above(force)
+    angle.plot(after.t, np.degrees(exact[0][:, 1]), **REFERENCE, label="optimized, ODE")
+    for sol, style, label in ((before, BEFORE, "first guess"), (after, AFTER, "optimized")):
+        A = np.asarray(sol.A)[:, 1]
+        turned = np.unwrap(np.arctan2(-A[:, 0, 2], A[:, 2, 2]))
+        angle.plot(sol.t, np.degrees(turned), **style, label=label)
+    for upright in (-180.0, 180.0):
+        angle.axhline(upright, color="0.6", lw=0.8, ls=":")
+    angle.set(xlabel="t [s]", ylabel="pole from hanging [°]")
+    legend_above(angle, 3)
+    done = 0
+    for k, history in enumerate(histories):
+        at = done + np.arange(len(history))
+        cost.semilogy(at, history, color=f"C{k}", lw=1.2, label=f"stage {k + 1}")
+        done = at[-1]
     cost.set(xlabel="iteration", ylabel="cost")
-    _save(figure, folder / "swing_up.png")
+    legend_above(cost)
+    save(figure, folder / "swing_up.png")
 
 
-def four_bar(t, torque, target, wanted, before, after, history, folder):
-    figure, (profile, path, cost) = _axes(3)
-    profile.plot(target.t, wanted, color="0.4", lw=2.5, label="inverse dynamics")
+def four_bar(t, torque, target, wanted, after, exact, folder):
+    figure, (profile, path, miss) = panels(3)
+    profile.plot(target.t, wanted, **REFERENCE, label="inverse dynamics")
     profile.plot(t, torque, **AFTER, label="optimized")
     profile.set(xlabel="t [s]", ylabel="motor torque [N·m]")
-    profile.legend(fontsize=8)
-    for k, c in enumerate((0, 2)):
-        path.plot(
-            target.t, target.r[:, 1, c], color="0.4", lw=2.5, label="wanted" if not k else None
-        )
-        path.plot(before.t, before.r[:, 1, c], **BEFORE, label="no torque" if not k else None)
-        path.plot(after.t, after.r[:, 1, c], **AFTER, label="optimized" if not k else None)
-    path.set(xlabel="t [s]", ylabel="coupler's x and z [m]")
-    path.legend(fontsize=8)
-    cost.semilogy(history)
-    cost.set(xlabel="iteration", ylabel="cost")
-    _save(figure, folder / "four_bar.png")
-
-
-def policy(before, after, history, folder):
-    figure, (left, right, cost) = _axes(3)
-    for ax, sol, style, title in (
-        (left, before, BEFORE, "untrained"),
-        (right, after, AFTER, "trained"),
+    legend_above(profile)
+    goal = np.asarray(target.r)[:, 1]
+    path.plot(goal[:, 0], goal[:, 2], **REFERENCE, label="path")
+    path.plot(exact[:, 0], exact[:, 2], **AFTER, label="optimized, ODE")
+    path.set(xlabel="coupler's x [m]", ylabel="coupler's z [m]")
+    legend_above(path)
+    for r, style, label in (
+        (np.asarray(after.r)[:, 1], BEFORE, "training"),
+        (exact, AFTER, "ODE"),
     ):
-        ax.plot(sol.t[0], _upright(sol).T[:, :40], **(style | {"lw": 0.6, "ls": "-"}))
-        ax.set(xlabel="t [s]", ylabel="pole from upright [°]", title=title)
-    cost.semilogy(history)
-    cost.set(xlabel="update", ylabel="mean cost of the batch")
-    _save(figure, folder / "policy.png")
+        gap = np.linalg.norm(r - goal, axis=1)
+        miss.semilogy(target.t[1:], gap[1:], **style, label=label)
+    miss.set(xlabel="t [s]", ylabel="distance to the path [m]", ylim=(1e-9, None))
+    legend_above(miss)
+    save(figure, folder / "four_bar.png")
 
 
-def lqr(before, after, folder):
-    figure, (tilt, position) = _axes(2)
-    for sol, style, label in ((before, BEFORE, "free"), (after, AFTER, "linear feedback")):
-        angle = np.degrees(
-            np.unwrap(np.arctan2(np.asarray(sol.A[:, 1, 0, 2]), np.asarray(sol.A[:, 1, 2, 2])))
-        )
+def policy(before, after, t, history, folder):
+    figure, (left, right, cost) = panels(3)
+    for ax, angles, style, title in (
+        (left, before, BEFORE, "untrained"),
+        (right, after, AFTER, "trained, by minimal coordinates"),
+    ):
+        tilt = np.degrees(angles[:40].T - np.pi)
+        ax.plot(t, tilt, **(style | {"lw": 0.6, "ls": "-"}))
+        ax.set(xlabel="t [s]", ylabel="pole from upright [°]")
+        ax.set_title(title, fontsize=9)
+    _cost(cost, history, "update")
+    cost.set_ylabel("mean cost of the batch")
+    save(figure, folder / "policy.png")
+
+
+def lqr(before, after, exact, folder):
+    figure, (tilt, position) = panels(2)
+    tilt.plot(after.t, np.degrees(exact[:, 1]), **REFERENCE, label="feedback, ODE")
+    position.plot(after.t, exact[:, 0], **REFERENCE)
+    for sol, style, label in ((before, BEFORE, "free"), (after, AFTER, "feedback")):
+        A = np.asarray(sol.A)[:, 1]
+        angle = np.degrees(np.unwrap(np.arctan2(A[:, 0, 2], A[:, 2, 2])))
         tilt.plot(sol.t, angle, **style, label=label)
-        position.plot(sol.t, sol.r[:, 0, 0], **style)
-    tilt.set(xlabel="t [s]", ylabel="tilt of the poles [°]", ylim=(-60, 200))
-    tilt.legend(fontsize=8)
+        position.plot(sol.t, np.asarray(sol.r)[:, 0, 0], **style)
+    tilt.set(xlabel="t [s]", ylabel="tilt of the poles [°]", ylim=(-20, 60))
+    legend_above(tilt, 3)
     position.set(xlabel="t [s]", ylabel="cart [m]")
-    _save(figure, folder / "lqr.png")
+    save(figure, folder / "lqr.png")

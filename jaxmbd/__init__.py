@@ -55,6 +55,9 @@ from .integrators import ImplicitEuler as ImplicitEuler
 from .integrators import Moreau as Moreau
 from .integrators import MuntheKaas as MuntheKaas
 from .integrators import RungeKutta as RungeKutta
+from .learning import Training as Training
+from .learning import TrainingWarning as TrainingWarning
+from .learning import train as train
 from .model import CD as CD
 from .model import DP1 as DP1
 from .model import DP2 as DP2
@@ -69,6 +72,8 @@ from .model import Actuator as Actuator
 from .model import Belt as Belt
 from .model import Box as Box
 from .model import Cam as Cam
+from .model import Capsule as Capsule
+from .model import Clearance as Clearance
 from .model import Composite as Composite
 from .model import Cone as Cone
 from .model import Constraint as Constraint

@@ -18,7 +18,7 @@ LAYERS = [
     {"equations"},
     {"integrators"},
     {"analyses"},
-    {"identification"},
+    {"identification", "learning"},
     {"io"},
     {"viz", "library"},
     {"demo"},

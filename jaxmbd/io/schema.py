@@ -122,6 +122,15 @@ class SphereFile(Strict):
     density: Number | None = None
 
 
+class CapsuleFile(Strict):
+    type: Literal["Capsule"]
+    radius: Number
+    length: Number
+    mass: Number | None = None
+    density: Number | None = None
+    axis: Axis = "z"
+
+
 class ConeFile(Strict):
     type: Literal["Cone"]
     radius: Number
@@ -145,6 +154,7 @@ SimpleShape = Annotated[
         CylinderFile,
         HollowCylinderFile,
         SphereFile,
+        CapsuleFile,
         ConeFile,
         TetrahedronFile,
     ],
@@ -170,6 +180,7 @@ ShapeFile = Annotated[
         CylinderFile,
         HollowCylinderFile,
         SphereFile,
+        CapsuleFile,
         ConeFile,
         TetrahedronFile,
         CompositeFile,

@@ -46,6 +46,7 @@ from .joints import Translational as Translational
 from .joints import Universal as Universal
 from .laws import AbstractLaw as AbstractLaw
 from .laws import AbstractLawDescription as AbstractLawDescription
+from .laws import Clearance as Clearance
 from .laws import Contact as Contact
 from .laws import CoulombFriction as CoulombFriction
 from .laws import JointLimit as JointLimit
@@ -62,6 +63,7 @@ from .rolling import NoSlip as NoSlip
 from .rolling import RollingDisc as RollingDisc
 from .rolling import RollingSphere as RollingSphere
 from .shapes import Box as Box
+from .shapes import Capsule as Capsule
 from .shapes import Composite as Composite
 from .shapes import Cone as Cone
 from .shapes import Cylinder as Cylinder

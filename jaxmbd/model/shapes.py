@@ -189,6 +189,51 @@ class Sphere(AbstractShape):
         return [_circle(float(self.radius), 0.0, axis) for axis in AXES]
 
 
+class Capsule(AbstractShape):
+    """A solid cylinder along a body axis with half balls on both ends; `length` [m] is that of the
+    cylinder alone.
+    """
+
+    radius: Scalar
+    length: Scalar
+    mass: Scalar
+    axis: str = eqx.field(static=True)
+
+    def __init__(self, radius, length, *, mass=None, density=None, axis: str = "z"):
+        _check_axis("Capsule", axis)
+        self.radius = _positive(radius, "Capsule: radius")
+        self.length, self.axis = _positive(length, "Capsule: length"), axis
+        self.mass = _mass("Capsule", mass, density, sum(self._volumes()))
+
+    def _volumes(self) -> tuple[Scalar, Scalar]:
+        """Of the cylinder, and of both ends."""
+        area = math.pi * self.radius**2
+        return area * self.length, 4.0 / 3.0 * area * self.radius
+
+    @property
+    def inertia(self) -> Mat3:
+        r, length = self.radius, self.length
+        tube, ends = self._volumes()
+        tube, ends = self.mass * tube / (tube + ends), self.mass * ends / (tube + ends)
+        along = 0.5 * tube * r**2 + 0.4 * ends * r**2
+        across = tube * (3.0 * r**2 + length**2) / 12.0
+        # A half ball's center lies 3/8 of its radius from its base.
+        across = across + ends * (0.4 * r**2 + 0.25 * length**2 + 0.375 * length * r)
+        return _axial(self.axis, along, across)
+
+    def outline(self) -> list[np.ndarray]:
+        r, half = float(self.radius), float(self.length) / 2.0
+        rings = [_circle(r, z, self.axis) for z in (-half, half)]
+        s = np.linspace(0.0, math.pi, 13)
+        arc = np.stack([r * np.cos(s), np.zeros(13), half + r * np.sin(s)], axis=1)
+        caps = [
+            _turned(end[:, order], self.axis)
+            for end in (arc, arc * np.array([1, 1, -1]))
+            for order in ([0, 1, 2], [1, 0, 2])
+        ]
+        return rings + caps + _side_lines(r, -half, r, half, self.axis)
+
+
 class Cone(AbstractShape):
     """A solid cone along a body axis; its tip is 3/4 of the height below the mass center, its base
     1/4 above.

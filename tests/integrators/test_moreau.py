@@ -382,3 +382,53 @@ def test_laws_are_saved_and_read_back(tmp_path):
     ]
     np.testing.assert_array_equal(runs[0].r, runs[1].r)
     assert {"laws.floor.friction", "laws.stop.upper", "laws.dry.bound"} <= set(m.values())
+
+
+def _resting(upper, lower, A=None):
+    """A body on a box on the floor, let go a little above."""
+    m = mbd.Mechanism("pile")
+    below = m.add_body("below", shape=lower, r=(0, 0, 0.1))
+    above = m.add_body("above", shape=upper, r=(0.02, 0.01, 0.31), A=np.eye(3) if A is None else A)
+    m.add(mbd.Contact("floor", below, m.ground, friction=0.5))
+    m.add(mbd.Contact("on", above, below, friction=0.5))
+    return m.build()
+
+
+C45 = np.sqrt(0.5)
+TURNED = [[C45, -C45, 0.0], [C45, C45, 0.0], [0.0, 0.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("upper", "A", "height"),
+    [
+        (mbd.Box((0.4, 0.4, 0.2), mass=1.0), TURNED, 0.3),  # eight edges cross, no corner touches
+        (mbd.Capsule(0.1, 0.2, mass=1.0, axis="x"), None, 0.3),
+    ],
+    ids=["turned box", "capsule"],
+)
+def test_what_lies_on_a_box_rests(upper, A, height):
+    system, state = _resting(upper, mbd.Box((0.4, 0.4, 0.2), mass=2.0), A)
+    sol = mbd.simulate(system, state, h=0.01, steps=20)
+    assert sol.result == mbd.RESULTS.successful
+    rest = np.asarray(sol.r[10:, 1])
+    assert np.max(np.abs(rest - [0.02, 0.01, height])) < 1e-10
+    assert np.allclose(np.sum(sol.contact("on").force[12:, :, 0], axis=1), 9.81, rtol=1e-9)
+    assert np.allclose(np.sum(sol.contact("floor").force[12:, :, 0], axis=1), 3 * 9.81, rtol=1e-9)
+
+
+def test_a_pin_with_play_swings_as_two_arcs():
+    """A heavy ball in a socket without friction slides at the bottom as a pendulum of the play."""
+    m = mbd.Mechanism("socket")
+    ball = m.add_body("ball", mass=1.0, inertia=(1e-3, 1e-3, 1e-3), r=(0.02, 0.0, -np.sqrt(0.0012)))
+    socket = {"play": 0.04, "radius": 0.1, "point": (0, 0, 0), "point_i": ball.r}
+    m.add(mbd.Clearance("play", ball, m.ground, **socket))
+    system, state = m.build()
+    # The ball's center is the mass center: it moves on a sphere of the play's radius.
+    pendulum = mbd.Mechanism("pendulum")
+    bob = pendulum.add_body("bob", mass=1.0, inertia=(1e-3,) * 3, r=(0.02, 0.0, -np.sqrt(0.0012)))
+    pendulum.add(mbd.Distance("string", pendulum.ground, bob, point_i=(0, 0, 0), point_j=bob.r))
+    sol = mbd.simulate(system, state, h=1e-3, steps=60)
+    exact = mbd.simulate(*pendulum.build(), h=1e-3, steps=60)
+    assert np.max(np.abs(sol.contact("play").gap[2:])) < 1e-12
+    assert np.max(np.abs(sol.r - exact.r)) < 2e-5
+    assert np.all(sol.contact("play").force[2:, 0, 0] > 0.0)

@@ -88,6 +88,15 @@ def test_shapes_have_the_textbook_inertias():
         mbd.Cone(1.0, 1.0, mass=1.0).inertia, np.diag([0.75 - 0.5625] * 2 + [0.3])
     )
     np.testing.assert_allclose(mbd.Cylinder(1.0, 2.0, density=3.0).mass, 6 * np.pi)
+    # A capsule is a cylinder and two half balls; without length, a ball.
+    capsule = mbd.Capsule(1.0, 2.0, density=3.0)
+    np.testing.assert_allclose(capsule.mass, 6 * np.pi + 4 * np.pi)
+    half, arm = 2 * np.pi, 1.0 + 3 / 8  # of a half ball: its mass, its center from the middle
+    own = half * (0.4 - (3 / 8) ** 2)  # its moment about an axis across through its center
+    across = 6 * np.pi * (3 + 4) / 12 + 2 * (own + half * arm**2)
+    np.testing.assert_allclose(capsule.inertia, np.diag([across, across, 3 * np.pi + 1.6 * np.pi]))
+    thick = mbd.Capsule(2.0, 1e-12, mass=5.0, axis="x")
+    np.testing.assert_allclose(thick.inertia, mbd.Sphere(2.0, mass=5.0).inertia)
     # A regular tetrahedron of edge a: m a²/20 about every axis, volume a³/(6 sqrt 2); a² = 8 here.
     corners = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
     solid = mbd.Tetrahedron(corners, density=3.0)

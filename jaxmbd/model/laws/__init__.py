@@ -4,6 +4,7 @@ from .base import KINDS as KINDS
 from .base import AbstractLaw as AbstractLaw
 from .base import AbstractLawDescription as AbstractLawDescription
 from .base import LawStack as LawStack
+from .clearance import Clearance as Clearance
 from .contact import Contact as Contact
 from .coulomb_friction import CoulombFriction as CoulombFriction
 from .joint_limit import JointLimit as JointLimit

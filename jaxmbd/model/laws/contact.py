@@ -12,12 +12,21 @@ from ...rotations.types import Array, Scalar
 from ...rotations.vectors import basis_from_axis, cross
 from .. import given
 from ..body import Body
-from ..joints import AbstractConstraint
-from ..shapes import AbstractShape, Box, HollowCylinder, Rod, Sphere, Tetrahedron
+from ..shapes import AbstractShape, Box, Capsule, HollowCylinder, Rod, Sphere, Tetrahedron
 from ..state import Pose, Twist
 from ..validation import array, direction, vector
 from .base import CONTACT, AbstractLaw, AbstractLawDescription
-from .narrow import AbstractPair, Balls, BallsAndBox, BallsAndPlane, CylinderAndPlane, Pair
+from .boxes import Boxes
+from .capsules import BallsAndCapsule, CapsuleAndBox, Capsules, Core
+from .narrow import (
+    AbstractPair,
+    Balls,
+    BallsAndBox,
+    BallsAndPlane,
+    CylinderAndPlane,
+    Pair,
+    Swapped,
+)
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 
@@ -65,13 +74,18 @@ class PairContact(AbstractLaw):
         return jnp.broadcast_to(self.friction, (self.places,))
 
 
+def _core(capsule: Capsule) -> Core:
+    along = np.eye(3)[_AXES[capsule.axis]]
+    return Core(0.5 * capsule.length * along, capsule.radius)
+
+
 @dataclass(frozen=True, eq=False)
 class Contact(AbstractLawDescription):
     """Contact of two bodies with dry friction: no penetration, exact stick. It takes `mbd.Moreau`.
 
-    A body touches with its shape (Sphere, Box, HollowCylinder, Rod, Tetrahedron), or with the
-    points that are given. The surface of body j is its shape, or a plane: where `normal` says so,
-    and where it has no shape, as the ground has none.
+    A body touches with its shape (Sphere, Capsule, Box, HollowCylinder, Rod, Tetrahedron), or with
+    the points that are given. The surface of body j is its shape (Sphere, Capsule, Box), or a
+    plane: where `normal` says so, and where it has no shape, as the ground has none.
 
     Attributes:
         name: Unique among the laws of a mechanism.
@@ -98,9 +112,6 @@ class Contact(AbstractLawDescription):
     def targets(self) -> tuple[Body | str, ...]:
         return self.body_i, self.body_j
 
-    def carrier(self) -> AbstractConstraint | None:
-        return None
-
     def element(self, *bodies: Body) -> PairContact:
         i, j = bodies
         pair = self._pair(i, j)
@@ -119,11 +130,37 @@ class Contact(AbstractLawDescription):
                 along = np.eye(3, dtype=i.r.dtype)[_AXES[i.shape.axis]]
                 return CylinderAndPlane(i.shape.radius, 0.5 * i.shape.length * along, *plane)
             raise ValueError(f"{self.title}: {self._nothing(i, i.shape)}")
-        if round_i is not None and isinstance(j.shape, Sphere):
-            return Pair(round_i, Balls.of([[0.0] * 3], j.shape.radius))
-        if round_i is not None and isinstance(j.shape, Box):
-            return BallsAndBox(round_i, 0.5 * j.shape.size)
-        raise ValueError(f"{self.title}: {self._nothing(j, j.shape, i)}")
+        found = self._of_shapes(i, j, round_i)
+        if found is None and self.points is None:
+            turned = self._of_shapes(j, i, self._balls(j))
+            found = None if turned is None else Swapped(turned)
+        if found is None:
+            raise ValueError(f"{self.title}: {self._nothing(j, j.shape, i)}")
+        return found
+
+    def _of_shapes(self, i: Body, j: Body, round_i: Balls | None) -> AbstractPair | None:
+        """The pair of body i with the shape of body j, where it is known in this order."""
+        first = None if self.points is not None else i.shape
+        if isinstance(j.shape, Sphere):
+            ball = Balls.of([[0.0] * 3], j.shape.radius)
+            if isinstance(first, Capsule):
+                return Swapped(BallsAndCapsule(ball, _core(first)))
+            if isinstance(first, Box):  # its faces, not its corners
+                return Swapped(BallsAndBox(ball, 0.5 * first.size))
+            return None if round_i is None else Pair(round_i, ball)
+        if isinstance(j.shape, Capsule):
+            if isinstance(first, Capsule):
+                return Capsules(_core(first), _core(j.shape))
+            whole = first is None or isinstance(first, Sphere)
+            return BallsAndCapsule(round_i, _core(j.shape)) if round_i and whole else None
+        if isinstance(j.shape, Box):
+            half = 0.5 * j.shape.size
+            if isinstance(first, Box):
+                return Boxes(0.5 * first.size, half)
+            if isinstance(first, Capsule):
+                return CapsuleAndBox(_core(first), half)
+            return None if round_i is None else BallsAndBox(round_i, half)
+        return None
 
     def _balls(self, body: Body) -> Balls | None:
         """The points of a body, with radii, that its surface is made of, if it is."""
@@ -139,6 +176,8 @@ class Contact(AbstractLawDescription):
         if isinstance(shape, Box):
             corners = np.array([[a, b, c] for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)])
             return Balls.of([0.5 * shape.size * corner for corner in corners], 0.0)
+        if isinstance(shape, Capsule):
+            return _core(shape).ends()
         if isinstance(shape, Rod):
             half = 0.5 * shape.length * np.eye(3)[_AXES[shape.axis]]
             return Balls.of([-half, half], 0.0)

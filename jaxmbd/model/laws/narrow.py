@@ -19,7 +19,13 @@ from ..state import Pose
 
 Witness = tuple[Float[Array, " n"], Float[Array, "n 3"], Float[Array, "n 3"], Float[Array, "n 3"]]
 
-_FLOOR = 1e-60  # under roots, whose derivatives divide by them
+FLOOR = 1e-60  # under roots, whose derivatives divide by them
+
+
+def joined(*parts: tuple[Array, ...]) -> Witness:
+    """The places of several pairs of surfaces as one."""
+    gap, normal, on_i, on_j = (jnp.concatenate(x) for x in zip(*parts, strict=True))
+    return gap, normal, on_i, on_j
 
 
 class AbstractPair(eqx.Module):
@@ -58,6 +64,24 @@ class Balls(eqx.Module):
     def at(self, r: Vec3, A: Float[Array, "3 3"]) -> Float[Array, "n 3"]:
         """The centers, global."""
         return r[None, :] + self.centers @ A.T
+
+
+class Swapped(AbstractPair):
+    """A pair whose first surface is that of body j.
+
+    Attributes:
+        pair: With i and j in each other's place.
+    """
+
+    pair: AbstractPair
+
+    @property
+    def places(self) -> int:
+        return self.pair.places
+
+    def witness(self, pose: Pose) -> Witness:
+        gap, normal, on_j, on_i = self.pair.witness(Pose(pose.r[::-1], pose.A[::-1]))
+        return gap, -normal, on_i, on_j
 
 
 class BallsAndPlane(AbstractPair):
@@ -144,7 +168,7 @@ class Pair(AbstractPair):
             balls.at(pose.r[k], pose.A[k]) for k, balls in enumerate((self.balls_i, self.balls_j))
         )
         between = (c_i[:, None, :] - c_j[None, :, :]).reshape(-1, 3)
-        distance = jnp.sqrt(jnp.sum(between**2, axis=1) + _FLOOR)
+        distance = jnp.sqrt(jnp.sum(between**2, axis=1) + FLOOR)
         normal = between / distance[:, None]
         n, m = self.balls_i.radii.shape[0], self.balls_j.radii.shape[0]
         radii_i, radii_j = (
@@ -180,7 +204,7 @@ class BallsAndBox(AbstractPair):
             nearest = jnp.clip(c, -self.half_j, self.half_j)
             away = c - nearest
             outside = jnp.any(away != 0.0)
-            distance = jnp.sqrt(away @ away + _FLOOR)
+            distance = jnp.sqrt(away @ away + FLOOR)
             # Inside: the nearest face.
             depth = self.half_j - jnp.abs(c)
             face = jnp.asarray(np.eye(3), c.dtype)[jnp.argmin(depth)] * jnp.where(c < 0, -1.0, 1.0)

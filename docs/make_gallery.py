@@ -230,6 +230,20 @@ sol = mbd.simulate(system, state, t_end=3.0, h=1e-3, save_every=20)
         "A cone on its tip under gravity, started in steady precession (Betsch and Leyendecker).",
         _run("gyro_top", 2.0, "1e-3", 20, ENERGY),
     ),
+    "gear_train": Entry(
+        "Gear train",
+        "`gear_train:N` puts N gears in a row, alternately of 20 and 40 teeth. A motor turns the "
+        "first; all small gears turn as fast, the large ones half as fast.",
+        _run(
+            "gear_train:8",
+            0.15,
+            "5e-4",
+            5,
+            """first, last = sol.joint("shaft1").angle, sol.joint("shaft8").angle
+print(f"last / first = {last[-1] / first[-1]:.12f}")""",
+        ),
+        view=(60.0, -90.0),
+    ),
     "planetary_gear": Entry(
         "Planetary gear",
         "Three planets of 20 teeth run between a sun of 20 and a ring of 60 that is held: the arm "

@@ -15,7 +15,7 @@ from ..linalg.saddle import apply_tangent, scatter_rows
 from ..model.state import Twist
 from ..model.system import System
 from ..rotations.types import Scalar
-from .rows import inner_rows, rate_variations, row_bodies, row_variations, rows
+from .rows import coupling_rows, inner_rows, rate_variations, row_bodies, row_variations, rows
 
 
 class StepScales(eqx.Module):
@@ -188,7 +188,17 @@ def step_matrix(
         left = _left_rows(formulation, system, q, u, right, scales, tangent)
     softness = regularization(formulation, system, diagonal, right)
     inner = inner_rows(formulation, system)
-    return SaddleMatrix(diagonal, tuple(couplings), right, left, softness, bodies, inner)
+    matrix = SaddleMatrix(
+        diagonal,
+        tuple(couplings),
+        right,
+        left,
+        softness,
+        bodies,
+        inner,
+        coupling_rows(system),
+    )
+    return matrix.localized()
 
 
 def _left_rows(

@@ -44,6 +44,16 @@ def inner_rows(formulation: AbstractFormulation, system: System) -> int:
     return system.nb * formulation.normalizations
 
 
+def coupling_rows(system: System) -> tuple[int, ...]:
+    """Rows of gears and the like."""
+    found, first = [], 0
+    for stack in system.holonomic:
+        if type(stack.primitive).couples:
+            found += range(first, first + len(stack))
+        first += len(stack)
+    return tuple(found)
+
+
 # --- values
 # ------------------------------------------------------------------------------------------
 

@@ -38,6 +38,32 @@ def planetary_gear() -> Mechanism:
     return m
 
 
+def gear_train(n: int = 8) -> Mechanism:
+    """N gears in a row, alternately of 20 and 40 teeth, 15 mm of pitch circumference a tooth; a
+    motor torque of 5 N·m turns the first.
+
+    Args:
+        n: Number of gears.
+    """
+    if n < 1:
+        raise ValueError(f"gear_train needs at least one gear, not {n}")
+    m = Mechanism(f"gear_train:{n}", gravity=(0.0, 0.0, 0.0))
+    last, x = None, 0.0
+    for k in range(n):
+        teeth = 20 if k % 2 == 0 else 40
+        radius = teeth * 15e-3 / (2.0 * np.pi)
+        x += radius if last else 0.0
+        gear = m.add_body(
+            f"gear{k + 1}", shape=Cylinder(radius, 0.01, density=7800.0), r=(x, 0.0, 0.0)
+        )
+        m.add(Revolute(f"shaft{k + 1}", m.ground, gear, point=gear.r, axis=_Z))
+        if last:
+            m.add(Gear(f"mesh{k}", last, gear, axis_i=_Z, ratio=-(60 - teeth) / teeth))
+        last, x = gear, x + radius
+    m.add(Torque("motor", "gear1", torque=(0.0, 0.0, 5.0)))
+    return m
+
+
 def differential() -> Mechanism:
     """The differential of a car: the engine turns the case, bevel pinions share its torque evenly
     between two shafts, and one of them drags.

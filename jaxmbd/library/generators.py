@@ -8,7 +8,7 @@ from ..model.joints import Revolute, Spherical
 from ..model.mechanism import Mechanism
 from ..model.shapes import Box, Cone
 from .bicycle import whipple_bicycle
-from .couplings import cam_follower, differential, planetary_gear, rolling_disc
+from .couplings import cam_follower, differential, gear_train, planetary_gear, rolling_disc
 from .six_body_linkage import six_body_linkage
 from .stewart import stewart_platform, stewart_platform_legs
 
@@ -145,6 +145,7 @@ SIZED: dict[str, Callable[[int], int]] = {
     "n_pendulum": lambda n: n,
     "revolute_chain": lambda n: n,
     "four_bar_ladder": lambda n: 2 * n + 1,
+    "gear_train": lambda n: n,
 }
 GENERATORS = {
     "n_pendulum": n_pendulum,
@@ -154,6 +155,7 @@ GENERATORS = {
     "six_body_linkage": six_body_linkage,
     "stewart_platform": stewart_platform,
     "stewart_platform_legs": stewart_platform_legs,
+    "gear_train": gear_train,
     "planetary_gear": planetary_gear,
     "differential": differential,
     "cam_follower": cam_follower,

@@ -45,7 +45,7 @@ class BlockFactors(eqx.Module):
         """Eliminate; `bodies_first` is for regular bodies that nothing couples but rows."""
         nb, d, _ = matrix.diagonal.shape
         coupled = tuple(sorted({pair for c in matrix.couplings for pair in c.bodies}))
-        plan = schedule(nb, d, matrix.bodies, matrix.inner, coupled, bodies_first)
+        plan = schedule(nb, d, matrix.bodies, matrix.inner, coupled, bodies_first, matrix.couplers)
         # The last block is zero: the slot of a pair of nodes without one.
         blocks = jnp.concatenate(
             [_blocks(matrix, plan), jnp.zeros((1, plan.size, plan.size), matrix.diagonal.dtype)]

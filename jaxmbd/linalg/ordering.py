@@ -83,15 +83,21 @@ def schedule(
     inner: int,
     coupled: tuple[tuple[int, ...], ...],
     bodies_first: bool = False,
+    couplers: tuple[int, ...] = (),
 ) -> Schedule:
     """The elimination of a saddle matrix with nb bodies of d unknowns and rows between the given
     bodies.
 
     Index nb is the ground; the last `inner` rows bind the coordinates of one body alone; `coupled`
     are sets of bodies that further blocks couple. `bodies_first` eliminates bodies before all rows
-    that bind two of them.
+    that bind two of them. `couplers` are rows that bind, of each of their bodies, what its joint
+    leaves free.
     """
-    own, cut, waits = (_bodies_and_rows if bodies_first else _supernodes)(nb, d, row_bodies, inner)
+    own, cut, waits = (
+        _bodies_and_rows(nb, d, row_bodies, inner)
+        if bodies_first
+        else _supernodes(nb, d, row_bodies, inner, frozenset(couplers))
+    )
     size = max([d + len(rows) for rows in own] + [d] + [len(rows) for rows, _ in cut])
     members = [(b, own[b]) for b in range(nb)] + [(None, rows) for rows, _ in cut]
     node_of_row = {row: k for k, (_, rows) in enumerate(members) for row in rows}
@@ -180,14 +186,41 @@ def _rows(
 
 
 def _bodies_and_rows(nb: int, d: int, row_bodies, inner: int) -> _Nodes:
-    """As `_supernodes`, with the rows of all joints apart from the bodies and after them."""
+    """As `_supernodes`, with the rows of all joints apart from the bodies and after them.
+
+    Rows between several bodies join those of one of these, such as a gear's the rows of a shaft,
+    where a node has room for both: fewer nodes, and blocks without padding.
+    """
     own, groups = _rows(nb, row_bodies, inner)
-    cut = [(rows[k : k + d], pair) for pair, rows in groups.items() for k in range(0, len(rows), d)]
+    nodes = [
+        (rows[k : k + d], pair) for pair, rows in groups.items() for k in range(0, len(rows), d)
+    ]
+    cut: list[tuple[list[int], tuple[int, ...]]] = []
+    hosts: dict[int, int] = {}  # of a body: the node of its rows to the ground
+    for rows, pair in nodes:
+        moving = [b for b in pair if b < nb]
+        if len(moving) == 1:
+            hosts.setdefault(moving[0], len(cut))
+            cut.append((rows, pair))
+    for rows, pair in nodes:
+        moving = [b for b in pair if b < nb]
+        if len(moving) == 1:
+            continue
+        room = [hosts[b] for b in moving if b in hosts and len(cut[hosts[b]][0]) + len(rows) <= d]
+        if room:
+            host = room[-1]
+            cut[host] = (cut[host][0] + rows, pair)
+        else:
+            cut.append((rows, pair))
     return own, cut, [set(range(nb)) for _ in cut]
 
 
-def _supernodes(nb: int, d: int, row_bodies, inner: int) -> _Nodes:
-    """Rows of every supernode, row groups that are cut, and the bodies each of these waits for."""
+def _supernodes(nb: int, d: int, row_bodies, inner: int, couplers: frozenset[int]) -> _Nodes:
+    """Rows of every supernode, row groups that are cut, and the bodies each of these waits for.
+
+    A body takes in the row of a coupler too, where its node has room beside those of its joint: a
+    train of gears is a chain then.
+    """
     own, groups = _rows(nb, row_bodies, inner)
     neighbors: list[list[tuple[int, int]]] = [[] for _ in range(nb + 1)]
     for bodies, rows in groups.items():
@@ -211,9 +244,14 @@ def _supernodes(nb: int, d: int, row_bodies, inner: int) -> _Nodes:
             edges += [(-n, depth[b], b, c) for c, n in neighbors[b] if c not in parent]
 
     cut: list[tuple[list[int], tuple[int, ...]]] = []
-    for bodies, rows in groups.items():
+    for bodies, rows in sorted(groups.items(), key=lambda x: couplers.issuperset(x[1])):
         ends = (bodies, bodies[::-1]) if len(bodies) == 2 else ()
         child = next((x for x, y in ends if x < nb and parent[x] == y), None)
+        if couplers.issuperset(rows) and child is None:
+            room = [b for b in bodies if b < nb and 0 < len(own[b]) and len(own[b] + rows) <= d]
+            if room:
+                own[room[-1]] += rows
+                continue
         if child is not None:
             room = d - len(own[child])
             own[child] += rows[:room]

@@ -42,6 +42,8 @@ class SaddleMatrix(eqx.Module):
         bodies: Bodies of each row, m tuples of k static indices; a row of fewer bodies has the
             ground in their place.
         inner: Number of rows at the end that bind the coordinates of one body alone.
+        couplers: Rows such as those of gears: each binds, of each of its bodies, what the joint of
+            that body leaves free.
     """
 
     diagonal: Float[Array, "nb d d"]
@@ -51,6 +53,7 @@ class SaddleMatrix(eqx.Module):
     regularization: Float[Array, " m"] | None
     bodies: Index = eqx.field(static=True)
     inner: int = eqx.field(static=True, default=0)
+    couplers: tuple[int, ...] = eqx.field(static=True, default=())
 
     @property
     def index(self) -> np.ndarray:
@@ -127,8 +130,35 @@ class SaddleMatrix(eqx.Module):
             Coupling(jnp.transpose(c.blocks, (0, 3, 4, 1, 2)), c.bodies) for c in self.couplings
         )
         return SaddleMatrix(
-            diagonal, couplings, self.left, self.right, self.regularization, self.bodies, self.inner
+            diagonal,
+            couplings,
+            self.left,
+            self.right,
+            self.regularization,
+            self.bodies,
+            self.inner,
+            self.couplers,
         )
+
+    def localized(self) -> "SaddleMatrix":
+        """The same matrix with the blocks of couplings that meet one body alone, such as those of
+        forces from the ground, on the diagonal: the fewer couplings, the less to eliminate.
+        """
+        nb = self.diagonal.shape[0]
+        diagonal, couplings = self.diagonal, []
+        for c in self.couplings:
+            index = np.array(c.bodies, int)
+            moving = [{b for b in bodies if b < nb} for bodies in c.bodies]
+            alone = np.array([len(bodies) <= 1 for bodies in moving])
+            same = (index[:, :, None] == index[:, None, :]) & (index[:, :, None] < nb)
+            element, i, j = np.nonzero(same & alone[:, None, None])
+            if element.size:
+                diagonal = diagonal.at[index[element, i]].add(c.blocks[element, i, :, j, :])
+            rest = np.flatnonzero(~alone)
+            if rest.size:
+                bodies = tuple(c.bodies[k] for k in rest)
+                couplings.append(Coupling(take(c.blocks, rest), bodies))
+        return eqx.tree_at(lambda m: (m.diagonal, m.couplings), self, (diagonal, tuple(couplings)))
 
     def magnitudes(self) -> "SaddleMatrix":
         """The matrix of absolute values, E left out."""

@@ -101,10 +101,13 @@ class _AbstractRow(eqx.Module):
             its rates.
         in_files: Whether a file may list it in a `Constraint`; False for what only joints are made
             of.
+        couples: Whether it binds, of each of its bodies, what the joint of that body leaves free;
+            an elimination may then count it to either joint.
     """
 
     driven: ClassVar[tuple[str, ...]] = ("f",)
     in_files: ClassVar[bool] = True
+    couples: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)

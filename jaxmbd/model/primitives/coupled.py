@@ -22,6 +22,7 @@ class Coupled(AbstractPrimitive):
     """
 
     in_files: ClassVar[bool] = False
+    couples: ClassVar[bool] = True
 
     first: AbstractAngle | Displacement
     second: AbstractAngle | Displacement

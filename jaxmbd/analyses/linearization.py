@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Complex, Float
-from scipy import linalg
 
 from ..equations.index1 import dynamic_accelerations
 from ..equations.motion import regularization as softness
@@ -107,6 +106,8 @@ class Linearization(eqx.Module):
     def lqr(self, Q: Any, R: Any) -> Float[np.ndarray, "k x"]:
         """The gain K of u = -K x that minimizes ∫ xᵀQx + uᵀRu dt (concrete values only)."""
         A, B, Q, R = (np.atleast_2d(np.asarray(x, float)) for x in (self.A, self.B, Q, R))
+        from scipy import linalg  # late: it would take a fifth of the import of the package
+
         P = linalg.solve_continuous_are(A, B, Q, R)
         return np.linalg.solve(R, B.T @ P)
 
@@ -343,6 +344,8 @@ def _choose(system: System, state: State, t, among: Sequence[str] | None = None)
     names = [f"{body}.{part}" for body in system.bodies for part in _COMPONENTS]
     if among is not None:
         prefer = prefer * np.isin(names, among)
+    from scipy import linalg
+
     _, _, order = linalg.qr(null * prefer, mode="economic", pivoting=True)  # pyright: ignore[reportAssignmentType]
     order = order[: found.freedoms]
     return tuple(names[k] for k in sorted(order))

@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import linalg
 
 from ..equations.rows import dense_rows, rows
 from ..formulations import RA
@@ -185,6 +184,8 @@ def _redundant_sets(system: System, null: np.ndarray) -> tuple[RedundantSet, ...
     # Rows of the joints that close loops are preferred: each combination then stays within the loop
     # that it closes.
     preference = np.where(_closes_a_loop(system), 1e3, 1.0)
+    from scipy import linalg  # late: it would take a fifth of the import of the package
+
     order = linalg.qr((preference[:, None] * null).T, mode="r", pivoting=True)[-1]
     chosen = order[:k]
     basis = null @ np.linalg.inv(null[chosen])

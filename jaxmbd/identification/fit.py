@@ -12,7 +12,6 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from rich.console import Console
 from rich.table import Table
-from scipy.optimize import least_squares
 from tqdm import tqdm
 
 from ..analyses import breaks_redundancy, kinematics, simulate
@@ -324,6 +323,8 @@ def _by_segments(problem: _Problem, z, segments, tolerance, max_evaluations, his
 
 
 def _least_squares(problem: Any, z, tolerance, max_evaluations, history, bar):
+    from scipy import optimize  # late: it would take a fifth of the import of the package
+
     z0 = best = np.array(z)
     # Directions that the data do not see stay at the start instead of following rounding errors.
     hold = _HOLD * np.linalg.norm(np.asarray(problem.jacobian(jnp.asarray(z0))), 2)
@@ -350,7 +351,7 @@ def _least_squares(problem: Any, z, tolerance, max_evaluations, history, bar):
         "max_nfev": max_evaluations,
     }
     try:
-        found = least_squares(residuals, z0, **options)
+        found = optimize.least_squares(residuals, z0, **options)
     except np.linalg.LinAlgError:
         return best, False, "stopped: the motion has no finite derivative at the last point"
     return found.x, bool(found.status > 0), found.message

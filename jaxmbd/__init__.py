@@ -14,6 +14,7 @@ from .analyses import Linearization as Linearization
 from .analyses import LostContactWarning as LostContactWarning
 from .analyses import Mobility as Mobility
 from .analyses import Modes as Modes
+from .analyses import RedundantJointWarning as RedundantJointWarning
 from .analyses import SimulationError as SimulationError
 from .analyses import SingularPoseWarning as SingularPoseWarning
 from .analyses import Solution as Solution

@@ -19,6 +19,7 @@ from .failure import AssemblyError as AssemblyError
 from .failure import AssemblyWarning as AssemblyWarning
 from .failure import DroppedBounceWarning as DroppedBounceWarning
 from .failure import LostContactWarning as LostContactWarning
+from .failure import RedundantJointWarning as RedundantJointWarning
 from .failure import SimulationError as SimulationError
 from .failure import SingularPoseWarning as SingularPoseWarning
 from .inputs import actuator_wrenches as actuator_wrenches

@@ -51,6 +51,10 @@ class DroppedBounceWarning(UserWarning):
     """Impacts of some steps went without restitution, because the laws had no solution with it."""
 
 
+class RedundantJointWarning(UserWarning):
+    """Dry friction follows the force of a joint whose force is not unique."""
+
+
 class LostContactWarning(UserWarning):
     """The normal force of a rolling or sliding pair pulls, where a real contact would be lost."""
 
@@ -154,6 +158,28 @@ def refuse_penetration(system: System, state: State) -> None:
             f"mechanism {system.name!r} starts beyond its limits [m or rad]: {listed}. Move the "
             "bodies apart by that much, with r= or set_joints, or change the limit"
         )
+
+
+def warn_of_shared_friction(system: System, state: State, t: Any) -> None:
+    """Warn where dry friction is bounded by the force of a joint that shares it with others."""
+    joints = {rows: name for stack in system.laws for rows, name in _carriers(stack)}
+    if not joints or not system.has_loops or system.nc > _LARGEST:
+        return
+    shared = set(mobility(system, state, t=t).redundant_joints)
+    for c in system.connections:
+        if c.rows in joints and c.name in shared:
+            warnings.warn(
+                f"mechanism {system.name!r}: friction {joints[c.rows]!r} follows the force of "
+                f"joint {c.name!r}, which is not unique, because constraints there repeat; the one of "
+                "least norm is taken. Release a row of a joint of that loop, or give bound= in "
+                "place of friction=",
+                RedundantJointWarning,
+                stacklevel=users_line(),
+            )
+
+
+def _carriers(stack) -> list[tuple[tuple[int, ...], str]]:
+    return [(rows, name) for rows, name in zip(stack.joints, stack.names, strict=True) if rows]
 
 
 @compiled_once

@@ -22,6 +22,7 @@ from .failure import (
     refuse_redundant_drivers,
     warn_of_change_point,
     warn_of_changes,
+    warn_of_shared_friction,
 )
 from .solution import Row, make_row
 
@@ -48,6 +49,7 @@ def assembled(
             refuse_redundant_drivers(system, state, t)
             warn_of_change_point(system, state, t)
             refuse_penetration(system, state)
+            warn_of_shared_friction(system, state, t)
     return state, report
 
 

@@ -150,6 +150,9 @@ class SaddleMatrix(eqx.Module):
             index = np.array(c.bodies, int)
             moving = [{b for b in bodies if b < nb} for bodies in c.bodies]
             alone = np.array([len(bodies) <= 1 for bodies in moving])
+            if not alone.any():
+                couplings.append(c)
+                continue
             same = (index[:, :, None] == index[:, None, :]) & (index[:, :, None] < nb)
             element, i, j = np.nonzero(same & alone[:, None, None])
             if element.size:

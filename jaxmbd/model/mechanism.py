@@ -16,8 +16,9 @@ from .body import Body, ground, make_body
 from .coordinates import Angle, AngleStack
 from .forces import AbstractForceDescription, ForceStack
 from .given import Kind, specs
-from .joints import AbstractRelation
+from .joints import AbstractRelation, Fixed
 from .laws import KINDS, AbstractLawDescription, LawStack
+from .laws.base import CONTACT
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, AbstractPrimitive, PrimitiveStack
 from .shapes import AbstractShape
@@ -353,6 +354,11 @@ class Mechanism:
         for part in self.forces.values():
             bodies = [self._body(b, part.name) for b in part.targets()]
             elements.append(asarrays(part.element(*bodies), dtype))
+            if elements[-1].kind == CONTACT and (held := self._fixed_together(*bodies)):
+                raise ValueError(
+                    f"{part.title}: joint {held!r} holds its bodies rigidly together, so that they "
+                    "cannot touch or part; leave it out"
+                )
             targets.append(tuple(index[b.name] for b in bodies))
             names.append(part.name)
         stacks = []
@@ -363,6 +369,16 @@ class Mechanism:
                 )
             )
         return tuple(stacks)
+
+    def _fixed_together(self, i: Body, j: Body) -> str | None:
+        """The fixed joint that holds two bodies together, if one does."""
+        wanted = {i.name, j.name}
+        for joint in self.constraints.values():
+            if isinstance(joint, Fixed):
+                ends = {self._body(b, joint.name).name for b in (joint.body_i, joint.body_j)}
+                if ends == wanted:
+                    return joint.name
+        return None
 
     def _stack_laws(self, connections: tuple[Connection, ...]) -> tuple[LawStack, ...]:
         dtype, index = default_dtype(), self._indices()

@@ -432,3 +432,19 @@ def test_a_pin_with_play_swings_as_two_arcs():
     assert np.max(np.abs(sol.contact("play").gap[2:])) < 1e-12
     assert np.max(np.abs(sol.r - exact.r)) < 2e-5
     assert np.all(sol.contact("play").force[2:, 0, 0] > 0.0)
+
+
+def test_friction_by_a_force_that_is_not_unique_is_told():
+    m = mbd.load_mechanism("four_bar")  # hinges with parallel axes repeat three rows
+    m.add(mbd.CoulombFriction("dry", "pin_crank", friction=0.1, radius=0.01))
+    with pytest.warns(mbd.RedundantJointWarning, match="'dry' follows the force of joint 'pin_cr"):
+        mbd.simulate(*m.build(), h=1e-3, steps=1)
+
+
+def test_a_contact_of_what_is_fixed_together_is_refused():
+    m = mbd.Mechanism("glued")
+    b = m.add_body("b", shape=mbd.Sphere(0.1, mass=1.0), r=(0, 0, 0.1))
+    m.add(mbd.Fixed("glue", m.ground, b, point=(0, 0, 0)))
+    m.add(mbd.Contact("floor", b, m.ground))
+    with pytest.raises(ValueError, match="contact 'floor': joint 'glue' holds its bodies rigidly"):
+        m.build()

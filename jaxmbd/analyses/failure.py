@@ -170,8 +170,8 @@ def warn_of_shared_friction(system: System, state: State, t: Any) -> None:
         if c.rows in joints and c.name in shared:
             warnings.warn(
                 f"mechanism {system.name!r}: friction {joints[c.rows]!r} follows the force of "
-                f"joint {c.name!r}, which is not unique, because constraints there repeat; the one of "
-                "least norm is taken. Release a row of a joint of that loop, or give bound= in "
+                f"joint {c.name!r}, which is not unique, because constraints there repeat; the one "
+                "of least norm is taken. Release a row of a joint of that loop, or give bound= in "
                 "place of friction=",
                 RedundantJointWarning,
                 stacklevel=users_line(),

@@ -354,11 +354,6 @@ class Mechanism:
         for part in self.forces.values():
             bodies = [self._body(b, part.name) for b in part.targets()]
             elements.append(asarrays(part.element(*bodies), dtype))
-            if elements[-1].kind == CONTACT and (held := self._fixed_together(*bodies)):
-                raise ValueError(
-                    f"{part.title}: joint {held!r} holds its bodies rigidly together, so that they "
-                    "cannot touch or part; leave it out"
-                )
             targets.append(tuple(index[b.name] for b in bodies))
             names.append(part.name)
         stacks = []
@@ -387,6 +382,11 @@ class Mechanism:
         for part in self.laws.values():
             bodies = [self._body(b, part.name) for b in part.targets()]
             elements.append(asarrays(part.element(*bodies), dtype))
+            if elements[-1].kind == CONTACT and (held := self._fixed_together(*bodies)):
+                raise ValueError(
+                    f"{part.title}: joint {held!r} holds its bodies rigidly together, so that they "
+                    "cannot touch or part; leave it out"
+                )
             targets.append(tuple(index[b.name] for b in bodies))
             names.append(part.name)
             carrier = part.carrier()

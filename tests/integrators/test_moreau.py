@@ -35,6 +35,7 @@ def height_of_bouncing_ball(t, e, z=1.0):
         t -= flight
 
 
+@pytest.mark.essential
 def test_a_bouncing_ball_follows_its_closed_form_at_large_steps():
     sol = mbd.simulate(*ball(), t_end=2.0, h=0.01)
     exact = [height_of_bouncing_ball(t, 0.8) for t in np.asarray(sol.t)]
@@ -101,6 +102,7 @@ def test_a_sliding_cube_does_not_lift():
     assert abs(float(sol.r[-1, 0, 0]) - 36.0 / (2.0 * 0.5 * G)) < 1e-5
 
 
+@pytest.mark.essential
 def test_a_hyperstatic_stack_stands_still():
     m = mbd.Mechanism("stack")
     below = m.ground
@@ -290,6 +292,7 @@ def test_gradients_across_several_impacts_agree_with_differences_of_the_closed_f
         np.testing.assert_allclose(slopes[name], difference, rtol=0, atol=1e-8 * largest)
 
 
+@pytest.mark.essential
 def test_two_balls_exchange_their_velocities_and_so_do_the_derivatives():
     def after(r, v):
         m = mbd.Mechanism("two_balls", gravity=(0.0, 0.0, 0.0))

@@ -19,6 +19,27 @@ def floating_pair_without_momentum():
     return m.with_values({"bodies.body_1.v": v_1 - mean, "bodies.body_2.v": v_2 - mean})
 
 
+def on_moving_base(rate=0.0, speed=0.0):
+    """The floating pair with a first body a million times as heavy, which turns about the vertical
+    at `rate` [rad/s] and travels at `speed` [m/s]; the second spins on it as in section 5.2.
+    """
+    m = mbd.load_mechanism("floating_pair")
+    base, spinning = (f"bodies.body_{k}" for k in (1, 2))
+    turning, travel = np.array([0.0, 0.0, rate]), np.array([0.0, speed, 0.0])
+    omega, arm = np.array([10 * np.pi, 10 * np.pi, 20 * np.pi]), np.array([0.1, 0.0, 0.0])
+    body = m.bodies["body_1"]
+    return m.with_values(
+        {
+            f"{base}.mass": 1e6 * body.mass,
+            f"{base}.inertia": 1e6 * np.asarray(body.inertia),
+            f"{base}.omega": turning,
+            f"{base}.v": travel,
+            f"{spinning}.omega": omega,
+            f"{spinning}.v": travel + np.cross(turning, arm) + np.cross(omega, arm),
+        }
+    )
+
+
 EXAMPLES = {
     "heavy_top": partial(mbd.load_mechanism, "heavy_top"),
     "double_pendulum": partial(mbd.load_mechanism, "spherical_double_pendulum"),

@@ -1,8 +1,8 @@
 """Which configuration group? The examples of Mueller and Terze on SE(3), SO(3)xR3 and mixed groups.
 
-python -m experiments munthe_kaas_groups [--out DIR] [--quick]
+python -m experiments munthe_kaas_groups [--out DIR] [--quick] [--part ...]
 
-Writes results.json, violation.png, energy.png and precision.png.
+Writes results.json, violation.png, energy.png, tableaus.png, moving_base.png and precision.png.
 """
 
 import json
@@ -17,7 +17,8 @@ from tqdm import tqdm
 
 import jaxmbd as mbd
 
-from .models import EXAMPLES, PRECISION
+from ..options import parts
+from .models import EXAMPLES, PRECISION, on_moving_base
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -37,6 +38,9 @@ GROUPS = {
 STEPS = (1e-3, 5e-4, 2.5e-4)
 SLOW_STEPS = (5e-3, 2.5e-3, 1.25e-3)  # free of gravity, at shorter steps rounding hides the order
 H = 1e-3
+TABLEAUS = ("euler", "heun", "rk3", "rk4", "rk5")
+BASE_MOTIONS = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # rad/s, or m/s
+COST_STEPS, COST_ROUNDS = 300, 100  # short runs, of which the best is hardly disturbed
 
 
 def long_run(system, state, integrator, seconds):
@@ -53,7 +57,7 @@ def measures(system, sol):
     for c in system.connections:
         joints[c.name] = np.linalg.norm(gap[:, list(c.rows)], axis=1)
     energy = sol.energy(system)
-    scale = float(np.max(np.asarray(energy.kinetic)))
+    scale = float(np.nanmax(np.asarray(energy.kinetic)))
     drift = np.abs(np.asarray(energy.total) - float(energy.total[0])) / scale
     rows = {s: int(np.argmin(np.abs(t - s))) for s in INSTANTS if s <= t[-1] + H / 2}
     return {
@@ -186,28 +190,38 @@ def seconds_for(points, error):
     return float(np.exp(slope * np.log(error) + offset))
 
 
+LABELS = {"SE3": "SE(3)", "SO3xR3": "SO(3)×R³", "mixed": "a group for each body"}
+
+
+def _title(name):
+    return name.replace("_", " ")
+
+
 def plot_histories(histories, out):
     """Violation of every joint and energy deviation, SE(3) beside SO(3)xR3, without
     stabilization.
     """
     n = len(histories)
     fig, axes = plt.subplots(
-        n, 2, figsize=(9, 2.2 * n), sharex=True, squeeze=False, layout="constrained"
+        n, 2, figsize=(10, 2.3 * n), sharex=True, sharey=True, squeeze=False, layout="constrained"
     )
     for (example, by_group), (left, right) in zip(histories.items(), axes, strict=True):
         for group, ax in (("SE3", left), ("SO3xR3", right)):
             t, joints, _ = by_group[group, "none"]
             for name, gap in joints.items():
-                ax.semilogy(t[1:], np.maximum(gap[1:], 1e-17), label=name)
-            ax.set_title(f"{example}, {group}", fontsize=9)
-            ax.set_ylim(1e-17, 1e-1)
+                ax.semilogy(t[1:], np.maximum(gap[1:], 1e-17), lw=1, label=_title(name))
+            ax.set_title(f"{_title(example)}, {LABELS[group]}", fontsize=9)
+            ax.set_ylim(1e-17, 1e-2)
             ax.grid(alpha=0.3)
         left.set_ylabel("violation [m]")
-        left.legend(fontsize=7)
+        right.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     axes[-1, 0].set_xlabel("t [s]")
     axes[-1, 1].set_xlabel("t [s]")
     fig.savefig(out / "violation.png", dpi=110)
-    fig, axes = plt.subplots(1, n, figsize=(3.2 * n, 3), squeeze=False, layout="constrained")
+    plt.close(fig)
+    fig, axes = plt.subplots(
+        1, n, figsize=(3.2 * n, 3.4), sharey=True, squeeze=False, layout="constrained"
+    )
     for (example, by_group), ax in zip(histories.items(), axes[0], strict=True):
         for key, style in (
             (("SE3", "none"), "-"),
@@ -217,27 +231,79 @@ def plot_histories(histories, out):
             if key not in by_group:
                 continue
             t, _, drift = by_group[key]
-            ax.semilogy(t[1:], np.maximum(drift[1:], 1e-17), style, label=", ".join(key))
-        ax.set(title=example, xlabel="t [s]")
+            method = {"none": "RK4", "generalized_alpha": "generalized-α"}[key[1]]
+            label = f"{method}, {LABELS[key[0]]}"
+            ax.semilogy(t[1:], np.maximum(drift[1:], 1e-17), style, label=label)
+        ax.set_title(_title(example), fontsize=10)
+        ax.set_xlabel("t [s]")
         ax.grid(alpha=0.3)
     axes[0, 0].set_ylabel("energy deviation / largest kinetic energy")
-    axes[0, 0].legend(fontsize=7)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False)
     fig.savefig(out / "energy.png", dpi=110)
+    plt.close(fig)
 
 
 def plot_precision(found, out):
     """Error against time for three mechanisms."""
-    fig, axes = plt.subplots(1, len(found), figsize=(4 * len(found), 3.6), layout="constrained")
+    fig, axes = plt.subplots(1, len(found), figsize=(4 * len(found) + 2, 3.6), layout="constrained")
     for (model, rows), ax in zip(found.items(), axes, strict=True):
         for name, points in rows.items():
             ax.loglog(
                 [p[0] * 1e3 for p in points], [p[1] for p in points], "o-", label=name, markersize=4
             )
-        ax.set(title=model, xlabel="time [ms]")
+        ax.set(title=_title(model), xlabel="time [ms]")
         ax.grid(alpha=0.3, which="both")
     axes[0].set_ylabel("error in position [m]")
-    axes[-1].legend(fontsize=7)
+    handles, labels = axes[0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside right upper", fontsize=8, frameon=False)
     fig.savefig(out / "precision.png", dpi=110)
+    plt.close(fig)
+
+
+def plot_tableaus(found, out):
+    """Energy deviation and pivot of the heavy top by order of the method."""
+    fig, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+    found = {k: row for k, row in found.items() if row["SE3"]["seconds_reached"] > 4.99}
+    x = np.arange(len(found))
+    for ax, key, what in zip(
+        axes,
+        ("energy_drift_max", "violation_max"),
+        ("largest energy deviation, relative", "largest violation of the pivot [m]"),
+        strict=True,
+    ):
+        for k, group in enumerate(("SE3", "SO3xR3")):
+            values = [row[group][key] for row in found.values()]
+            ax.bar(x + 0.38 * (k - 0.5), values, 0.36, label=LABELS[group])
+        ax.set(yscale="log", ylabel=what)
+        ax.set_xticks(x, [f"{name}\norder {TABLEAUS.index(name) + 1}" for name in found])
+        ax.grid(alpha=0.3, axis="y")
+    handles, labels = axes[0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False)
+    fig.savefig(out / "tableaus.png", dpi=110)
+    plt.close(fig)
+
+
+def plot_moving_base(found, out):
+    """Violation of the joint against the speed of the body that bears it."""
+    fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
+    for ax, kind, what in zip(
+        axes,
+        ("turning", "travelling"),
+        ("angular velocity of the base [rad/s]", "velocity of the base [m/s]"),
+        strict=True,
+    ):
+        for group, style in (("SE3", "o-"), ("SO3xR3", "s--")):
+            gaps = found[kind][group]
+            ax.plot([float(x) for x in gaps], list(gaps.values()), style, ms=4, label=LABELS[group])
+        ax.set_xscale("symlog", linthresh=1e-3)
+        ax.set(yscale="log", xlabel=what)
+        ax.grid(alpha=0.3)
+    axes[0].set_ylabel("largest violation of the joint [m]")
+    handles, labels = axes[0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False)
+    fig.savefig(out / "moving_base.png", dpi=110)
+    plt.close(fig)
 
 
 def save(results, out):
@@ -246,15 +312,14 @@ def save(results, out):
     jax.clear_caches()
 
 
-def run(out: Path, quick: bool):
-    """The heavy top alone, for a tenth of a second, where `quick`."""
+def groups(results, out, quick):
+    """Violation, energy and order of every example, group and method."""
     examples = {"heavy_top": EXAMPLES["heavy_top"]} if quick else EXAMPLES
     methods = {k: METHODS[k] for k in ("none", "projection")} if quick else METHODS
-    models = {} if quick else PRECISION
     seconds = 0.1 if quick else 5.0
-    results, histories = {}, {}
+    histories = {}
     runs = sum(len(GROUPS[m]) for m in methods) * len(examples)
-    with tqdm(total=runs + 32 * len(models), desc="groups", leave=False) as bar:
+    with tqdm(total=runs, desc="groups", leave=False) as bar:
         for example, make in examples.items():
             system, state = make().build()
             truth = reference(system, state, 0.1)
@@ -274,29 +339,119 @@ def run(out: Path, quick: bool):
                 np.max(np.abs(rotations["SE3"] - rotations["SO3xR3"]))
             )
             save(results, out)
-        plot_histories(histories, out)
-        if models:
-            results["precision"] = {}
-            for name, make in models.items():
-                results["precision"][name] = precision(make, quick, bar.update)
-                save(results, out)
-            results["seconds_for_1e-5"] = {
-                name: {method: seconds_for(points, 1e-5) for method, points in rows.items()}
-                for name, rows in results["precision"].items()
+    plot_histories(histories, out)
+
+
+def tableaus(results, out, quick):
+    """The heavy top by methods of order one to five, without stabilization."""
+    if quick:
+        return
+    system, state = EXAMPLES["heavy_top"]().build()
+    found = {}
+    for tableau in tqdm(TABLEAUS, desc="tableaus", leave=False):
+        found[tableau] = {}
+        for group in ("SE3", "SO3xR3"):
+            method = mbd.MuntheKaas(group=group, tableau=tableau)
+            sol = mbd.simulate(
+                system,
+                state,
+                h=H,
+                steps=round(5.0 / H),
+                save_every=10,
+                integrator=method,
+                throw=False,
+            )
+            _, (t, joints, drift) = measures(system, sol)
+            good = np.isfinite(drift)  # the first order does not reach the end
+            found[tableau][group] = {
+                "energy_drift_max": float(np.max(drift[good])),
+                "violation_max": float(np.max(joints["pivot"][good])),
+                "seconds_reached": float(t[good][-1]),
             }
-            plot_precision(results["precision"], out)
-    save(results, out)
-    for example in examples:
+        results["tableaus"] = found
+        save(results, out)
+    plot_tableaus(found, out)
+
+
+def moving_base(results, out, quick):
+    """A body on a ball joint of a heavy one that turns or travels, one second."""
+    if quick:
+        return
+    found = {}
+    for kind, key in (("turning", "rate"), ("travelling", "speed")):
+        found[kind] = {}
+        for group in tqdm(("SE3", "SO3xR3"), desc=f"{kind} base", leave=False):
+            found[kind][group] = {}
+            for x in BASE_MOTIONS:
+                system, state = on_moving_base(**{key: x}).build()
+                sol = long_run(system, state, mbd.MuntheKaas(group=group), 1.0)
+                gap = np.abs(np.asarray(sol.violation(system).position))
+                found[kind][group][f"{x:g}"] = float(np.max(np.linalg.norm(gap, axis=1)))
+        results["moving_base"] = found
+        save(results, out)
+    plot_moving_base(found, out)
+
+
+def cost(results, out, quick):
+    """Microseconds a step of RK4 without stabilization on each group, in turn."""
+    if quick:
+        return
+    found = {}
+    for name, make in tqdm(EXAMPLES.items(), desc="cost", leave=False):
+        if name == "floating_pair_no_momentum":
+            continue
+        system, state = make().build()
+        timed = {}
         for group in ("SE3", "SO3xR3", "mixed"):
-            for method, row in results[example].get(group, {}).items():
-                last = {name: f"{list(v.values())[-1]:.1e}" for name, v in row["violation"].items()}
-                o = [f"{row[k]:.2f}" for k in row if k.startswith("order")]
-                print(
-                    f"{example:26s} {group:7s} {method:18s} energy {row['energy_drift_max']:.1e}",
-                    last,
-                    *o,
-                )
-        print(
-            f"{example}: rotations differ by {results[example]['rotations_difference']:.1e} after "
-            "0.1 s"
-        )
+
+            def end(h, group=group, system=system, state=state):
+                return mbd.simulate(
+                    system,
+                    state,
+                    h=h,
+                    steps=COST_STEPS,
+                    save_every=COST_STEPS,
+                    integrator=mbd.MuntheKaas(group=group),
+                ).r
+
+            timed[group] = jax.jit(end).lower(1.0).compile()
+        us = dict.fromkeys(timed, np.inf)
+        for _ in range(COST_ROUNDS):
+            for group, end in timed.items():
+                begin = time.perf_counter()
+                jax.block_until_ready(end(jnp.asarray(1e-4)))
+                us[group] = min(us[group], (time.perf_counter() - begin) / COST_STEPS * 1e6)
+        found[name] = {"us_per_step": us, "SE3_over_SO3xR3": us["SE3"] / us["SO3xR3"]}
+        results["cost"] = found
+        save(results, out)
+
+
+def work_precision(results, out, quick):
+    """Error against time."""
+    if quick:
+        return
+    results["precision"] = {}
+    with tqdm(total=32 * len(PRECISION), desc="precision", leave=False) as bar:
+        for name, make in PRECISION.items():
+            results["precision"][name] = precision(make, quick, bar.update)
+            save(results, out)
+    results["seconds_for_1e-5"] = {
+        name: {method: seconds_for(points, 1e-5) for method, points in rows.items()}
+        for name, rows in results["precision"].items()
+    }
+    plot_precision(results["precision"], out)
+    save(results, out)
+
+
+PARTS = {part.__name__: part for part in (groups, tableaus, moving_base, cost, work_precision)}
+Parts = parts(PARTS)
+
+
+def run(out: Path, quick: bool, *, chosen: Parts = None):
+    """The heavy top alone, for a tenth of a second, where `quick`."""
+    target = out / "results.json"
+    results = json.loads(target.read_text()) if target.exists() and chosen else {}
+    for name in [name for name in PARTS if name in (chosen or PARTS)]:
+        PARTS[name](results, out, quick)
+    save(results, out)
+    print(f"wrote results.json and the pictures to {out}")

@@ -86,6 +86,7 @@ def cost(found, out):
             errors = list(each["relative_error"].values())
             ax.loglog(spent, errors, "o-", ms=4, color=COLORS[method], label=label)
         ax.set(xlabel="time of the steps [ms]", title=f"{_title(name)}, {row['seconds']:g} s")
+        ax.set_xlim(2.0, 200.0)
         ax.grid(alpha=0.3, which="both", lw=0.4)
     axes[0].set_ylabel("relative error of the mass centers")
     _legend(fig, axes[0])
@@ -105,8 +106,9 @@ def convergence(errors, out):
         ylabel="error of the mass center [m]",
         title="steady precession of the top",
     )
+    ax.set(xlim=(1e-4, 1e-2), ylim=(1e-6, 1e-4))
     ax.grid(alpha=0.3, which="both")
-    ax.legend(fontsize=8)
+    ax.legend(fontsize=8, loc="lower right")
     fig.savefig(out / "convergence.png", dpi=110)
     plt.close(fig)
 

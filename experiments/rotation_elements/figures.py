@@ -16,6 +16,12 @@ def _save(figure, path):
     plt.close(figure)
 
 
+def _legend_above(ax, columns=3):
+    ax.legend(
+        fontsize=8, ncols=columns, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0)
+    )
+
+
 def angles(t, found, path):
     """φ and ψ against minimal coordinates (the paper's Fig. 2), and their differences."""
     figure, (top, bottom) = plt.subplots(2, 1, figsize=(7.5, 5), sharex=True, layout="constrained")
@@ -30,7 +36,7 @@ def angles(t, found, path):
         )
     top.plot([], [], "o", ms=3, mfc="none", color="k", label="minimal coordinates")
     top.set_ylabel("angle [°]")
-    top.legend(loc="lower left", fontsize=8, ncols=3)
+    _legend_above(top)
     bottom.set(ylabel="difference [rad]", xlabel="t [s]")
     _save(figure, path)
 
@@ -58,26 +64,38 @@ def multipliers(t, values, path):
     ):
         for values_k, label in zip(values[:, columns].T, labels, strict=True):
             ax.plot(t, values_k, lw=0.9, label=label)
-        ax.set_title(title, fontsize=10)
-        ax.set_ylabel(f"[{unit}]")
-        ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        ax.set_ylabel(f"{title} [{unit}]", fontsize=9)
+        _legend_above(ax)
     for ax in axes[1]:
         ax.set_xlabel("t [s]")
     _save(figure, path)
 
 
 def order(found, path):
-    """Errors by step: solved at every stage, and frozen over the step."""
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
-    for kind, style in (("every_stage", "o-"), ("frozen", "s--")):
-        label = kind.replace("_", " ")
-        for ax, quantity in zip(axes, ("psi_error", "orthogonality"), strict=True):
-            pairs = [(float(h), e) for h, e in found[kind][quantity].items() if e is not None]
-            ax.loglog(*zip(*pairs, strict=True), style, ms=4, label=label)
-    for ax, title in zip(axes, ("error of ψ at the end [rad]", "largest |RᵀR - I|"), strict=True):
-        ax.set(xlabel="h [s]", title=title)
+    """Errors by step with multipliers solved at every stage, and frozen over the step; each panel
+    at one time.
+    """
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.9), layout="constrained")
+    panels = (
+        ("psi_error", "error of ψ at 0.5 s [rad]", "every_stage_0.5s", "frozen"),
+        ("psi_error", "error of ψ at the end of the run [rad]", "every_stage", "frozen_5s"),
+        ("orthogonality", "largest |RᵀR - I| of the run", "every_stage", "frozen_5s"),
+    )
+    for ax, (quantity, title, *kinds) in zip(axes, panels, strict=True):
+        for kind, color, marker, power in zip(kinds, ("C0", "C1"), ("o", "s"), (4, 1), strict=True):
+            rows = found.get(kind, {}).get(quantity, {})
+            pairs = [(float(h), e) for h, e in rows.items() if e is not None]
+            if not pairs:
+                continue
+            h, e = np.array(pairs).T
+            label = kind.split("_0")[0].split("_5")[0].replace("_", " ")
+            ax.loglog(h, e, color=color, marker=marker, ls="", ms=5, label=label)
+            ax.loglog(h, e[-1] * (h / h[-1]) ** power, f"{color}:", lw=1, label=f"order {power}")
+        ax.set(xlabel="h [s]", xlim=(1e-4, 2e-2))
+        ax.set_title(title, fontsize=10)
         ax.grid(alpha=0.3, which="both", lw=0.4)
-        ax.legend(fontsize=8)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=9, frameon=False)
     _save(figure, path)
 
 
@@ -94,7 +112,7 @@ def legs(histories, path):
             h = histories["legs"]
             bottom.plot(h["t"], h["pushes"][:, k], "--", color=line.get_color(), lw=0.9)
     top.set_ylabel("length [m]")
-    top.legend(fontsize=8, ncols=3)
+    _legend_above(top, columns=6)
     bottom.set(ylabel="push beside the spring [N]", xlabel="t [s]")
     if "legs" in histories:
         bottom.set_title("full: legs without mass; dashed: with cylinders and rods", fontsize=9)

@@ -55,6 +55,9 @@ def double_pendulum(quick, out):
         orders[kind], studies[kind] = pendulum.study(
             kind, t_end if kind == "every_stage" else 0.5, steps
         )
+    # Both at one time, so that they may be compared.
+    steps = pendulum.STEPS["every_stage"][1 : 3 if quick else None]
+    studies["every_stage_0.5s"] = pendulum.study("every_stage", 0.5, steps)[1]
     studies["frozen_5s"] = (
         {} if quick else pendulum.study("frozen", 5.0, (1e-2, 5e-3, 2.5e-3, 1.25e-3))[1]
     )

@@ -1,70 +1,73 @@
-"""The pictures of this experiment."""
+"""The figures of this experiment."""
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
-
-def _axes(columns, width=4.8, height=3.6):
-    figure, axes = plt.subplots(
-        1, columns, figsize=(width * columns, height), squeeze=False, layout="constrained"
-    )
-    for ax in axes[0]:
-        ax.grid(alpha=0.3)
-    return figure, axes[0]
+from ..drawing import AFTER, BEFORE, DATA, REFERENCE, legend_above, panels, save
 
 
-def _save(figure, path):
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+def _short(name):
+    return name.replace("bodies.", "").replace("forces.", "").replace("joints.", "")
 
 
-def slider(data, before, after, path):
-    """Position of the slider before and after the fit, and what the fit leaves."""
-    figure, (left, right) = _axes(2)
+def _coverage(ax, found):
+    """Shares of intervals that hold the truth, with 1.96 binomial deviations of a right one."""
+    own, reach = found["parameters"], 1.96 * found["binomial_deviation_of_0.95"]
+    ax.axvspan(0.95 - reach, 0.95 + reach, color="0.9", lw=0)
+    ax.axvline(0.95, color="0.5", lw=0.8)
+    ax.plot([x["covered"] for x in own.values()], range(len(own)), "o", color="tab:blue", ms=5)
+    ax.set_yticks(range(len(own)), [_short(name) for name in own], fontsize=7)
+    ax.set(xlabel="share of 95 % intervals\nthat hold the truth", xlim=(0.88, 1.0))
+    ax.margins(y=0.2)
+
+
+def slider(data, before, after, coverage, path):
+    """Position of the slider before and after the fit, what the fit leaves, and how often the
+    intervals hold.
+    """
+    figure, (left, right, share) = panels(3)
     x = data.values["slider.r.x"]
-    left.plot(data.t, x, ".", ms=2, color="0.4", label="measured")
-    left.plot(before.t, before.r[:, 2, 0], "--", color="tab:red", lw=1.2, label="first guess")
-    left.plot(after.t, after.r[:, 2, 0], color="tab:blue", lw=1.2, label="fitted")
+    left.plot(data.t, x, **DATA, label="measured")
+    left.plot(before.t, before.r[:, 2, 0], **BEFORE, label="first guess")
+    left.plot(after.t, after.r[:, 2, 0], **AFTER, label="fitted")
     left.set(xlabel="t [s]", ylabel="slider position [m]")
-    left.legend(fontsize=8)
-    right.plot(data.t, (x - np.interp(data.t, after.t, after.r[:, 2, 0])) / data.sigma, ".", ms=2)
-    right.set(xlabel="t [s]", ylabel="residual / noise")
-    _save(figure, path)
+    legend_above(left, 3)
+    residual = (x - np.interp(data.t, after.t, after.r[:, 2, 0])) / data.sigma
+    right.plot(data.t, residual, **DATA)
+    right.axhline(0.0, color="0.3", lw=0.8)
+    right.set(xlabel="t [s]", ylabel="residual / noise", ylim=(-4.5, 4.5))
+    _coverage(share, coverage)
+    save(figure, path)
 
 
-def curve(data, before, after, path):
-    """The coupler's mass center: measured, guessed, fitted."""
-    figure, (ax,) = _axes(1)
-    ax.plot(before.r[:, 1, 0], before.r[:, 1, 2], "--", color="tab:red", label="first guess")
-    ax.plot(after.r[:, 1, 0], after.r[:, 1, 2], color="tab:blue", label="fitted")
+def curve(data, before, after, coverage, path):
+    """The coupler's mass center: measured, guessed, fitted; and how often the intervals hold."""
+    figure, (ax, share) = panels(2, width=4.6, height=3.6)
+    ax.plot(before.r[:, 1, 0], before.r[:, 1, 2], **BEFORE, label="first guess")
+    ax.plot(after.r[:, 1, 0], after.r[:, 1, 2], **AFTER, label="fitted")
     ax.plot(
         data.values["coupler.r.x"],
         data.values["coupler.r.z"],
-        ".",
-        color="0.3",
-        ms=4,
+        **(DATA | {"ms": 4, "color": "0.3"}),
         label="measured",
     )
     ax.set(xlabel="x [m]", ylabel="z [m]", aspect="equal")
-    ax.legend(fontsize=8)
-    _save(figure, path)
+    legend_above(ax, 3)
+    _coverage(share, coverage)
+    save(figure, path)
 
 
 def friction(rate, true, learned, history, data, before, after, path):
     """The law learned, the cost on the way, the motion of the tip."""
-    figure, (law, cost, tip) = _axes(3)
-    law.plot(rate, true, color="0.3", label="true")
-    law.plot(rate, learned, "--", color="tab:blue", label="learned")
+    figure, (law, cost, tip) = panels(3)
+    law.plot(rate, true, **REFERENCE, label="true")
+    law.plot(rate, learned, **AFTER, label="learned")
     law.set(xlabel="relative rate [rad/s]", ylabel="friction torque [N·m]")
-    law.legend(fontsize=8)
-    cost.semilogy(history)
-    cost.set(xlabel="improving step", ylabel="cost")
-    tip.plot(data.t, data.values["bar3.r.x"], ".", ms=2, color="0.4", label="measured")
-    tip.plot(before.t, before.r[:, 2, 0], "--", color="tab:red", lw=1.2, label="untrained")
-    tip.plot(after.t, after.r[:, 2, 0], color="tab:blue", lw=1.2, label="trained")
+    legend_above(law)
+    cost.semilogy(history, color="tab:blue", lw=1.2)
+    cost.set(xlabel="step that lowered the cost", ylabel="cost")
+    tip.plot(data.t, data.values["bar3.r.x"], **DATA, label="measured")
+    tip.plot(before.t, before.r[:, 2, 0], **BEFORE, label="untrained")
+    tip.plot(after.t, after.r[:, 2, 0], **AFTER, label="trained")
     tip.set(xlabel="t [s]", ylabel="x of the last bar [m]")
-    tip.legend(fontsize=8)
-    _save(figure, path)
+    legend_above(tip, 3)
+    save(figure, path)

@@ -23,6 +23,13 @@ SLIDER_FREE = {
     "forces.spring.stiffness": mbd.Positive(),
     "forces.spring.damping": mbd.Positive(),
 }
+# Numbers that the slider's motion determines once the rod's inertia is known.
+SLIDER_DETERMINED = (
+    "bodies.rod.mass",
+    "bodies.slider.mass",
+    "forces.spring.stiffness",
+    "forces.spring.damping",
+)
 
 
 def _motor(t):
@@ -113,11 +120,14 @@ class NeuralLaw(eqx.Module):
         return 0.5 * (self.net(rate) - self.net(-rate))
 
 
-def chain(law, bars=3):
+CHAIN_START = (1.4, 0.6, 1.0)  # angles of the bars to the vertical [rad]
+
+
+def chain(law):
     """Hinged bars released from the side; all joints have the same friction."""
     m = mbd.Mechanism("chain")
     last, r = m.ground, np.zeros(3)
-    for k, angle in enumerate((1.4, 0.6, 1.0)[:bars]):
+    for k, angle in enumerate(CHAIN_START):
         along = np.array([np.sin(angle), 0.0, -np.cos(angle)])
         A = np.array(
             [[np.cos(angle), 0.0, -np.sin(angle)], [0, 1, 0], [np.sin(angle), 0, np.cos(angle)]]

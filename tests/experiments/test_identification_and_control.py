@@ -1,5 +1,9 @@
 """Quick runs of the identification and control experiments: their files, and numbers that must come
-out even so."""
+out even so.
+"""
+
+import numpy as np
+import pytest
 
 from helpers import quick_experiment
 
@@ -10,14 +14,41 @@ def test_identification_finds_geometry_within_its_standard_errors(tmp_path):
     errors = [x["error_in_standard_errors"] for x in results["parameters"].values()]
     assert len(errors) == 6 and max(map(abs, errors)) < 4.0
     assert 0.5 < results["rms_weighted_residual"] < 1.5
+    coverage = results["coverage"]
+    assert coverage["failed_draws"] == 0 and len(coverage["parameters"]) == 6
 
 
-def test_control_makes_its_pictures_and_lowers_its_cost(tmp_path):
-    parts = ("--part", "four_bar", "--part", "lqr")
-    results = quick_experiment("control", tmp_path, *parts)
-    assert (tmp_path / "four_bar.png").exists() and (tmp_path / "lqr.png").exists()
-    before, after = results["four_bar"]["cost"]
-    assert after < 0.1 * before
-    assert results["lqr"]["redundant_rows"] == 3
-    assert max(real for real, _ in results["lqr"]["open_loop_eigenvalues"]) > 1.0
-    assert max(real for real, _ in results["lqr"]["closed_loop_eigenvalues"]) < -1.0
+def test_the_linear_feedback_holds_the_loop_by_three_integrations(tmp_path):
+    results = quick_experiment("control", tmp_path, "--part", "lqr")["lqr"]
+    assert (tmp_path / "lqr.png").exists()
+    assert results["redundant_rows"] == 3
+    assert results["largest_difference_of_A_to_minimal_coordinates"] < 1e-8
+    assert max(real for real, _ in results["open_loop_eigenvalues"]) > 1.0
+    assert max(real for real, _ in results["closed_loop_eigenvalues"]) < -1.0
+    errors = results["largest_error_of_the_motion"]
+    # Second order: a tenth of the step, with a larger constant of BDF2.
+    assert errors["replay"]["tilt_deg"] < 0.2 * errors["training"]["tilt_deg"] < 1e-2
+
+
+@pytest.mark.slow
+def test_the_optimized_torque_of_the_four_bar_survives_the_replay(tmp_path):
+    results = quick_experiment("control", tmp_path, "--part", "four_bar")["four_bar"]
+    assert (tmp_path / "four_bar.png").exists()
+    before, after = results["cost"]
+    assert after < 1e-3 * before
+    miss = results["largest_miss_m"]
+    assert max(miss["replay"], miss["minimal_coordinates"]) < 0.02 * miss["no_torque"]
+    # What the samples cannot represent is most of the difference to inverse dynamics.
+    closest = results["the_same_for_the_closest_samples"]
+    assert results["torque_rms_difference_to_inverse_dynamics"] < 1.2 * closest
+
+
+@pytest.mark.slow
+def test_slider_and_chain_are_fitted_to_motions_of_minimal_coordinates(tmp_path):
+    parts = ("--part", "slider_crank", "--part", "friction")
+    results = quick_experiment("identification", tmp_path, *parts)
+    for fit in (results["slider_crank"][k] for k in ("all", "determined")):
+        assert fit["discretization_error"]["rms_over_sigma"] < 0.5
+        rms = list(fit["rms_weighted_residual"].values())
+        np.testing.assert_allclose(rms, rms[0], rtol=0.1)
+    assert results["friction"]["discretization_error"]["rms_over_sigma"] < 0.5

@@ -1,5 +1,5 @@
-"""Time against size: chains and ladders of loops, batches, gradients, compile time, with peers in
-the same run.
+"""Time against size: chains, ladders of loops, trains of gears, batches, gradients, compile time,
+with peers in the same run.
 
 python -m experiments scale [--out DIR] [--quick] [--cores N]
 
@@ -38,12 +38,13 @@ class Settings:
     repeats: int = 5
     chains: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128, 256)
     ladders: tuple[int, ...] = (5, 10, 20, 40)
+    gears: tuple[int, ...] = (10, 20, 50, 100, 200)
     batch: int = 1024
     formulations: tuple[str, ...] = ("rA", "rp", "reps")
-    differentiated: int = 32  # links of the chain whose gradient is timed
+    differentiated: tuple[str, ...] = ("revolute_chain:32", "gear_train:100")
 
 
-QUICK = Settings(50, 2, (2, 16), (2, 4), 64, ("rA",), 8)
+QUICK = Settings(50, 2, (2, 16), (2, 4), (2, 4), 64, ("rA",), ("revolute_chain:8",))
 
 
 def best_of(job, repeats):
@@ -78,7 +79,8 @@ def single(model, settings):
     seconds = best_of(
         lambda: job(system, progress, t0, h, zero, *static)[0].motion.q.r, settings.repeats
     )
-    phi = equations.phi(mbd.RA(), system.at(t0 + settings.steps * H), end.motion.q)
+    now = system.wound(end.angles).at(t0 + settings.steps * H)
+    phi = equations.phi(mbd.RA(), now, end.motion.q)
     return {
         "bodies": system.nb,
         "linear_solver": system.linear_solver,
@@ -124,28 +126,20 @@ def batch(model, formulation, size, steps):
     return row
 
 
-def gradient(n, settings):
-    """Time of a reverse gradient by all masses over that of the simulation, for a chain of n
-    links.
-    """
-    system, state = mbd.load(f"revolute_chain:{n}")
+def gradient(model, integrator, settings):
+    """Time of a reverse gradient by all masses over that of the simulation."""
+    system, state = mbd.load(model)
     steps = settings.steps // 4
 
-    def height(mass):
+    def end(mass):
         heavier = eqx.tree_at(lambda s: s.mass, system, mass)
         sol = mbd.simulate(
-            heavier,
-            state,
-            h=H,
-            steps=steps,
-            save_every=steps,
-            integrator=mbd.ImplicitEuler(),
-            throw=False,
+            heavier, state, h=H, steps=steps, save_every=steps, integrator=integrator, throw=False
         )
-        return sol.r[-1, -1, 2]
+        return sol.r[-1, -1, 2] + sol.omega[-1, -1] @ sol.omega[-1, -1]
 
     times = []
-    for job in (jax.jit(height), jax.jit(jax.grad(height))):
+    for job in (jax.jit(end), jax.jit(jax.grad(end))):
         jax.block_until_ready(job(system.mass))
         times.append(best_of(lambda job=job: job(system.mass), settings.repeats))
     return {"forward_us_per_step": times[0] / steps * 1e6, "ratio": times[1] / times[0]}
@@ -175,6 +169,13 @@ def plot(results, path):
         [r["bodies"] for r in ladder.values()], [r["us_per_step"] for r in ladder.values()], "^-"
     )
     ax.lines[-1].set_label("jaxmbd, ladder of redundant loops")
+    gears = results["gears"]
+    ax.loglog(
+        [r["bodies"] for r in gears.values()],
+        [r["us_per_step"] for r in gears.values()],
+        "v-",
+        label="jaxmbd, train of gears",
+    )
     ax.loglog(n, 16.0 * np.array(n), ":", color="gray", label="16 µs per body")
     ax.set(
         xlabel="bodies", ylabel="µs per step", title="One step of 1 ms, double precision, one core"
@@ -198,10 +199,12 @@ def run(out: Path, quick: bool):
     jobs = (
         [("chain", n) for n in settings.chains]
         + [("ladder", n) for n in settings.ladders]
+        + [("gears", n) for n in settings.gears]
         + [("single", None), ("batch", None)]
+        + [("gradient", model) for model in settings.differentiated]
     )
-    results |= {"chain": {}, "ladder": {}, "single": {}, "batch": {}}
-    for kind, n in tqdm([*jobs, ("gradient", None)], desc="scale", leave=False):
+    results |= {"chain": {}, "ladder": {}, "gears": {}, "single": {}, "batch": {}, "gradient": {}}
+    for kind, n in tqdm(jobs, desc="scale", leave=False):
         if kind == "chain":
             row = single(f"revolute_chain:{n}", settings)
             if "exudyn" in found:
@@ -211,6 +214,8 @@ def run(out: Path, quick: bool):
             results["chain"][str(n)] = row
         elif kind == "ladder":
             results["ladder"][str(n)] = single(f"four_bar_ladder:{n}", settings)
+        elif kind == "gears":
+            results["gears"][str(n)] = single(f"gear_train:{n}", settings)
         elif kind == "single":
             for model in ("double_pendulum", "four_bar", "slider_crank"):
                 results["single"][model] = single(model, settings)
@@ -231,7 +236,9 @@ def run(out: Path, quick: bool):
                 rate, gap = peers.mjx_four_bar(settings.batch, steps // 2)
                 results["batch"]["four_bar MJX"] = {"state_steps_per_s": rate, "violation": gap}
         else:
-            results["gradient"] = gradient(settings.differentiated, settings)
+            for integrator in (mbd.ImplicitEuler(), mbd.GeneralizedAlpha()):
+                row = gradient(n, integrator, settings)
+                results["gradient"][f"{n} {type(integrator).__name__}"] = row
     # JSON has no NaN: a peer that gave up is null.
     text = json.dumps(json.loads(json.dumps(results), parse_constant=lambda _: None), indent=2)
     (out / "scale.json").write_text(text + "\n")

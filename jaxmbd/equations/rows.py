@@ -170,12 +170,9 @@ def joint_variations(
     multipliers.
     """
     jets = _jets(formulation, stacks, padded)
-    symmetric = not formulation.moves_on_manifold
     couplings = []
     for stack, weights in zip(stacks, lam, strict=True):
-        blocks = stack.each(
-            lambda p, *x: jet_row_variation(p, *x, symmetric=symmetric), *stack.local(jets)
-        )
+        blocks = stack.each(jet_row_variation, *stack.local(jets))
         couplings.append(Coupling(blocks * weights[:, None, None, None, None], stack.bodies))
     return couplings
 
@@ -370,27 +367,24 @@ def jet_row(primitive: AbstractPrimitive, *jets: PoseJet) -> Float[Array, "k d"]
     return jnp.stack([slope @ jet.first for slope, jet in zip(slopes, jets, strict=True)])
 
 
-def jet_row_variation(
-    primitive: AbstractPrimitive, *jets: PoseJet, symmetric: bool
-) -> Float[Array, "k d k d"]:
+def jet_row_variation(primitive: AbstractPrimitive, *jets: PoseJet) -> Float[Array, "k d k d"]:
     """Derivative of a primitive's row (first two axes) by the coordinates (last two)."""
     k, d = len(jets), jets[0].first.shape[-1]
-
-    def value(delta):
-        return primitive.geometry(*(jet.at(x) for jet, x in zip(jets, delta, strict=True)))
-
-    second = jax.jacfwd(jax.grad(value))(jnp.zeros((k, d), jets[0].value.dtype))
-    if symmetric:
-        return second
-    # On a group the row turns with its body: the part of its variation that a quadratic function
-    # has not.
-    slopes = jax.grad(lambda x: primitive.geometry(*map(as_pose, x)))(
-        tuple(jet.value for jet in jets)
+    # Poses are polynomials whose derivatives are known: only the geometry is differentiated, by
+    # numbers of poses, along the k d moves.
+    slopes, bend = jax.linearize(
+        jax.grad(lambda x: primitive.geometry(*map(as_pose, x))),
+        tuple(jet.value for jet in jets),
     )
-    for b, (slope, jet) in enumerate(zip(slopes, jets, strict=True)):
-        skew = 0.5 * (jet.second - jnp.swapaxes(jet.second, 1, 2))
-        second = second.at[b, :, b, :].add(jnp.tensordot(slope, skew, 1))
-    return second
+    moves = tuple(
+        jnp.pad(jet.first.T, ((b * d, (k - 1 - b) * d), (0, 0))) for b, jet in enumerate(jets)
+    )
+    bent = jax.vmap(bend)(moves)
+    blocks = [(x @ jet.first).reshape(k, d, d) for x, jet in zip(bent, jets, strict=True)]
+    second = jnp.stack([jnp.moveaxis(block, 2, 0) for block in blocks])
+    # Moves along which the geometry does not bend still bend the poses.
+    own = [jnp.tensordot(slope, jet.second, 1) for slope, jet in zip(slopes, jets, strict=True)]
+    return second.at[np.arange(k), :, np.arange(k), :].add(jnp.stack(own))
 
 
 def jet_row_gamma(primitive: AbstractPrimitive, *motions: PoseJet) -> Scalar:

@@ -1,5 +1,6 @@
 """Rolling and knife edges against closed forms, minimal coordinates and published values."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -118,6 +119,64 @@ def test_integrators_keep_the_wheel_rolling(name):
     gone = np.linalg.norm(np.asarray(sol.r[:, 0]) - middle, axis=1)
     first_order = INTEGRATORS[name].error_order == 1
     assert np.max(np.abs(gone - gone[0])) < (2e-4 if first_order else 2e-6)
+
+
+def wobbling():
+    """The disc with more roll than its steady circle: it leans to and fro."""
+    system, state = disc()[0].build()
+    more = state.omega + jnp.array([[0.3, 0.0, 0.0]])
+    pushed = eqx.tree_at(lambda s: s.omega, state, more)
+    return system, mbd.assemble(system, pushed)[0]
+
+
+def test_rolling_keeps_its_energy_for_a_hundred_seconds():
+    system, state = wobbling()
+    drifts = []
+    for n in (50, 100):
+        sol = mbd.simulate(system, state, h=1.0 / n, steps=100 * n, save_every=n)
+        energy = np.asarray(sol.energy().total)
+        drifts.append(np.max(np.abs(energy / energy[0] - 1.0)))
+        assert np.ptp(np.asarray(sol.r[:, 0, 2])) > 1e-3  # it does lean
+        assert np.max(np.abs(slip(sol))) < 1e-9
+    assert drifts[0] < 2e-4 and drifts[1] < drifts[0] / 3.5  # second order would be four
+
+
+def test_chosen_steps_keep_the_wheel_rolling():
+    system, state = wobbling()
+    times = jnp.linspace(0.0, 0.5, 6)
+    fine = mbd.simulate(
+        system, state, h=1e-3, steps=500, save_every=100, integrator=mbd.MuntheKaas()
+    )
+    for method, expected in ((mbd.GeneralizedAlpha(), 1e-4), (mbd.BDF2(), 1e-4)):
+        errors = []
+        for tolerance in (1e-4, 1e-6):
+            step = mbd.Adaptive(tolerance, max_steps=1024)
+            sol = mbd.simulate(system, state, save_at=times, step=step, integrator=method)
+            assert sol.result == RESULTS.successful
+            # Requested times lie between steps, whose length goes with the tolerance's cube root;
+            # interpolated velocities err by the square of that length.
+            assert np.max(np.abs(slip(sol))) < tolerance ** (2.0 / 3.0)
+            assert np.max(np.abs(slip(sol)[-1])) < 1e-8  # the end of a step
+            errors.append(np.max(np.abs(sol.r - fine.r)))
+        assert errors[1] < expected and errors[1] < errors[0] / 10.0
+
+
+def test_a_batch_of_wheels_rolls_like_each_of_them():
+    system, state = disc()[0].build()
+
+    def rolled(factor):
+        wheel = eqx.tree_at(lambda s: s.mass, system, system.mass * factor)
+        sol = mbd.simulate(wheel, state, h=2e-3, steps=20)
+        return sol.r[-1, 0], sol.omega[-1, 0], sol.lam[-1]
+
+    factors = np.array([0.5, 1.0, 2.0])
+    together = mbd.run_batch(rolled, factors, progress=False)
+    # Newton's iteration ends by a batch's slowest member; a change of position left over appears
+    # in the multipliers divided by the square of the step.
+    bounds = (1e-11, 1e-10, 1e-7)
+    for k, factor in enumerate(factors):
+        for ours, theirs, bound in zip(together, rolled(factor), bounds, strict=True):
+            assert np.max(np.abs(ours[k] - theirs)) < bound
 
 
 def test_reactions_of_rolling_do_no_work():

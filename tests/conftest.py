@@ -64,7 +64,7 @@ def _programs_are_let_go():
 # What a test took when all were last measured, in seconds of processor time; quick ones are left
 # out. `pytest -m "slow or not slow" --record-durations` writes it anew.
 _DURATIONS = Path(__file__).with_name("durations.json")
-_QUICK, _LONGEST = 2.0, 6.0
+_QUICK, _LONGEST = 2.0, 12.0
 
 
 def pytest_addoption(parser):
@@ -118,9 +118,11 @@ def pytest_runtest_teardown(item, nextitem):
 
 
 def pytest_runtest_logreport(report):
-    took = dict(report.user_properties).get("took")
-    if took is not None and report.when == "teardown":
-        _RECORDED[re.sub(r"@\w+$", "", report.nodeid)] = round(took, 1)
+    took, name = dict(report.user_properties).get("took"), re.sub(r"@\w+$", "", report.nodeid)
+    if report.skipped:
+        _SKIPPED.add(name)
+    if took is not None and report.when == "teardown" and name not in _SKIPPED:
+        _RECORDED[name] = round(took, 1)
 
 
 def pytest_sessionfinish(session):
@@ -135,3 +137,4 @@ def pytest_sessionfinish(session):
 
 
 _RECORDED: dict[str, float] = {}
+_SKIPPED: set[str] = set()

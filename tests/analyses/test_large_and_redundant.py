@@ -179,6 +179,7 @@ def test_gradients_of_overconstrained_loops_are_finite_and_right(name):
     np.testing.assert_allclose(slope, (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step), rtol=1e-5)
 
 
+@pytest.mark.essential
 def test_single_precision_keeps_positions_to_its_rounding():
     """The documented mode: positions to rounding, velocities to eps / h, accelerations of the steps
     to eps / h²."""

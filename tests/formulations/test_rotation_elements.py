@@ -297,6 +297,7 @@ def test_the_multipliers_of_a_hanging_bar_are_its_weight_and_its_stress():
     np.testing.assert_allclose(sol.reactions(system)["O"].force[0], [-weight, 0, 0], atol=1e-12)
 
 
+@pytest.mark.essential
 def test_gradients_and_batches_go_through_the_elimination():
     def end(mass):
         system, state = spinning_top(mass)

@@ -35,6 +35,7 @@ def closed_form(t):
     return 1.0 + 0.2 * np.exp(-decay * t) * (np.cos(omega * t) + decay / omega * np.sin(omega * t))
 
 
+@pytest.mark.essential
 def test_a_fit_finds_the_oscillator_of_a_closed_form_and_says_what_it_cannot_know():
     noise = 1e-4 * np.random.default_rng(0).normal(size=T.size)
     data = mbd.Measurements(T, {"body.r.x": closed_form(T) + noise}, sigma=1e-4)

@@ -91,6 +91,7 @@ def test_a_redundant_loop_closes_and_keeps_its_energy_to_second_order():
         mbd.GeneralizedAlpha(rho_inf=1.2)
 
 
+@pytest.mark.essential
 def test_gradients_go_through_the_steps_and_the_start():
     system, state = mbd.load("double_pendulum")
     exact = mbd.GeneralizedAlpha(newton=mbd.Newton(1e-14, exact=True))

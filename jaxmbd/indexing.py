@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 
-def take(x: Any, index: np.ndarray) -> Any:
+def take(x: Any, index: Any) -> Any:
     """`x[index]` along the first axis for an array of integers between zero and its length."""
     if isinstance(x, np.ndarray):
         return x[index]

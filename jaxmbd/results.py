@@ -20,6 +20,9 @@ class RESULTS(eqx.Enumeration):
         "the laws of contact and friction found no common solution; reduce the step size, or the "
         "restitution where several points strike at once"
     )
+    too_many_contacts = (
+        "more places touch at once than a step solves for; raise Moreau(most_contacts=)"
+    )
     singular = (
         "the constraint Jacobian lost rank: "
         "the mechanism has reached a locking or branching position"

@@ -446,7 +446,7 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
         now = system.wound(angles_ahead(system, formulation, progress.motion, progress.angles, h))
         new, info = integrator.step(formulation, now, progress.motion, t, h, active)
         why = RESULTS.where(
-            jnp.isfinite(info.correction), integrator.unconverged, RESULTS.non_finite
+            jnp.isfinite(info.correction), integrator.unconverged(new), RESULTS.non_finite
         )
         why = RESULTS.where(
             info.converged, RESULTS.where(info.singular, RESULTS.singular, RESULTS.successful), why

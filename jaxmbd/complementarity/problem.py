@@ -219,13 +219,18 @@ class LawProblem(AbstractRootProblem):
             matrix = args.jacobian(state.x, state.kappa) + _PROXIMAL * eye
             delta = -DenseFactors.of(matrix).solve(value)
 
-            def shorter(k, scale):
-                worse = size(state.x + scale * delta, state.kappa) >= state.size
-                return jnp.where((k < halvings) & worse, 0.5 * scale, scale)
+            # Full steps where the plan allows no halvings, as the first ones do.
+            def worse(trial):
+                k, _, found = trial
+                return (k < halvings) & (found >= state.size)
 
-            scale = jax.lax.fori_loop(0, 3, shorter, jnp.ones((), dtype))
+            def shorter(trial):
+                k, scale, _ = trial
+                return k + 1, 0.5 * scale, size(state.x + 0.5 * scale * delta, state.kappa)
+
+            full = jnp.zeros((), int), jnp.ones((), dtype), size(state.x + delta, state.kappa)
+            _, scale, found = jax.lax.while_loop(worse, shorter, full)
             x = state.x + scale * delta
-            found = size(x, state.kappa)
             ready = found < 0.5 * jnp.maximum(state.kappa, self.tolerance)
             kappa = jnp.where(ready, factor * state.kappa, state.kappa)
             after = _Iteration(

@@ -4,16 +4,16 @@ Laws come in the order of `System.laws`: contacts, then stops, then dry friction
 three rows, the others one.
 """
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..indexing import take
-from ..linalg.saddle import Index
 from ..model.laws import LawStack
-from ..model.laws.base import CONTACT, DRY, STOP
+from ..model.laws.base import CONTACT, DRY
 from ..model.system import System
 
 
@@ -37,10 +37,35 @@ def gaps(formulation: AbstractFormulation, system: System, q: Coordinates) -> Fl
     return jnp.concatenate(found)
 
 
-def law_rows(
-    formulation: AbstractFormulation, system: System, q: Coordinates
-) -> tuple[Float[Array, "w 2 d"], Index]:
-    """Rows W of all laws on the velocity coordinates of their two bodies, and these bodies."""
+class LawRows(eqx.Module):
+    """Rows W on the velocity coordinates of two bodies each.
+
+    Attributes:
+        blocks: (w, 2, d).
+        bodies: (w, 2), the ground is nb.
+    """
+
+    blocks: Float[Array, "w 2 d"]
+    bodies: Int[Array, "w 2"]
+
+    def velocities(self, u: Float[Array, "nb d"]) -> Float[Array, " w"]:
+        """W u."""
+        u = jnp.concatenate([u, jnp.zeros((1, u.shape[1]), u.dtype)])
+        return jnp.sum(self.blocks * take(u, self.bodies), axis=(1, 2))
+
+    def pushes(self, nb: int) -> Float[Array, "w nb d"]:
+        """What unit impulses do to the bodies, Wᵀ."""
+        rows, _, size = self.blocks.shape
+        total = jnp.zeros((rows, nb + 1, size), self.blocks.dtype)
+        return total.at[np.arange(rows)[:, None], self.bodies].add(self.blocks)[:, :nb]
+
+    def some(self, rows: Int[Array, " k"]) -> "LawRows":
+        """Those of some rows."""
+        return LawRows(take(self.blocks, rows), take(self.bodies, rows))
+
+
+def law_rows(formulation: AbstractFormulation, system: System, q: Coordinates) -> LawRows:
+    """Rows of all laws."""
     padded = formulation.with_ground(q)
     zero = jnp.zeros((2, formulation.size), system.dtype)
     blocks, bodies = [jnp.zeros((0, 2, formulation.size), system.dtype)], []
@@ -54,13 +79,11 @@ def law_rows(
         blocks.append(stack.each(one, local).reshape(-1, 2, formulation.size))
         for pair in stack.bodies:
             bodies += [pair] * (stack.places * _width(stack))
-    return jnp.concatenate(blocks), tuple(bodies)
+    return LawRows(jnp.concatenate(blocks), jnp.asarray(np.array(bodies, int).reshape(-1, 2)))
 
 
-def normal_rows(system: System) -> np.ndarray:
-    """The row of every place that is the rate of its gap, (c,)."""
-    n = places(system, CONTACT)
-    rest = places(system, STOP) + places(system, DRY)
+def normal_rows(n: int, rest: int) -> np.ndarray:
+    """The row of every place that is its gap's rate, (c,), of n contacts and the other laws."""
     return np.concatenate([3 * np.arange(n), 3 * n + np.arange(rest)]).astype(int)
 
 

@@ -43,13 +43,11 @@ class AbstractIntegrator(eqx.Module):
         error_order: The power of the step that `error` grows with, less one; None where a method
             has no estimate.
         takes_laws: Whether it knows stops, dry friction and contacts.
-        unconverged: What a step is called whose iteration does not converge.
     """
 
     name: ClassVar[str]
     error_order: ClassVar[int | None] = None
     takes_laws: ClassVar[bool] = False
-    unconverged: ClassVar[RESULTS] = RESULTS.newton_max_steps
 
     def check(self, formulation: AbstractFormulation, system: System) -> None:
         """Refuse coordinates or a mechanism that the method cannot integrate.
@@ -87,6 +85,10 @@ class AbstractIntegrator(eqx.Module):
         active: Bool[Array, ""] | bool,
     ) -> tuple[Motion, NewtonInfo]:
         """The motion at the end of the step, at time t, from that at t - h."""
+
+    def unconverged(self, motion: Motion) -> RESULTS:
+        """What a step is called whose iteration did not converge; `motion` is where it ended."""
+        return RESULTS.newton_max_steps
 
     def observed(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar

@@ -1,15 +1,18 @@
 """Time stepping for stops, dry friction, contact and impact, with gradients across them."""
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Float, Int
 
 from ..complementarity import LawProblem, Laws, solve_laws
 from ..equations.index1 import minimum_norm, saddle_matrix
 from ..equations.laws import (
+    LawRows,
     each_place,
     gaps,
     joint_forces,
@@ -19,10 +22,11 @@ from ..equations.laws import (
 )
 from ..equations.motion import StepScales, mass_matrix, step_matrix, unbalanced
 from ..equations.rows import acceleration_right_side, phi, row_bodies, rows, velocity_right_side
-from ..formulations.base import AbstractFormulation
+from ..formulations.base import AbstractFormulation, Coordinates
+from ..indexing import take
 from ..linalg import factorize, linear_solve
 from ..linalg.dense import dense_solve
-from ..linalg.saddle import apply_rows, scatter_rows
+from ..linalg.saddle import apply_rows
 from ..model.laws.base import CONTACT, DRY, STOP
 from ..model.system import System
 from ..results import RESULTS
@@ -35,6 +39,8 @@ OPEN, STICKS, SLIPS = 0, 1, 2
 # A gap of this part of the mechanism's length is closed.
 _CLOSED = 1e-10
 _TINY = 1e-60
+# How far impulses may reach in a step: this many times what the fastest impact would cross.
+_REACH = 4.0
 
 
 class Impulses(eqx.Module):
@@ -48,6 +54,7 @@ class Impulses(eqx.Module):
         impact: When its impulses began to act, from the start of the step on, (c,) [s].
         bounced: Whether it was an impact with restitution, (c,).
         dropped: Steps so far whose impacts had no solution with restitution and went without.
+        crowded: Whether more places touched than the step solved for.
     """
 
     impulse: Float[Array, " w"]
@@ -57,6 +64,7 @@ class Impulses(eqx.Module):
     impact: Float[Array, " c"]
     bounced: Bool[Array, " c"]
     dropped: Int[Array, ""]
+    crowded: Bool[Array, ""]
 
 
 class Moreau(AbstractIntegrator):
@@ -77,6 +85,9 @@ class Moreau(AbstractIntegrator):
         gradient_smoothing: Width of a smoothing of the laws in derivatives alone, relative to that
             velocity. Zero gives right derivatives; more gives a direction to search in where they
             are zero, as for a block that sticks.
+        most_contacts: Places of contact that may touch at once; a step with more ends the run with
+            `RESULTS.too_many_contacts`. The laws' matrix is dense: its memory grows by the square
+            of that number, its time by the cube.
 
     Reference:
         Moreau, "Unilateral contact and dry friction in finite freedom dynamics", 1988; the time of
@@ -85,25 +96,25 @@ class Moreau(AbstractIntegrator):
 
     name: ClassVar[str] = "moreau"
     takes_laws: ClassVar[bool] = True
-    unconverged: ClassVar[RESULTS] = RESULTS.contact_not_converged
 
     tolerance: float = eqx.field(static=True, default=1e-11)
     gradient_smoothing: float = eqx.field(static=True, default=0.0)
+    most_contacts: int = eqx.field(static=True, default=200)
+
+    def __check_init__(self):
+        if self.most_contacts < 1:
+            raise ValueError(f"Moreau: most_contacts must be at least 1, not {self.most_contacts}")
 
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
     ) -> Motion:
-        if not system.laws:
-            return Motion(motion.q, motion.u, motion.a, motion.lam, _nothing(system))
-        # Accelerations and multipliers of the first row know of the laws as well.
-        first, info = self.step(
-            formulation,
-            system,
-            Motion(motion.q, motion.u, motion.a, motion.lam, _nothing(system)),
-            t + h,
-            h,
-            True,
+        before = Motion(
+            motion.q, motion.u, motion.a, motion.lam, _nothing(system, jnp.zeros((), int))
         )
+        if not system.laws:
+            return before
+        # Accelerations and multipliers of the first row know of the laws as well.
+        first, info = self.step(formulation, system, before, t + h, h, True)
         memory = eqx.tree_at(
             lambda m: (m.gap, m.dropped),
             first.memory,
@@ -152,34 +163,100 @@ class Moreau(AbstractIntegrator):
             q1, u1 = _projected(formulation, system, move(q0, d0), u1, t, None)
             return Motion(q1, u1, a0, lam0, motion.memory), _info(0, True, a0, q1)
 
-        W, bodies = law_rows(formulation, now, q)
-        pushes = jax.vmap(lambda e: scatter_rows(W, e, bodies, system.nb).reshape(-1))(
-            jnp.eye(W.shape[0], dtype=W.dtype)
-        )
-        answers = jax.vmap(lambda f: solve(jnp.concatenate([f, none])))(pushes)
-        X, carried = answers[:, :n].reshape(-1, *u0.shape), answers[:, n:]
-        G = jax.vmap(lambda x: apply_rows(W, x, bodies))(X).T
+        every = law_rows(formulation, now, q)
+        free = _Free(q0, u1, d0, a0, lam0, matrix.right, solve, every)
+        found, wanted, near = self._impacts(formulation, system, q0, move(q0, d0), every, u0, h)
+        contacts = places(system, CONTACT)
+        sizes = self._sizes(contacts)
+        hit = found.state[:contacts] > OPEN
+        first = jnp.argsort(2 - hit.astype(int) - near.astype(int), stable=True)
 
-        found, wanted = self._impacts(formulation, system, q0, move(q0, d0), W, bodies, u0, h)
-        normal = normal_rows(system)
-        b = apply_rows(W, u1, bodies).at[normal].add(-wanted)
+        def acting(size: int):
+            def act(_):
+                chosen = first[:size] if size < contacts else jnp.arange(contacts)
+                return self._struck(
+                    formulation, system, motion.memory, free, found, wanted, chosen, t, h
+                )
+
+            return act
+
+        def resting(_):
+            q1, u1 = _projected(formulation, system, move(q0, d0), free.u1, t, None)
+            memory = _nothing(system, motion.memory.dropped)
+            gap = gaps(formulation, system, q1)
+            memory = eqx.tree_at(lambda m: m.gap, memory, gap)
+            return Motion(q1, u1, a0, lam0, memory), _info(0, True, a0, q1)
+
+        branches = [acting(size) for size in sizes]
+        which = jnp.searchsorted(jnp.array(sizes), jnp.sum(near))
+        if not places(system, DRY):
+            branches = [resting, *branches]
+            which = jnp.where(jnp.any(found.state > OPEN), which + 1, 0)
+        # Of a batch all members take the branch of the one with the most.
+        which = _largest(jnp.minimum(which, len(branches) - 1))
+        after, info = jax.lax.switch(which, branches, None)
+        crowded = jnp.sum(hit) > sizes[-1]
+        after = eqx.tree_at(lambda m: m.memory.crowded, after, crowded)
+        return after, eqx.tree_at(lambda i: i.converged, info, info.converged & ~crowded)
+
+    def _sizes(self, contacts: int) -> tuple[int, ...]:
+        """Numbers of contacts for which the laws of a step are compiled: what does not touch should
+        cost little.
+        """
+        most = min(contacts, self.most_contacts)
+        sizes = [most]
+        while sizes[0] > 4:
+            sizes.insert(0, max(4, sizes[0] // 2 if most <= 16 else sizes[0] // 3))
+        return tuple(sizes)
+
+    def _struck(
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        before: Impulses,
+        free: "_Free",
+        found: Impulses,
+        wanted: Float[Array, " c"],
+        chosen: Int[Array, " k"],
+        t: Scalar,
+        h: Scalar,
+    ) -> tuple[Motion, NewtonInfo]:
+        """The end of a step in which the chosen contacts and all other laws may act."""
         contacts, stops = places(system, CONTACT), places(system, STOP)
+        others = stops + places(system, DRY)
+        k = chosen.shape[0]
+        spots = jnp.concatenate([chosen, contacts + jnp.arange(others)])
+        lines = (3 * chosen[:, None] + jnp.arange(3)[None, :]).reshape(-1)
+        lines = jnp.concatenate([lines, 3 * contacts + jnp.arange(others)])
+        normal = normal_rows(k, others)
+        state, impact, bounced, wanted = (
+            take(x, spots) for x in (found.state, found.impact, found.bounced, wanted)
+        )
+        n, none = free.u1.size, jnp.zeros_like(free.lam0)
+        rows = free.rows.some(lines)
+        pushes = rows.pushes(system.nb).reshape(lines.shape[0], n)
+        answers = jax.vmap(lambda f: free.solve(jnp.concatenate([f, none])))(pushes)
+        X, carried = answers[:, :n].reshape(-1, *free.u1.shape), answers[:, n:]
+        G = jax.vmap(rows.velocities)(X).T
+
+        b = rows.velocities(free.u1).at[normal].add(-wanted)
+        frictions = each_place(system, lambda law: law.frictions(), CONTACT)
         laws = Laws(
             matrix=G,
             free=b,
-            active=found.state > OPEN,
-            friction=each_place(system, lambda law: law.frictions(), CONTACT),
+            active=state > OPEN,
+            friction=take(frictions, chosen),
             bound=h * each_place(system, lambda law: law.bound(), DRY),
             share=each_place(system, lambda law: law.share(), DRY),
-            carried=h * joint_forces(system, matrix.right, lam0),
-            carries=joint_forces(system, matrix.right, carried.T),
+            carried=h * joint_forces(system, free.joint_rows, free.lam0),
+            carries=joint_forces(system, free.joint_rows, carried.T),
             stops=stops,
         )
         problem = LawProblem(self.tolerance, self.gradient_smoothing)
-        P, outcome = solve_laws(laws, motion.memory.impulse, problem)
+        P, outcome = solve_laws(laws, take(before.impulse, lines), problem)
         # Newton's law of impact asks for velocities that several points of one body cannot have
         # together in every case. Such a step goes without restitution, and says so.
-        fails = ~outcome.converged & jnp.any(found.bounced)
+        fails = ~outcome.converged & jnp.any(bounced)
         plain = eqx.tree_at(
             lambda x: (x.free, x.active),
             laws,
@@ -188,28 +265,35 @@ class Moreau(AbstractIntegrator):
         P_plain, again = solve_laws(plain, jnp.zeros_like(P), problem)
         P = jnp.where(fails, P_plain, P)
         b = jnp.where(fails, plain.free, b)
-        bounced = found.bounced & ~fails
+        bounced = bounced & ~fails
 
-        weight = jnp.where((found.impact > 0.0) | bounced, h - found.impact, 0.5 * h)
-        u1 = u1 + jnp.tensordot(P, X, 1)
-        d = d0 + jnp.tensordot(laws.of_rows(weight) * P, X, 1)
+        weight = jnp.where((impact > 0.0) | bounced, h - impact, 0.5 * h)
+        u1 = free.u1 + jnp.tensordot(P, X, 1)
+        d = free.d0 + jnp.tensordot(laws.of_rows(weight) * P, X, 1)
         v = G @ P + b
         touching = laws.active & (_shared(P, G, normal) > v[normal]) & ~bounced
-        closed = jnp.arange(touching.shape[0]) < contacts + stops
-        shut = (W, bodies, X, G, normal, touching, closed)
-        q1, u1 = _projected(formulation, system, move(q0, d), u1, t, shut)
+        closed = jnp.arange(touching.shape[0]) < k + stops
+        shut = (rows, spots, X, G, normal, touching, closed)
+        q1 = jax.vmap(formulation.retract)(free.q0, d)
+        q1, u1 = _projected(formulation, system, q1, u1, t, shut)
 
+        def everywhere(value, at, size: int):
+            return jnp.zeros(size, value.dtype).at[at].set(value, unique_indices=True)
+
+        total = contacts + others
+        impulse = everywhere(jax.lax.stop_gradient(P), lines, 3 * contacts + others)
         memory = Impulses(
-            jax.lax.stop_gradient(P),
-            P / h,
+            impulse,
+            everywhere(P / h, lines, 3 * contacts + others),
             gaps(formulation, system, q1),
-            _states(b, v, normal, contacts, touching | bounced),
-            found.impact,
-            bounced,
-            motion.memory.dropped + fails.astype(int),
+            everywhere(_states(b, v, normal, k, touching | bounced), spots, total),
+            everywhere(impact, spots, total),
+            everywhere(bounced, spots, total),
+            before.dropped + fails.astype(int),
+            jnp.zeros((), bool),
         )
-        a, lam = a0 + jnp.tensordot(P, X, 1) / h, lam0 + P @ carried / h
-        after = Motion(q1, u1, a, lam, memory)
+        a = free.a0 + jnp.tensordot(P, X, 1) / h
+        after = Motion(q1, u1, a, free.lam0 + P @ carried / h, memory)
         return after, _info(
             outcome.iterations + again.iterations,
             jnp.where(fails, again.converged, outcome.converged),
@@ -217,15 +301,15 @@ class Moreau(AbstractIntegrator):
             q1,
         )
 
-    def _impacts(self, formulation, system, q0, q_free, W, bodies, u0, h):
-        """What is hit in this step and when, and the normal velocities that are wanted at its end,
-        (c,).
+    def _impacts(self, formulation, system, q0, q_free, rows, u0, h):
+        """What is hit in this step and when; the normal velocities that are wanted at its end,
+        (c,); and which contacts are so near that impulses of others may close them, (contacts,).
         """
         gap, later = gaps(formulation, system, q0), gaps(formulation, system, q_free)
-        normal = normal_rows(system)
-        v = apply_rows(W, u0, bodies)[normal]
-        bend = 2.0 * (later - gap - h * v) / h**2
         contacts, stops = places(system, CONTACT), places(system, STOP)
+        normal = normal_rows(contacts, gap.shape[0] - contacts)
+        v = rows.velocities(u0)[normal]
+        bend = 2.0 * (later - gap - h * v) / h**2
         dry = jnp.arange(gap.shape[0]) >= contacts + stops
         closed = gap <= _CLOSED * system.length
         hit = closed | (later <= 0.0)
@@ -243,16 +327,19 @@ class Moreau(AbstractIntegrator):
         wanted = jnp.where(
             bounces, jnp.maximum(-restitution * speed + bend * (h - impact), 0.0), 0.0
         )
-        found = Impulses(
-            jnp.zeros(W.shape[0], u0.dtype),
-            jnp.zeros(W.shape[0], u0.dtype),
-            gap,
-            (hit | dry).astype(int),
-            impact,
-            bounces,
-            jnp.zeros((), int),
+        fastest = jnp.max(jnp.where(hit & ~dry, -(v + bend * h), 0.0), initial=0.0)
+        near = hit | (later < _REACH * h * jnp.maximum(fastest, 0.0))
+        found = eqx.tree_at(
+            lambda m: (m.gap, m.state, m.impact, m.bounced),
+            _nothing(system, jnp.zeros((), int)),
+            (gap, (hit | dry).astype(int), impact, bounces),
         )
-        return found, wanted
+        return found, wanted, near[:contacts]
+
+    def unconverged(self, motion: Motion) -> RESULTS:
+        return RESULTS.where(
+            motion.memory.crowded, RESULTS.too_many_contacts, RESULTS.contact_not_converged
+        )
 
     def observed(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar
@@ -269,7 +356,31 @@ class Moreau(AbstractIntegrator):
         }
 
 
-def _nothing(system: System) -> Impulses:
+class _Free(NamedTuple):
+    """The motion of a step without laws, and what answers to impulses."""
+
+    q0: Coordinates
+    u1: Array
+    d0: Array
+    a0: Array
+    lam0: Array
+    joint_rows: Array
+    solve: Callable[[Array], Array]
+    rows: LawRows
+
+
+@custom_vmap
+def _largest(x: Int[Array, ""]) -> Int[Array, ""]:
+    """The largest of a batch."""
+    return x
+
+
+@_largest.def_vmap
+def _(size: int, batched: Any, x: Array) -> tuple[Array, bool]:
+    return _largest(jnp.max(x, axis=0)), False
+
+
+def _nothing(system: System, dropped: Array) -> Impulses:
     contacts, others = places(system, CONTACT), places(system, STOP) + places(system, DRY)
     zero = jnp.zeros(contacts + others, system.dtype)
     return Impulses(
@@ -279,7 +390,8 @@ def _nothing(system: System) -> Impulses:
         zero.astype(int),
         zero,
         zero.astype(bool),
-        jnp.zeros((), int),
+        dropped,
+        jnp.zeros((), bool),
     )
 
 
@@ -315,8 +427,8 @@ def _projected(formulation, system: System, q, u, t: Scalar, laws):
         if solve is not None:
             delta = solve(-phi(formulation, now, q))
         if laws is not None:
-            W, bodies, X, G, normal, touching, closed = laws
-            gap = gaps(formulation, now, q)
+            law_rows, spots, X, G, normal, touching, closed = laws
+            gap = take(gaps(formulation, now, q), spots)
             shut = closed & (touching | (gap < 0.0))
             reduced = G[normal[:, None], normal[None, :]]
             both = shut[:, None] & shut[None, :]
@@ -325,7 +437,7 @@ def _projected(formulation, system: System, q, u, t: Scalar, laws):
             eye = jnp.eye(reduced.shape[0], dtype=G.dtype)
             # Places that are open have the rows of the identity; hyperstatic ones repeat.
             small = jnp.where(both, reduced / unit, eye) + 1e-10 * eye
-            short = gap + apply_rows(W, delta, bodies)[normal]
+            short = gap + law_rows.velocities(delta)[normal]
             p = dense_solve(small, jnp.where(shut, -short / unit, 0.0))
             delta = delta + jnp.tensordot(p, X[normal], 1)
         return jax.vmap(formulation.retract)(q, delta), None

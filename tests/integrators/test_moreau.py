@@ -8,6 +8,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 import jaxmbd as mbd
+from jaxmbd.results import RESULTS
 
 G = 9.81
 
@@ -45,6 +46,35 @@ def test_a_bouncing_ball_follows_its_closed_form_at_large_steps():
     assert contact.force.shape == (201, 1, 3)
     assert np.count_nonzero(np.asarray(contact.impact) > 0.0) == 3
     assert np.all(np.asarray(contact.gap) > -1e-12)
+
+
+def test_balls_that_are_dropped_one_after_another_follow_their_closed_forms():
+    """Steps are compiled for several numbers of contacts; all of them occur here."""
+    heights = np.repeat([0.3, 0.45, 0.6, 0.75, 0.9], [9, 4, 2, 2, 1])
+    m = mbd.Mechanism("balls")
+    for k, height in enumerate(heights):
+        b = m.add_body(f"b{k}", shape=mbd.Sphere(0.1, mass=1.0), r=(0.5 * k, 0.0, height + 0.1))
+        m.add(mbd.Contact(f"floor{k}", b, m.ground, restitution=0.8))
+    sol = mbd.simulate(*m.build(), t_end=0.7, h=5e-3)
+    closed = sum(np.asarray(sol.contact(f"floor{k}").impact[:, 0] > 0.0) for k in range(18))
+    assert set(closed) >= {0, 1, 2, 4, 9}
+    for k, height in enumerate(heights):
+        exact = [height_of_bouncing_ball(t, 0.8, height) for t in np.asarray(sol.t)]
+        np.testing.assert_allclose(sol.r[:, k, 2] - 0.1, exact, rtol=0, atol=1e-10)
+
+
+def test_too_many_places_that_touch_end_the_run_by_name():
+    m = mbd.Mechanism("box")
+    b = m.add_body("box", shape=mbd.Box((0.2, 0.2, 0.1), mass=1.0), r=(0.0, 0.0, 0.25))
+    m.add(mbd.Contact("floor", b, m.ground))
+    with pytest.raises(mbd.SimulationError, match=r"after t = 0\.2 s .*most_contacts=") as failure:
+        mbd.simulate(*m.build(), t_end=0.5, h=5e-3, integrator=mbd.Moreau(most_contacts=3))
+    rows = failure.value.solution
+    assert rows.result == RESULTS.too_many_contacts
+    fallen = np.asarray(rows.t)[np.isfinite(np.asarray(rows.r[:, 0, 2]))]
+    assert 0.19 < fallen[-1] < np.sqrt(2.0 * 0.2 / G)
+    with pytest.raises(ValueError, match="most_contacts"):
+        mbd.Moreau(most_contacts=0)
 
 
 def test_an_elastic_ball_keeps_its_energy():

@@ -10,6 +10,7 @@ import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from . import provenance
 
 _HERE = Path(__file__).parent
 
@@ -76,6 +79,9 @@ def main(
     context: typer.Context,
     name: Annotated[Name | None, typer.Argument(metavar="NAME", help="See --list.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Say which results are older than the code.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -98,6 +104,8 @@ def main(
     """Run the experiment NAME. It may have options of its own: NAME --help."""
     if listed:
         _show_list()
+    elif check:
+        _show_ages()
     elif name is None:
         typer.echo(context.get_help())
         raise typer.Exit(0 if asked else 2)
@@ -111,6 +119,23 @@ def _show_list() -> None:
     for name, experiment in EXPERIMENTS.items():
         table.add_row(name, Text(experiment.about))
     Console().print(table)
+
+
+def _show_ages() -> None:
+    """Results that are older than the package or than their own experiment."""
+    table = Table("run", "date", "commit", "commits to the package since", "to the experiment")
+    without = []
+    for folder in dict.fromkeys(e.path.parent for e in EXPERIMENTS.values()):
+        found = provenance.ages(folder)
+        if not found:
+            without.append(folder.name)
+        for age in found:
+            counts = ["unknown" if n is None else str(n) for n in (age.package, age.own)]
+            style = "yellow" if age.package != 0 or age.own != 0 else None
+            table.add_row(age.command, age.date[:10], age.commit, *counts, style=style)
+    Console().print(table)
+    if without:
+        typer.echo(f"results of unknown age: {', '.join(without)}", err=True)
 
 
 def _run(
@@ -131,8 +156,13 @@ def _run(
     module = importlib.import_module(f".{experiment.module}", __package__)
     own = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     text = f"{inspect.getdoc(module)}\n\nIt takes --out, --quick and --cores too."
-    own.command(help=text)(_with_own_options(module.run, out or experiment.path.parent, quick))
-    own(arguments, prog_name=f"python -m experiments {name}")
+    folder, began = out or experiment.path.parent, datetime.now(UTC)
+    own.command(help=text)(_with_own_options(module.run, folder, quick))
+    code = own(arguments, prog_name=f"python -m experiments {name}", standalone_mode=False)
+    if "--help" not in arguments:
+        given = arguments + ["--quick"] * quick
+        provenance.record(folder, name, given, cores, began)
+    raise typer.Exit(code if isinstance(code, int) else 0)
 
 
 def _use_cores(count: int) -> None:

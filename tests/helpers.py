@@ -20,6 +20,12 @@ from jaxmbd.rotations import so3
 
 FORMULATIONS = [mbd.RA(), mbd.RP(), mbd.REps()]
 ALL_FORMULATIONS = [*FORMULATIONS, mbd.Directors(), mbd.RotationElements()]
+VARIANTS = [
+    mbd.RA(rows="automatic"),
+    mbd.RP(rows="closed"),
+    mbd.RP(inertia_forces="lagrange"),
+    mbd.REps(rows="closed"),
+]
 ROUNDOFF = 1e-10  # derivatives of expressions of order ten, in double precision
 
 
@@ -48,7 +54,8 @@ def name_of(x) -> str:
     """For `ids`."""
     if isinstance(x, str):
         return x
-    return getattr(x, "name", type(x).__name__)
+    options = [str(v) for v in vars(x).values() if isinstance(v, str)] if x in VARIANTS else []
+    return " ".join([getattr(x, "name", type(x).__name__), *options])
 
 
 def vec(rng, n=3):

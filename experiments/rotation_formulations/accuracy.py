@@ -15,12 +15,12 @@ WATCHED = {"single_pendulum": (0, 2), "slider_crank": (2, 0), "four_link": (2, 2
 ORDER_STEPS = 3.0 / np.array([30, 60, 120, 300, 600, 1500, 3000, 6000, 15000, 30000])
 
 
-def frozen(theta):
+def frozen(theta, *, tangent=False):
     """The paper's iteration: one quasi-Newton matrix a step, stop on the norm of the whole
-    correction.
+    correction. With `tangent` the matrix knows that rotation matrices move by exponentials.
     """
     return mbd.ImplicitEuler(
-        newton=mbd.Newton(theta, exact=False, max_steps=40, criterion="correction")
+        newton=mbd.Newton(theta, exact=False, max_steps=40, criterion="correction", tangent=tangent)
     )
 
 
@@ -89,18 +89,19 @@ def table_9(settings, tick):
 
 def figures_2_and_4(settings, tick):
     """Mean iterations over 3 s of the four link against the step: kinematics, and dynamics by the
-    paper's frozen matrix and by Newton's method with the exact one.
+    paper's frozen matrix, by that with the exponential's tangent, and by Newton's method.
     """
     out = {
         "fig2_iterations": {},
         "fig4_iterations": {},
+        "fig4_tangent": {},
         "fig4_newton": {},
         "fig_steps": FIGURE_STEPS[: 2 if settings.quick else None].tolist(),
     }
     system, state = paper_model("four_link")
     most = round(settings.seconds / FIGURE_STEPS[0])
     for name, make in settings.formulations.items():
-        kinematic, dynamic, newton = [], [], []
+        kinematic, dynamic, tangent, newton = [], [], [], []
         for h in out["fig_steps"]:
             # Runs of equal length share one program; only the first seconds count.
             count = round(settings.seconds / h)
@@ -114,7 +115,10 @@ def figures_2_and_4(settings, tick):
             )
             kinematic.append(_mean_of_first(sol, count))
             theta = FIGURE_TOLERANCE / h**2
-            for means, integrator in ((dynamic, frozen(theta)), (newton, exact(theta))):
+            methods = [(dynamic, frozen(theta)), (newton, exact(theta))]
+            if name == "rA":  # coordinates of the others are added to
+                methods.append((tangent, frozen(theta, tangent=True)))
+            for means, integrator in methods:
                 sol = mbd.simulate(
                     system,
                     state,
@@ -127,6 +131,7 @@ def figures_2_and_4(settings, tick):
                 means.append(_mean_of_first(sol, count))
         out["fig2_iterations"][name], out["fig4_iterations"][name] = kinematic, dynamic
         out["fig4_newton"][name] = newton
+        out["fig4_tangent"][name] = tangent or dynamic
         tick()
     return {k: v if k == "fig_steps" else {"four_link": v} for k, v in out.items()}
 
@@ -152,7 +157,10 @@ def figure_3(settings, tick):
     z = reference_solutions.double_pendulum(t)
     short = np.linspace(0, 1.0, 101)
     z_short = reference_solutions.double_pendulum(short)
-    for name, make in settings.formulations.items():
+    makers = dict(settings.formulations)
+    if not settings.quick:
+        makers["rp as printed"] = lambda: mbd.RP(inertia_forces="lagrange")
+    for name, make in makers.items():
         largest, history = {}, {}
         for h in out["fig3_steps"]:
             steps = round(seconds / h)

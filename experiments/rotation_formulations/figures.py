@@ -7,13 +7,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 COLORS = {"rA": "tab:blue", "rp": "tab:orange", "reps": "tab:green", "one chart": "tab:red"}
-MARKERS = {"rA": "o", "rp": "s", "reps": "^", "one chart": "x"}
+COLORS["rp as printed"] = "tab:brown"
+MARKERS = {"rA": "o", "rp": "s", "reps": "^", "one chart": "x", "rp as printed": "v"}
 LABELS = {"rA": "rA", "rp": "rp", "reps": "r-ε", "one chart": "r-ε, one chart"}
+LABELS["rp as printed"] = "rp, Eqs. 39 to 41 as printed"
 
 
 # Coinciding curves stay visible: open markers and widths become smaller from the first to the last.
-SIZES = {"rA": 10, "rp": 6.5, "reps": 3.5, "one chart": 6}
-WIDTHS = {"rA": 3.2, "rp": 2.0, "reps": 1.0, "one chart": 1.2}
+SIZES = {"rA": 10, "rp": 6.5, "reps": 3.5, "one chart": 6, "rp as printed": 5}
+WIDTHS = {"rA": 3.2, "rp": 2.0, "reps": 1.0, "one chart": 1.2, "rp as printed": 1.0}
 
 
 def _style(name, **extra):
@@ -30,7 +32,7 @@ def _style(name, **extra):
 def _legend(figure, ax, **options):
     """One legend for all panels, above them."""
     handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), **options)
+    figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 6), **options)
 
 
 def _axes(columns, width=4.6, height=3.6):
@@ -56,9 +58,10 @@ def iterations(results, folder):
     titles = {
         "fig2_iterations": "kinematics, frozen matrix (Fig. 2)",
         "fig4_iterations": "dynamics, frozen matrix (Fig. 4)",
+        "fig4_tangent": "the same with exp's tangent",
         "fig4_newton": "dynamics, exact matrix",
     }
-    figure, axes = _axes(len(titles), width=4.2)
+    figure, axes = _axes(len(titles), width=3.4)
     h = results["fig_steps"]
     for ax, (key, title) in zip(axes, titles.items(), strict=True):
         for name, values in results[key]["four_link"].items():
@@ -72,7 +75,7 @@ def iterations(results, folder):
 def double_pendulum(results, history, folder):
     figure, axes = _axes(3)
     for ax, h in zip(axes, results["fig3_steps"], strict=True):
-        for name in ("rA", "rp", "reps"):
+        for name in (n for n in LABELS if n in history):
             gap = np.maximum(history[name][f"{h:g}"], 1e-12)
             ax.semilogy(history["t"], gap, **_style(name, marker="", lw=1.3 * WIDTHS[name]))
         ax.set(
@@ -170,6 +173,31 @@ def singularity(results, folder):
         ax.set_xlabel("smallest angle of the third axis to the vertical [rad]")
     _legend(figure, axes[0])
     return _save(figure, folder / "singularity.png")
+
+
+def rows(results, folder):
+    """Steps with rows by hand and with automatic ones, beside each other."""
+    table = results["rows_us_per_step"]
+    figure, axes = _axes(2, width=5.6)
+    titles = {"single": "dynamics, the paper's iteration", "gradient": "gradient in reverse mode"}
+    x = np.arange(len(table))
+    for ax, (column, title) in zip(axes, titles.items(), strict=True):
+        for k, name in enumerate(("rA", "rp", "reps")):
+            for kind, shift, alpha in (("closed", -0.065, 1.0), ("automatic", 0.065, 0.45)):
+                values = [t.get(f"{name} {kind}", {}).get(column, np.nan) for t in table.values()]
+                label = f"{LABELS[name]}, {'by hand' if kind == 'closed' else 'automatic'}"
+                ax.bar(
+                    x + 0.28 * (k - 1) + shift,
+                    values,
+                    0.12,
+                    color=COLORS[name],
+                    alpha=alpha,
+                    label=label,
+                )
+        ax.set_xticks(x, [m.replace("_", "\n") for m in table], fontsize=8)
+        ax.set(title=title, ylabel="µs a step")
+    _legend(figure, axes[0])
+    return _save(figure, folder / "rows.png")
 
 
 def speed(results, folder, batch_column):

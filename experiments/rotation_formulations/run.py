@@ -55,10 +55,11 @@ QUICK = Settings(
 # Name, function, ticks of the progress bar in a full run.
 PARTS = {
     "tables": (speed.tables_8_and_10, 7),
+    "rows": (speed.rows, 8),
     "operations": (speed.operations, 4),
     "table9": (accuracy.table_9, 3),
     "iterations": (accuracy.figures_2_and_4, 3),
-    "double_pendulum": (accuracy.figure_3, 3),
+    "double_pendulum": (accuracy.figure_3, 4),
     "default_method": (accuracy.default_method, 2),
     "order": (accuracy.figures_5_to_7, 3),
     "spatial": (beyond.spatial, 2),
@@ -79,6 +80,7 @@ def draw(results, history, folder, batch):
         "spatial": lambda: figures.work_precision(results, folder),
         "condition": lambda: figures.conditioning(results, folder),
         "singularity": lambda: figures.singularity(results, folder),
+        "rows_us_per_step": lambda: figures.rows(results, folder),
         "us_per_step": lambda: figures.speed(results, folder, f"batch{batch}"),
     }
     for key, job in jobs.items():

@@ -1,5 +1,5 @@
 """Tables 8 and 10: speed relative to rp, in the paper's iteration and in the package's, single,
-batch and gradient.
+batch and gradient; what of it belongs to rows written by hand.
 
 Also the machine-independent account: operations and bytes of one step by XLA's cost analysis.
 """
@@ -23,7 +23,18 @@ H = 1e-3
 KINEMATIC = ("single_pendulum", "four_link", "slider_crank")
 DYNAMIC = ("single_pendulum", "double_pendulum", "four_link", "slider_crank")
 PAPER_KINEMATICS = {"newton": mbd.Newton(1e-10, exact=False)}
-PAPER_INTEGRATOR = mbd.ImplicitEuler(newton=mbd.Newton(1e-3, exact=False, criterion="correction"))
+PAPER_INTEGRATOR = mbd.ImplicitEuler(
+    newton=mbd.Newton(1e-3, exact=False, criterion="correction", tangent=False)
+)
+# Every formulation with both kinds of rows.
+ROWS = {
+    "rA closed": mbd.RA(),
+    "rA automatic": mbd.RA(rows="automatic"),
+    "rp closed": mbd.RP(rows="closed"),
+    "rp automatic": mbd.RP(),
+    "reps closed": mbd.REps(rows="closed"),
+    "reps automatic": mbd.REps(),
+}
 
 
 def dynamics_run(formulation, steps, integrator):
@@ -140,6 +151,31 @@ def tables_8_and_10(settings, tick):
                 "kinematics" if models is KINEMATIC else "dynamics", {}
             )
             kind[model] = {name: float(t.mean() / steps * 1e6) for name, t in times.items()}
+            tick()
+    return out
+
+
+def rows(settings, tick):
+    """Microseconds a step of dynamics with rows by hand and with automatic ones: the paper's mode,
+    and the gradient of a rollout in the package's own.
+    """
+    out = {"rows_us_per_step": {}, "rows_spread": {}}
+    chosen = list(ROWS)[: 4 if settings.quick else None]
+    own = mbd.ImplicitEuler()
+    for model in settings.choose(DYNAMIC):
+        paper, own_model = paper_model(model), mbd.load(model)
+        table = out["rows_us_per_step"][model] = {name: {} for name in chosen}
+        spread = out["rows_spread"][model] = {name: {} for name in chosen}
+        for column, steps, wrap, integrator, (system, state) in (
+            ("single", settings.steps, single, PAPER_INTEGRATOR, paper),
+            ("gradient", settings.gradient_steps, gradient, own, own_model),
+        ):
+            if settings.quick and column == "gradient":
+                continue
+            jobs = {n: wrap(dynamics_run(ROWS[n], steps, integrator)) for n in chosen}
+            for name, t in race(jobs, system, state, settings.repeats).items():
+                table[name][column] = float(t.mean() / steps * 1e6)
+                spread[name][column] = float(t.std() / steps * 1e6)
             tick()
     return out
 

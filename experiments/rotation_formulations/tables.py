@@ -69,6 +69,20 @@ def _speedups(results, key, paper):
     )
 
 
+def _rows(results):
+    rows = []
+    for model, found in results["rows_us_per_step"].items():
+        for column in ("single", "gradient"):
+            cells = []
+            for name in NAMES:
+                us = [
+                    found.get(f"{name} {kind}", {}).get(column) for kind in ("closed", "automatic")
+                ]
+                cells.append(" / ".join("-" if x is None else f"{x:.1f}" for x in us))
+            rows.append([model, column, *cells])
+    return table(["", "µs a step, by hand / automatic", "rA", "rp", "r-ε"], rows)
+
+
 def _columns(results, key, batch):
     rows = []
     for model, found in results[key].items():
@@ -100,6 +114,7 @@ def _against_step(results):
     for key, what in (
         ("fig2_iterations", "kinematics (Fig. 2)"),
         ("fig4_iterations", "dynamics (Fig. 4)"),
+        ("fig4_tangent", "the same with the exponential's tangent"),
         ("fig4_newton", "dynamics, exact matrix"),
     ):
         for name, values in results[key]["four_link"].items():
@@ -256,6 +271,10 @@ def report(results, batch):
         "Table 10: speed relative to rp, dynamics (frozen iteration, Θ = 1e-3)": (
             "table10_dynamics_speedup",
             lambda: _speedups(results, "table10_dynamics_speedup", PAPER_10),
+        ),
+        "Rows by hand and automatic rows: the paper's mode, and a gradient of a rollout": (
+            "rows_us_per_step",
+            lambda: _rows(results),
         ),
         "Dynamics in the package's own Newton: single, batch (a member), gradient (reverse mode)": (
             "us_per_step",

@@ -1,17 +1,18 @@
-"""Rows in closed form: of DP1, DP2, D and CD in rA, on SE(3), and in directors."""
+"""Rows in closed form: of DP1, DP2, D and CD in rA, from there in other coordinates; directors."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
-from ..formulations import RA, Directors, Screw
+from ..formulations import RA, RP, AbstractFormulation, Directors, REps, Screw
+from ..formulations.base import Coordinates
 from ..indexing import take
 from ..linalg import Coupling
 from ..linalg.saddle import add_groups
 from ..model.primitives import AbstractNormalForm, RowFactors, variation_of_sums
 from ..model.state import Pose, Twist
-from ..rotations.vectors import skew
-from .rows import joint_gamma, joint_rows, joint_variations
+from .rows import joint_gamma, joint_rows, joint_variations, padded_dtype
 
 _rows_by_jets = joint_rows.dispatch(object)
 _variations_by_jets = joint_variations.dispatch(object)
@@ -21,8 +22,10 @@ _gamma_by_jets = joint_gamma.dispatch(object)
 # ------------------------------------
 
 
-def _normal_forms(stacks) -> int:
-    """How many of the stacks, the first ones, have a normal form."""
+def _normal_forms(formulation: RA, stacks) -> int:
+    """How many of the stacks, the first ones, have a normal form that the formulation uses."""
+    if formulation.rows == "automatic":
+        return 0
     return sum(isinstance(stack.primitive, AbstractNormalForm) for stack in stacks)
 
 
@@ -39,7 +42,7 @@ def _row_factors(stacks, padded: Pose) -> tuple[RowFactors, np.ndarray]:
 
 @joint_rows.register(RA)
 def _(formulation: RA, stacks, padded: Pose):
-    n = _normal_forms(stacks)
+    n = _normal_forms(formulation, stacks)
     blocks = _rows_by_jets(formulation, stacks[n:], padded)
     if not n:
         return blocks
@@ -49,7 +52,7 @@ def _(formulation: RA, stacks, padded: Pose):
 
 @joint_variations.register(RA)
 def _(formulation: RA, stacks, padded: Pose, lam):
-    n = _normal_forms(stacks)
+    n = _normal_forms(formulation, stacks)
     couplings = _variations_by_jets(formulation, stacks[n:], padded, lam[n:])
     if not n:
         return couplings
@@ -72,7 +75,7 @@ def _(formulation: RA, stacks, padded: Pose, lam):
 
 @joint_gamma.register(RA)
 def _(formulation: RA, stacks, padded: Pose, u):
-    n = _normal_forms(stacks)
+    n = _normal_forms(formulation, stacks)
     twists = Twist(u[:, :3], u[:, 3:])
     values = []
     for stack in stacks[:n]:
@@ -83,46 +86,71 @@ def _(formulation: RA, stacks, padded: Pose, u):
     return [*values, *_gamma_by_jets(formulation, stacks[n:], padded, u)]
 
 
-# --- SE(3): those of rA in the frame of the body
+# --- other coordinates: the rows of rA through the map from their velocities to twists
 # -----------------------------------------------------
 
 
-@joint_rows.register(Screw)
-def _(formulation: Screw, stacks, padded: Pose):
-    blocks = joint_rows(RA(), stacks, padded)
-    index = _split_like(blocks, stacks)
+def _twist_maps(formulation: AbstractFormulation, padded: Coordinates) -> Float[Array, "b 6 d"]:
+    """T of every body, with (v, ω̄) = T u."""
+    eye = jnp.eye(formulation.size, dtype=padded_dtype(padded))
+
+    def of(q):
+        twist = jax.vmap(lambda u: formulation.twist(q, u))(eye)
+        return jnp.concatenate([twist.v, twist.omega], axis=1).T
+
+    return jax.vmap(of)(padded)
+
+
+def _mapped_rows(formulation: AbstractFormulation, stacks, padded: Coordinates):
+    poses, maps = jax.vmap(formulation.pose)(padded), _twist_maps(formulation, padded)
+    blocks = joint_rows(RA(), stacks, poses)
     return [
-        _in_body_frame(rows, padded.A[bodies]) for rows, bodies in zip(blocks, index, strict=True)
+        jnp.einsum("mke,mkea->mka", rows, maps[bodies])
+        for rows, bodies in zip(blocks, _split_like(blocks, stacks), strict=True)
     ]
 
 
-@joint_variations.register(Screw)
-def _(formulation: Screw, stacks, padded: Pose, lam):
-    # Rᵀ λ holds Aᵀ f, which turns with A beside the variation of f: Aᵀ f moves by (Aᵀ f) x δθ.
-    eye, zero = jnp.eye(3, dtype=padded.r.dtype), jnp.zeros((3, 3), padded.r.dtype)
-    frames = jax.vmap(lambda A: jnp.block([[A, zero], [zero, eye]]))(padded.A)
+def _mapped_variations(formulation: AbstractFormulation, stacks, padded: Coordinates, lam):
+    """Tᵀ V T with V of rA, and the derivative of Tᵀ along the coordinates."""
+    poses, maps = jax.vmap(formulation.pose)(padded), _twist_maps(formulation, padded)
     couplings = []
-    for c in joint_variations(RA(), stacks, padded, lam):
-        at = frames[np.array(c.bodies, int)]  # (n, k, 6, 6)
+    for c in joint_variations(RA(), stacks, poses, lam):
+        at = maps[np.array(c.bodies, int)]  # (n, k, 6, d)
         couplings.append(Coupling(jnp.einsum("nkea,nkelf,nlfb->nkalb", at, c.blocks, at), c.bodies))
-    blocks = joint_rows(formulation, stacks, padded)
-    total, weights = (
-        jnp.zeros((padded.r.shape[0], 6), padded.r.dtype),
-        jnp.concatenate([*lam, jnp.zeros(0)]),
-    )
-    start = 0
+    total = jnp.zeros((poses.r.shape[0], 6), poses.r.dtype)
+    weights = jnp.concatenate([*lam, jnp.zeros(0, poses.r.dtype)])
+    blocks, start = joint_rows(RA(), stacks, poses), 0
     for rows, bodies in zip(blocks, _split_like(blocks, stacks), strict=True):
         total = total.at[bodies].add(rows * weights[start : start + len(rows), None, None])
         start += len(rows)
 
-    def turned(y):
-        return jnp.zeros((6, 6), y.dtype).at[:3, 3:].set(skew(y[:3]))
+    def turned(q, wrench):
+        zero = jnp.zeros(formulation.size, wrench.dtype)
+        return jax.jacfwd(
+            lambda d: formulation.generalized(formulation.retract(q, d), wrench[:3], wrench[3:])
+        )(zero)
 
-    nb = padded.r.shape[0] - 1
-    return [
-        *couplings,
-        Coupling(jax.vmap(turned)(total[:nb])[:, None, :, None, :], tuple((b,) for b in range(nb))),
+    nb = poses.r.shape[0] - 1
+    own = jax.vmap(turned)(jax.tree.map(lambda x: x[:nb], padded), total[:nb])
+    return [*couplings, Coupling(own[:, None, :, None, :], tuple((b,) for b in range(nb)))]
+
+
+def _mapped_gamma(formulation: AbstractFormulation, stacks, padded: Coordinates, u):
+    """γ of rA, less what the rows make of the acceleration that T's own rate leaves."""
+    poses, twists = jax.vmap(formulation.pose)(padded), jax.vmap(formulation.twist)(padded, u)
+    values = joint_gamma(RA(), stacks, poses, jnp.concatenate([twists.v, twists.omega], axis=1))
+    left = jax.vmap(formulation.physical_accelerations)(padded, u, jnp.zeros_like(u))
+    left = jnp.concatenate(left, axis=1)
+    blocks = joint_rows(RA(), stacks, poses)
+    sums = [
+        jnp.einsum("mke,mke->m", rows, left[bodies])
+        for rows, bodies in zip(blocks, _split_like(blocks, stacks), strict=True)
     ]
+    flat, start, out = jnp.concatenate([*sums, jnp.zeros(0, left.dtype)]), 0, []
+    for value in values:
+        out.append(value - flat[start : start + len(value)])
+        start += len(value)
+    return out
 
 
 def _split_like(blocks, stacks) -> list[np.ndarray]:
@@ -138,9 +166,35 @@ def _split_like(blocks, stacks) -> list[np.ndarray]:
     return index
 
 
-def _in_body_frame(rows, A):
-    forces = jnp.einsum("mkb,mkba->mka", rows[..., :3], A)
-    return jnp.concatenate([forces, rows[..., 3:]], axis=-1)
+@joint_rows.register(Screw)
+def _(formulation: Screw, stacks, padded: Pose):
+    return _mapped_rows(formulation, stacks, padded)
+
+
+@joint_variations.register(Screw)
+def _(formulation: Screw, stacks, padded: Pose, lam):
+    return _mapped_variations(formulation, stacks, padded, lam)
+
+
+@joint_rows.register(RP)
+@joint_rows.register(REps)
+def _(formulation: RP | REps, stacks, padded: Coordinates):
+    rows = _mapped_rows if formulation.rows == "closed" else _rows_by_jets
+    return rows(formulation, stacks, padded)
+
+
+@joint_variations.register(RP)
+@joint_variations.register(REps)
+def _(formulation: RP | REps, stacks, padded: Coordinates, lam):
+    variations = _mapped_variations if formulation.rows == "closed" else _variations_by_jets
+    return variations(formulation, stacks, padded, lam)
+
+
+@joint_gamma.register(RP)
+@joint_gamma.register(REps)
+def _(formulation: RP | REps, stacks, padded: Coordinates, u):
+    gamma = _mapped_gamma if formulation.rows == "closed" else _gamma_by_jets
+    return gamma(formulation, stacks, padded, u)
 
 
 # --- directors: for primitives, these coordinates are nothing but a pose

@@ -90,6 +90,7 @@ class Index3Step(AbstractRootProblem):
     mode: str = eqx.field(static=True)
     criterion: str = eqx.field(static=True)
     max_steps: int = eqx.field(static=True)
+    tangent: bool = eqx.field(static=True, default=True)
 
     def split(self, x: Float[Array, " n"], u: Float[Array, "nb d"]):
         """Accelerations and multipliers."""
@@ -104,7 +105,7 @@ class Index3Step(AbstractRootProblem):
         return jnp.concatenate([forces.reshape(-1), gaps])
 
     def matrix(self, x: Float[Array, " n"], args: StepData, *, exact: bool):
-        """Newton's matrix, exact or without terms of second order in the step."""
+        """Newton's matrix, exact or without variations of the rows."""
         a, lam = self.split(x, args.u)
         increment = args.displacement(a)
         q = jax.vmap(self.formulation.retract)(args.q, increment)
@@ -117,7 +118,8 @@ class Index3Step(AbstractRootProblem):
             lam,
             args.t,
             args.scales,
-            increment if exact else None,
+            increment if exact or self.tangent else None,
+            exact=exact,
         )
 
     def factors(self, x: Float[Array, " n"], args: StepData) -> Any:
@@ -298,7 +300,11 @@ def take_step(
     whose motions have rates.
     """
     problem = Index3Step(
-        formulation, method.newton.mode, method.newton.criterion, method.newton.max_steps
+        formulation,
+        method.newton.mode,
+        method.newton.criterion,
+        method.newton.max_steps,
+        method.newton.tangent,
     )
     x, info = implicit_root(
         problem, (a, before.lam, active, method.newton.tolerance, before.undetermined), args

@@ -147,20 +147,20 @@ def step_matrix(
     t: Scalar,
     scales: StepScales,
     increment: Float[Array, "nb d"] | None,
+    *,
+    exact: bool,
 ) -> SaddleMatrix:
     """Newton's matrix of [balance; Φ / scales.position] with respect to (a, λ); `system` is at time
     t.
 
-    `increment` is the argument of the last `retract`: with it the matrix is exact; with None it is
-    the quasi-Newton matrix, which leaves out the terms of second order in the step (reaction
-    variations, the tangent of `retract`) but keeps those of applied forces and gyroscopic terms.
+    `increment` is the argument of the last `retract`, whose tangent the matrix holds; None leaves
+    that out, and such a matrix is not exact. Without `exact` it is the quasi-Newton matrix, which
+    leaves out the variations of reactions and wrenches with the position but keeps the derivatives
+    of applied forces and of gyroscopic terms.
     """
-    exact = increment is not None
-    tangent = (
-        jax.vmap(formulation.tangent)(increment)
-        if exact and formulation.moves_on_manifold
-        else None
-    )
+    tangent = None
+    if increment is not None and formulation.moves_on_manifold:
+        tangent = jax.vmap(formulation.tangent)(increment)
     right = rows(formulation, system, q)
     held = StepScales(
         scales.velocity, scales.position if exact else jnp.zeros_like(scales.position)
@@ -186,6 +186,10 @@ def step_matrix(
                 formulation, system, q, lam
             )
         left = _left_rows(formulation, system, q, u, right, scales, tangent)
+    elif tangent is not None:
+        left = apply_tangent(right, tangent, bodies)
+        if system.nonholonomic:  # their value follows velocities, which are no argument of exp
+            left = jnp.where(_at_velocity(system, len(bodies)), right, left)
     softness = regularization(formulation, system, diagonal, right)
     inner = inner_rows(formulation, system)
     matrix = SaddleMatrix(
@@ -210,8 +214,7 @@ def _left_rows(
     bodies = row_bodies(formulation, system)
     by_position, by_velocity = right, None
     if system.nonholonomic:
-        row = np.arange(len(bodies))[:, None, None]
-        at_velocity = (row >= system.holonomic_rows) & (row < system.nc)
+        at_velocity = _at_velocity(system, len(bodies))
         by_velocity = jnp.where(at_velocity, right, 0.0)
         by_position = jnp.where(at_velocity, 0.0, right)
         by_position = by_position + scales.position / scales.velocity * rate_variations(
@@ -220,6 +223,12 @@ def _left_rows(
     if tangent is not None:
         by_position = apply_tangent(by_position, tangent, bodies)
     return by_position if by_velocity is None else by_position + by_velocity
+
+
+def _at_velocity(system: System, m: int) -> np.ndarray:
+    """Which of the m rows are at velocity level, (m, 1, 1)."""
+    row = np.arange(m)[:, None, None]
+    return (row >= system.holonomic_rows) & (row < system.nc)
 
 
 def normalization_variations(

@@ -214,5 +214,11 @@ class AbstractFormulation(eqx.Module):
         return type(self).tangent is not AbstractFormulation.tangent
 
 
+def check_rows(name: str, rows: str) -> None:
+    """Refuse a kind of rows that there is not."""
+    if rows not in ("closed", "automatic"):
+        raise ValueError(f"{name}: rows must be 'closed' or 'automatic', not {rows!r}")
+
+
 def _numbers(pose: Pose) -> Float[Array, "12"]:
     return jnp.concatenate([pose.r, pose.A.reshape(9)])

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -9,12 +10,16 @@ from jaxtyping import Array, Float
 from ..model.state import Pose, Twist
 from ..rotations import so3
 from ..rotations.types import Vec3
-from .base import AbstractFormulation
+from .base import AbstractFormulation, check_rows
 from .pose_jet import PoseJet
 
 
 class RA(AbstractFormulation):
     """Coordinates (r, A), velocities (ṙ, ω̄), accelerations (r̈, ω̄̇).
+
+    Attributes:
+        rows: "closed" takes the rows of DP1, DP2, D and CD as written by hand; "automatic"
+            differentiates their geometry, as in `RP`, to compare like with like.
 
     Reference:
         Kissel, Taves, Negrut, "Constrained multibody kinematics and dynamics in absolute
@@ -25,6 +30,11 @@ class RA(AbstractFormulation):
     name: ClassVar[str] = "rA"
     size: ClassVar[int] = 6
     normalizations: ClassVar[int] = 0
+
+    rows: str = eqx.field(static=True, default="closed")
+
+    def __check_init__(self):
+        check_rows("RA", self.rows)
 
     def coordinates(self, pose: Pose) -> Pose:
         return pose

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from ..model.state import Pose, Twist
 from ..rotations import euler_angles as ea
 from ..rotations.types import Mat3, Vec3
-from .base import AbstractFormulation
+from .base import AbstractFormulation, check_rows
 
 # A chart is left when |cos(theta)| exceeds this (theta within 26 degrees of 0 or π). The best of
 # three charts always has |cos(theta)| <= 1/sqrt(3) = 0.58, so a switch is never followed by another
@@ -42,6 +42,10 @@ class REps(AbstractFormulation):
     degrees of 0 or π. Poses, twists and accelerations are carried over exactly, so a switch changes
     coordinates, not the motion.
 
+    Attributes:
+        rows: "automatic" differentiates the geometry of constraints; "closed" maps the hand-written
+            rows of `RA` to rates of angles.
+
     Reference:
         Kissel, Taves, Negrut, sections 2.3 and 3.3 (one fixed chart).
     """
@@ -49,6 +53,11 @@ class REps(AbstractFormulation):
     name: ClassVar[str] = "reps"
     size: ClassVar[int] = 6
     normalizations: ClassVar[int] = 0
+
+    rows: str = eqx.field(static=True, default="automatic")
+
+    def __check_init__(self):
+        check_rows("REps", self.rows)
 
     def coordinates(self, pose: Pose) -> AngleCoordinates:
         return self._in_chart(pose, _best_chart(pose.A))

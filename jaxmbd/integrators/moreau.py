@@ -140,7 +140,7 @@ class Moreau(AbstractIntegrator):
         now, f_dot, f_ddot = system.jet(middle)
         zero, none = jnp.zeros_like(u0), jnp.zeros(motion.lam.shape, u0.dtype)
         scales = StepScales(0.5 * h, 0.25 * h**2)
-        matrix = step_matrix(formulation, now, q, u0, zero, none, middle, scales, None)
+        matrix = step_matrix(formulation, now, q, u0, zero, none, middle, scales, None, exact=False)
         factors = factorize(matrix, system.linear_solver)
         n = u0.size
 

@@ -1,5 +1,6 @@
 """How Newton's method is used: one object for every method that takes it."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -20,12 +21,15 @@ class Newton(eqx.Module):
         max_steps: Limit of iterations with the quasi matrix.
         criterion: "position" stops on the estimated remaining error h²|δa|; "correction" as the
             paper does (Eq. 46).
+        tangent: Whether the quasi matrix knows that rotation matrices move by exponentials. The
+            paper leaves their tangent out (Eq. 37), which costs iterations at large steps.
     """
 
     tolerance: Any = None
     exact: bool | None = eqx.field(static=True, default=None)
     max_steps: int = eqx.field(static=True, default=10)
     criterion: str = eqx.field(static=True, default="position")
+    tangent: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self):
         if self.exact not in (None, True, False):
@@ -53,4 +57,4 @@ def quasi_stage(newton: Newton) -> Newton | None:
     """The first stage of a method that has two."""
     if newton.mode != "auto":
         return None
-    return QuasiStage(newton.tolerance, newton.exact, newton.max_steps, newton.criterion)
+    return QuasiStage(**{f.name: getattr(newton, f.name) for f in dataclasses.fields(newton)})

@@ -18,6 +18,7 @@ from ..model.forces import FunctionForce
 from ..model.functions import forward_mode
 from ..model.system import System
 from ..model.validation import is_concrete
+from .kept import KeptPrograms
 
 # Steps times bodies that a program compiled quickly may take altogether: about a second of work,
 # which is what compiling with all optimizations takes longer. Beyond, such a program is three to
@@ -64,6 +65,7 @@ class Compiled:
         self._function, self._once = function, once
         self._program: Any = eqx.filter_jit(function)
         self._work: dict[Any, int] = {}
+        self._kept: dict[bool, KeptPrograms] = {}
 
     @functools.cached_property
     def _quick(self) -> Any:
@@ -75,8 +77,18 @@ class Compiled:
 
     @telling_forward_mode
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._run(self._once and _preference() != "fast", args, kwargs)
+
+    def _run(self, quick: bool, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """By a program that was kept where there is one."""
         args, kwargs = _unnamed(args), _unnamed(kwargs)
-        quick = self._once and _preference() != "fast" and runs_now(args, kwargs)
+        if not runs_now(args, kwargs):
+            return self._program(*args, **kwargs)
+        if quick not in self._kept:
+            self._kept[quick] = KeptPrograms(self._function, _quick_options() if quick else None)
+        kept = self._kept[quick].find(args, kwargs)
+        if kept is not None:
+            return kept(args, kwargs)
         return (self._quick if quick else self._program)(*args, **kwargs)
 
     def for_work(self, amount: int, like: Any) -> Callable[..., Any]:
@@ -93,10 +105,11 @@ class Compiled:
         if not quick:
             return self
 
-        def program(*args: Any, **kwargs: Any) -> Any:
-            return self._quick(*_unnamed(args), **_unnamed(kwargs))
+        return self._quickly
 
-        return program
+    @telling_forward_mode
+    def _quickly(self, *args: Any, **kwargs: Any) -> Any:
+        return self._run(True, args, kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """As `jax.jit(...).lower`, for measurements."""

@@ -1,0 +1,154 @@
+"""Trees of the package as data: a text that says all of a structure but the numbers in its arrays.
+
+Two trees of one description are traced to one program, in any process with the same code. What a
+description could not say in full, such as a function or a class of the user's, is refused.
+"""
+
+import dataclasses
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+_OURS = ("jaxmbd", "equinox")  # whose classes are known by their names
+
+
+class Undescribed(Exception):
+    """Something in a tree has no description."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Slot:
+    """Stands for the k-th array of a tree."""
+
+    k: int
+
+
+def describe(tree: Any) -> Any:
+    """The tree as lists, texts and numbers that JSON can hold; of arrays the shape and type.
+
+    Raises:
+        Undescribed: A part is neither data nor of this package.
+    """
+    return _describe(tree, held=False)
+
+
+def rebuild(description: Any, arrays: list[Any]) -> Any:
+    """The tree that was described with a `Slot` in place of each array.
+
+    Raises:
+        Undescribed: It is no such description.
+    """
+    kind, *rest = description
+    if kind not in _REBUILD:
+        raise Undescribed(f"no part of a tree is called {kind!r}")
+    return _REBUILD[kind](arrays, *rest)
+
+
+def _describe(x: Any, *, held: bool) -> Any:
+    """`held` says that the part is static, so that its numbers belong to the program."""
+    if x is None or isinstance(x, bool | int | str):
+        return ["value", x]
+    if isinstance(x, float):
+        return ["float", x.hex()]
+    if isinstance(x, Slot):
+        return ["slot", x.k]
+    if isinstance(x, np.dtype):
+        return ["dtype", x.str]
+    if isinstance(x, type):
+        return ["class", _path(x)]
+    if eqx.is_array(x):
+        shape = list(x.shape)
+        if held:
+            return ["constant", str(x.dtype), shape, np.asarray(x).tobytes().hex()]
+        return ["array", str(x.dtype), shape, bool(getattr(x, "weak_type", False))]
+    if isinstance(x, eqx.Module):
+        return _describe_fields(x, held=held)
+    if type(x) in (tuple, list):
+        return [type(x).__name__, [_describe(v, held=held) for v in x]]
+    if type(x) is dict:
+        # As JAX orders its leaves.
+        return ["dict", [[_describe(k, held=True), _describe(x[k], held=held)] for k in sorted(x)]]
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return ["named", _path(type(x)), [_describe(v, held=held) for v in x]]
+    raise Undescribed(f"{type(x).__module__}.{type(x).__qualname__}")
+
+
+def _describe_fields(module: eqx.Module, *, held: bool) -> Any:
+    fields = [
+        [
+            field.name,
+            _describe(
+                getattr(module, field.name), held=held or bool(field.metadata.get("static", False))
+            ),
+        ]
+        for field in dataclasses.fields(module)
+        if hasattr(module, field.name)
+    ]
+    return ["module", _path(type(module)), fields]
+
+
+def _path(cls: type) -> str:
+    """A class of this package by its name, which a rebuilt one is looked up by."""
+    path = f"{cls.__module__}:{cls.__qualname__}"
+    if cls.__module__.split(".")[0] not in _OURS or _class_of(path) is not cls:
+        raise Undescribed(path)
+    return path
+
+
+@functools.cache
+def _class_of(path: str) -> Any:
+    module, _, name = path.partition(":")
+    if module.split(".")[0] not in _OURS or "<" in name:
+        raise Undescribed(path)
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError):
+        raise Undescribed(path) from None
+    if not isinstance(found, type):
+        raise Undescribed(path)
+    return found
+
+
+def _module(arrays: list[Any], path: str, fields: list[Any]) -> Any:
+    cls = _class_of(path)
+    if not issubclass(cls, eqx.Module):
+        raise Undescribed(path)
+    module = object.__new__(cls)
+    for name, value in fields:
+        object.__setattr__(module, name, rebuild(value, arrays))
+    return module
+
+
+def _constant(arrays: list[Any], dtype: str, shape: list[int], content: str) -> np.ndarray:
+    return np.frombuffer(bytes.fromhex(content), np.dtype(dtype)).reshape(shape)
+
+
+_REBUILD: dict[str, Callable[..., Any]] = {
+    "value": lambda arrays, x: x,
+    "float": lambda arrays, x: float.fromhex(x),
+    "slot": lambda arrays, k: arrays[k],
+    "dtype": lambda arrays, x: np.dtype(x),
+    "class": lambda arrays, path: _class_of(path),
+    "constant": _constant,
+    "module": _module,
+    "tuple": lambda arrays, parts: tuple(rebuild(p, arrays) for p in parts),
+    "list": lambda arrays, parts: [rebuild(p, arrays) for p in parts],
+    "dict": lambda arrays, parts: {rebuild(k, arrays): rebuild(v, arrays) for k, v in parts},
+    "named": lambda arrays, path, parts: _class_of(path)(*(rebuild(p, arrays) for p in parts)),
+}
+
+
+def with_slots(tree: Any) -> Any:
+    """The tree with a `Slot` in place of every array, in the order of its leaves."""
+    leaves, structure = jax.tree.flatten(tree)
+    count = iter(range(len(leaves)))
+    return jax.tree.unflatten(
+        structure, [Slot(next(count)) if eqx.is_array(x) else x for x in leaves]
+    )

@@ -1,0 +1,180 @@
+"""Traced programs kept between processes, beside the compiled ones that JAX keeps.
+
+JAX's own cache spares the compilation, and still traces and lowers every program before it can look
+for it, which takes longer than all the rest of a first result. Here the lowered program
+itself is kept, under a key that says everything it follows from: the code of this package, the
+versions beneath it, the options of JAX, and the structure of the arguments.
+"""
+
+import functools
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+from jax import export
+
+from .. import cache
+from .descriptions import Undescribed, describe, rebuild, with_slots
+
+Program = Callable[..., Any]
+_MARK = b"jaxmbd program 1\n"
+
+
+class KeptPrograms:
+    """The programs of one function, by the structure of its arguments.
+
+    Args:
+        function: What they compute; a function of this package.
+        options: For XLA.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any] | None):
+        self._function, self._options = function, options
+        self._known: dict[Any, Program | None] = {}
+        module, name = function.__module__, function.__qualname__
+        self._is_ours = module.split(".")[0] == __name__.split(".")[0] and "<" not in name
+
+    def find(self, args: tuple, kwargs: dict[str, Any]) -> Program | None:
+        """The program for such arguments, read or made; None where none can be kept."""
+        folder = cache.folder()
+        if folder is None or not self._is_ours:
+            return None
+        leaves, structure = jax.tree.flatten((args, kwargs))
+        like = structure, tuple(_kind(x) for x in leaves)
+        try:
+            if like not in self._known:
+                self._known[like] = self._read_or_made(folder, leaves, structure)
+            return self._known[like]
+        except TypeError:  # something static that cannot be hashed
+            return None
+
+    def _read_or_made(self, folder: Path, leaves: list[Any], structure: Any) -> Program | None:
+        if not all(_is_plain(x) for x in leaves):
+            return None
+        name = f"{self._function.__module__}.{self._function.__qualname__}"
+        try:
+            about = [_surroundings(), name, describe(jax.tree.unflatten(structure, leaves))]
+        except (Undescribed, TypeError):
+            return None
+        key = hashlib.sha256(json.dumps(about).encode()).hexdigest()
+        file = folder / f"{self._function.__name__}-{key}-traced"
+        try:
+            return self._program(*_read(file))
+        except (OSError, ValueError, KeyError, Undescribed):
+            pass  # not there, or spoiled
+        try:
+            out, exported = self._traced(leaves, structure)
+            text = exported.serialize()
+        except (Undescribed, NotImplementedError, ValueError, ImportError):
+            return None
+        _write(file, out, bytes(text))
+        return self._program(out, exported)
+
+    def _traced(self, leaves: list[Any], structure: Any) -> tuple[Any, export.Exported]:
+        """What the function returns, described, and its program on arrays alone."""
+        described = []
+
+        def flat(*arrays: Any) -> list[Any]:
+            given = iter(arrays)
+            args, kwargs = jax.tree.unflatten(
+                structure, [next(given) if eqx.is_array(x) else x for x in leaves]
+            )
+            out = self._function(*args, **kwargs)
+            described.append(describe(with_slots(out)))
+            return [x for x in jax.tree.leaves(out) if eqx.is_array(x)]
+
+        flat.__name__ = self._function.__name__
+        arrays = [x for x in leaves if eqx.is_array(x)]
+        exported = export.export(jax.jit(flat))(*arrays)
+        return described[-1], exported
+
+    def _program(self, out: Any, exported: export.Exported) -> Program:
+        def program(*arrays: Any) -> Any:
+            return exported.call(*arrays)
+
+        program.__name__ = self._function.__name__  # reports of timing show it
+        options: dict[str, Any] = {"compiler_options": self._options} if self._options else {}
+        jitted = jax.jit(program, **options)
+
+        def run(args: tuple, kwargs: dict[str, Any]) -> Any:
+            arrays = [x for x in jax.tree.leaves((args, kwargs)) if eqx.is_array(x)]
+            return rebuild(out, jitted(*arrays))
+
+        return run
+
+
+def _kind(x: Any) -> Any:
+    """What of a leaf a program depends on."""
+    if eqx.is_array(x):
+        return x.shape, x.dtype, getattr(x, "weak_type", False)
+    return type(x), x
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether a leaf lies where a kept program expects it: on one device, the default one."""
+    if not isinstance(x, jax.Array):
+        return True
+    return len(x.devices()) == 1 and next(iter(x.devices())) == jax.local_devices()[0]
+
+
+@functools.cache
+def _code() -> str:
+    """A digest of this package's code and of the versions beneath it."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parents[1]
+    for file in sorted(root.rglob("*.py")):
+        digest.update(str(file.relative_to(root)).encode())
+        digest.update(file.read_bytes())
+    digest.update(repr([version(name) for name in ("jax", "jaxlib", "equinox", "numpy")]).encode())
+    return digest.hexdigest()
+
+
+def _surroundings() -> list[Any]:
+    """Everything besides the arguments that a trace follows from."""
+    flags = (
+        "jax_enable_x64",
+        "jax_numpy_dtype_promotion",
+        "jax_numpy_rank_promotion",
+        "jax_default_matmul_precision",
+        "jax_debug_nans",
+        "jax_debug_infs",
+        "jax_disable_jit",
+        "jax_enable_checks",
+    )
+    return [
+        _code(),
+        jax.default_backend(),
+        jax.local_devices()[0].device_kind,
+        [str(getattr(jax.config, flag, None)) for flag in flags],
+        os.environ.get("JAXMBD_LANES", ""),
+    ]
+
+
+def _read(file: Path) -> tuple[Any, export.Exported]:
+    content = file.read_bytes()
+    if not content.startswith(_MARK):
+        raise ValueError("no program")
+    header, _, text = content[len(_MARK) :].partition(b"\n")
+    digest, out = json.loads(header)
+    if hashlib.sha256(text).hexdigest() != digest:
+        raise ValueError("a spoiled program")
+    return out, export.deserialize(bytearray(text))
+
+
+def _write(file: Path, out: Any, text: bytes) -> None:
+    """Write a program at once or not at all: other processes read while this one writes."""
+    header = json.dumps([hashlib.sha256(text).hexdigest(), out]).encode()
+    try:
+        handle, path = tempfile.mkstemp(dir=file.parent, prefix="writing-")
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(_MARK + header + b"\n" + text)
+        os.replace(path, file)
+    except OSError:
+        pass  # a full disk: the program is traced again next time

@@ -1,0 +1,134 @@
+"""Programs that are kept as they were traced: found again by other processes, and only where they
+are the same."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import jaxmbd as mbd
+from helpers import ALL_FORMULATIONS, name_of
+from jaxmbd import cache
+from jaxmbd.analyses import dynamics, kept
+from jaxmbd.analyses.descriptions import Undescribed, describe, rebuild, with_slots
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder of programs."""
+    monkeypatch.setattr(cache, "_folder", tmp_path)
+    another_process(monkeypatch)
+    return tmp_path
+
+
+def another_process(monkeypatch):
+    """As a new process: it knows no program yet."""
+    for program in (dynamics.start, dynamics.march):
+        monkeypatch.setattr(program, "_kept", {})
+
+
+def run(system, state, **options):
+    return mbd.simulate(system, state, h=1e-3, steps=3, **options)
+
+
+def traced(folder):
+    return sorted(folder.glob("march-*-traced"))
+
+
+def test_another_process_traces_nothing_and_gets_the_same_motion(folder, monkeypatch):
+    system, state = mbd.load("double_pendulum")
+    first = run(system, state)
+    (file,) = traced(folder)
+    another_process(monkeypatch)
+    with monkeypatch.context() as m:
+        m.setattr(kept.KeptPrograms, "_traced", None)  # would fail
+        again = run(system, state)
+        # Numbers and names are no part of a program.
+        heavier = dataclasses.replace(system, mass=2.0 * system.mass, name="other")
+        other = run(heavier, state)
+    assert traced(folder) == [file]
+    for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert jax.tree.structure(first) == jax.tree.structure(again)
+    assert other.result == mbd.RESULTS.successful and other.system.name == "other"
+    monkeypatch.setattr(cache, "_folder", None)
+    plain = run(system, state)
+    np.testing.assert_allclose(plain.r, first.r, rtol=0.0, atol=1e-14)
+    np.testing.assert_allclose(plain.lam, first.lam, rtol=1e-9, atol=1e-9)
+
+
+def test_settings_are_part_of_a_program(folder, monkeypatch):
+    system, state = mbd.load("double_pendulum")
+    for integrator in (mbd.GeneralizedAlpha(rho_inf=0.5), mbd.GeneralizedAlpha(rho_inf=0.6)):
+        run(system, state, integrator=integrator)
+    assert len(traced(folder)) == 2
+    monkeypatch.setattr(kept, "_code", lambda: "changed")
+    another_process(monkeypatch)
+    run(system, state, integrator=integrator)
+    assert len(traced(folder)) == 3
+
+
+def test_what_holds_a_function_of_the_users_is_traced_by_every_process(folder):
+    m = mbd.Mechanism("driven")
+    m.add_body("rod", mass=1.0, inertia=(0.01, 0.1, 0.1), r=(0.7, 0, 0))
+    m.add(mbd.Revolute("pin", m.ground, "rod", point=(0, 0, 0), axis=(0, 1, 0)))
+    ends = []
+    for amount in (1.0, 2.0):
+        other = mbd.Mechanism("driven")
+        other.bodies, other.constraints = dict(m.bodies), dict(m.constraints)
+        other.ground = m.ground
+        other.add(
+            mbd.UserForce(
+                "push", bodies=["rod"], function=lambda p, w, t, a=amount: (a * w.v, 0.0 * w.omega)
+            )
+        )
+        system, state = other.build()
+        ends.append(run(system, state).r[-1])
+    assert not traced(folder)
+    assert not np.array_equal(*ends)
+
+
+def test_a_spoiled_file_is_traced_anew(folder, monkeypatch):
+    system, state = mbd.load("double_pendulum")
+    first = run(system, state)
+    (file,) = traced(folder)
+    for content in (b"", file.read_bytes()[:-7] + b"spoiled", b'jaxmbd program 1\n["", []]\n'):
+        file.write_bytes(content)
+        another_process(monkeypatch)
+        np.testing.assert_array_equal(run(system, state).r, first.r)
+        assert file.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("formulation", ALL_FORMULATIONS, ids=name_of)
+def test_a_structure_is_described_and_rebuilt(formulation):
+    _, state = mbd.load("heavy_top")
+    q, u = formulation.from_state(state)
+    tree = {"q": q, "u": (u, 1, True, None), "how": formulation, "end": mbd.RESULTS.singular}
+    arrays = [x for x in jax.tree.leaves(tree) if hasattr(x, "shape")]
+    again = rebuild(describe(with_slots(tree)), arrays)
+    assert jax.tree.structure(again) == jax.tree.structure(tree)
+    assert describe(again) == describe(tree)
+
+
+@pytest.mark.parametrize(
+    "part", [lambda t: t, object(), {1, 2}, np.sin], ids=["function", "object", "set", "ufunc"]
+)
+def test_what_cannot_be_described_is_refused(part):
+    with pytest.raises(Undescribed):
+        describe((1.0, part))
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        ["module", "os:system", []],
+        ["class", "subprocess:Popen"],
+        ["module", "jaxmbd.cli:main", []],
+        ["named", "jaxmbd.nowhere:Nothing", []],
+        ["call", "print"],
+    ],
+)
+def test_a_description_makes_nothing_but_parts_of_this_package(description):
+    with pytest.raises(Undescribed):
+        rebuild(description, [])

@@ -16,12 +16,12 @@ from ..linalg import Coupling, SaddleMatrix, factorize, linear_solve
 from ..linalg.saddle import apply_tangent, scatter_rows
 from ..model.state import Pose, State
 from ..model.system import System
-from ..model.validation import as_jax
+from ..model.validation import as_jax, is_concrete
 from ..roots import AbstractRootProblem, implicit_root
 from ..rotations import so3
 from ..rotations.types import Scalar
 from .arguments import check_system
-from .compiled import compiled_once, runs_now
+from .compiled import compiled_once
 
 METRICS = ("identity", "mass")
 # What a velocity that was not described counts beside one that was. Every solve reduces its pull by
@@ -163,13 +163,14 @@ def assemble(
             f"metric='mass' needs the mass of {', '.join(system.massless)}; use metric='identity'"
         )
     metrics = (metric or "identity", metric or ("identity" if system.massless else "mass"))
-    t = as_jax(t, system.dtype)
-    if runs_now(system, state, t):
-        # A small program tells whether there is anything to do for a large one.
-        report, closed, still = _untouched(system, state, t)
+    geometry = _only_geometry(system)
+    if is_concrete((geometry, state, t)):
+        # A small program tells whether there is anything to do for a large one, also where masses,
+        # gravity or forces are traced: they move nothing that meets the constraints already.
+        report, closed, still = _untouched.at_once(geometry, state, np.asarray(t, system.dtype))
         if bool(closed) and (bool(still) or not velocities):
             return state, report
-    return _assemble(system, state, t, metrics, system.described)
+    return _assemble(system, state, as_jax(t, system.dtype), metrics, system.described)
 
 
 def _geometry(system: System) -> System:
@@ -179,6 +180,18 @@ def _geometry(system: System) -> System:
     parts = (system.mass, system.inertia, system.gravity, system.forces)
     held = jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, parts)
     return eqx.tree_at(lambda s: (s.mass, s.inertia, s.gravity, s.forces), system, held)
+
+
+def _only_geometry(system: System) -> System:
+    """The system with zeros for the numbers that its constraints do not see."""
+
+    def unseen(system: System) -> tuple:
+        return system.mass, system.inertia, system.gravity, system.forces, system.laws
+
+    zeros = jax.tree.map(
+        lambda x: np.zeros(x.shape, x.dtype) if eqx.is_array(x) else x, unseen(system)
+    )
+    return eqx.tree_at(unseen, system, zeros)
 
 
 def position_tolerance(dtype) -> float:

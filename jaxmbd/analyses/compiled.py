@@ -66,6 +66,7 @@ class Compiled:
         self._program: Any = eqx.filter_jit(function)
         self._work: dict[Any, int] = {}
         self._kept: dict[bool, KeptPrograms] = {}
+        self._beside: dict[Any, Any] = {}
 
     @functools.cached_property
     def _quick(self) -> Any:
@@ -110,6 +111,19 @@ class Compiled:
     @telling_forward_mode
     def _quickly(self, *args: Any, **kwargs: Any) -> Any:
         return self._run(True, args, kwargs)
+
+    def at_once(self, *args: Any) -> Any:
+        """The result for known arguments, also while a user's program is being traced: what follows
+        from it then need not be a part of that program.
+        """
+        if runs_now(args):
+            return self(*args)
+        args = _unnamed(args)
+        leaves, structure = jax.tree.flatten(args)
+        like = structure, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves)
+        if like not in self._beside:
+            self._beside[like] = self._quick.lower(*args).compile()
+        return self._beside[like](*args)
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """As `jax.jit(...).lower`, for measurements."""

@@ -209,8 +209,9 @@ def _simulate_fixed(
     saves = steps // save_every
     kept = _chunks(saves, save_every, checkpoints)
     given = state = system.with_turns(state)
+    now = np.asarray(t0, system.dtype) if is_concrete(t0) else t0  # known inside a trace as well
+    state, report = assembled(system, state, now, metric=metric)
     h, t0 = as_jax(h, system.dtype), as_jax(t0, system.dtype)
-    state, report = assembled(system, state, t0, metric=metric)
     bare = system.unnamed()
     # Two programs: the start does not depend on the number of steps, so a longer run compiles the
     # stepping only.

@@ -40,11 +40,12 @@ def assembled(
     state, report = assemble(system, state, t=t, metric=metric, velocities=velocities)
     if is_concrete(report):
         refuse_open(system, report, t)
-        # Masses weigh velocities: in a gradient by them the pose is known and the velocities are
-        # not.
-        warn_of_changes(
-            system, given, state, report, velocities=velocities and is_concrete((given, state))
-        )
+        if state is not given:
+            # Masses weigh velocities: in a gradient by them the pose is known and the velocities
+            # are not.
+            warn_of_changes(
+                system, given, state, report, velocities=velocities and is_concrete((given, state))
+            )
         if is_concrete((system, state)):
             refuse_redundant_drivers(system, state, t)
             warn_of_change_point(system, state, t)

@@ -358,8 +358,11 @@ class System(eqx.Module):
     def turns(self) -> Float[Array, " w"]:
         """Where all angles are looked for, joints first, (w,) [rad]."""
         near = [a.near.reshape(-1) for part in self._winding for a in followed_in(part.members)]
-        if is_concrete(near):  # compiles nothing
-            return jax.device_put(np.concatenate([np.zeros(0, self.dtype), *map(np.asarray, near)]))
+        if is_concrete(near):  # compiles nothing, and stays known inside a trace
+            with jax.ensure_compile_time_eval():
+                return jax.device_put(
+                    np.concatenate([np.zeros(0, self.dtype), *map(np.asarray, near)])
+                )
         return jnp.concatenate([jnp.zeros(0, self.dtype), *near])
 
     def with_turns(self, state: State) -> State:

@@ -1,5 +1,7 @@
 """Assembly: closest, consistent, unchanged where nothing is to do, differentiable."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -283,3 +285,21 @@ def test_a_gradient_by_a_mass_outside_jit_is_not_stopped_by_the_warnings():
 
     value, slope = jax.value_and_grad(speed)(1.0)
     np.testing.assert_allclose([value, slope], [2.0, 0.0], atol=1e-12)
+
+
+def test_a_gradient_by_masses_of_a_consistent_start_leaves_assembly_out():
+    system, state = mbd.load("double_pendulum")
+
+    def end(mass, state):
+        heavier = dataclasses.replace(system, mass=mass)
+        return mbd.simulate(heavier, state, h=1e-3, steps=2).v[-1, -1, 2]
+
+    def size(function, *args):
+        return len(str(jax.make_jaxpr(function)(*args)))
+
+    known = size(lambda mass: end(mass, state), system.mass)
+    assert known < 0.9 * size(end, system.mass, state)  # a traced state is assembled
+    moved = dataclasses.replace(state, r=state.r + 1e-3)
+    assert known < 0.9 * size(lambda mass: end(mass, moved), system.mass)
+    by_mass = jax.jit(jax.grad(lambda mass: end(mass, state)))(system.mass)
+    np.testing.assert_allclose(by_mass, jax.jit(jax.grad(end))(system.mass, state), rtol=1e-9)

@@ -18,7 +18,7 @@ from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..results import RESULTS, ended_as
 from ..roots import save_roots
-from ..rotations.types import Scalar
+from ..rotations.types import Scalar, host
 from .adaptive import Adaptive, simulate_chosen
 from .arguments import (
     check_run,
@@ -209,7 +209,7 @@ def _simulate_fixed(
     saves = steps // save_every
     kept = _chunks(saves, save_every, checkpoints)
     given = state = system.with_turns(state)
-    now = np.asarray(t0, system.dtype) if is_concrete(t0) else t0  # known inside a trace as well
+    now = host.asarray(t0, system.dtype) if is_concrete(t0) else t0  # known inside a trace too
     state, report = assembled(system, state, now, metric=metric)
     h, t0 = as_jax(h, system.dtype), as_jax(t0, system.dtype)
     bare = system.unnamed()

@@ -2,18 +2,35 @@
 program.
 """
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..model.mechanism import Mechanism
-from .model_files import ModelFileError, read_mechanism
+from ..model.validation import users_line
+from .mjcf import read_mjcf
+from .model_files import ModelFileError, ModelFileWarning, read_mechanism
 from .writer import write_mechanism
 
 Reader = Callable[[Path], Mechanism]
 Writer = Callable[[Mechanism, Path], Any]
 
-_READERS: dict[str, Reader] = {".json": read_mechanism}
+
+def _read_mjcf(path: Path) -> Mechanism:
+    mechanism, report = read_mjcf(path)
+    left_out = report.summary()
+    if left_out:
+        cure = "mbd.from_mjcf reads more of it, and reports"
+        warnings.warn(
+            f"{path.name}: left out: {left_out}. {cure}",
+            ModelFileWarning,
+            stacklevel=users_line(),
+        )
+    return mechanism
+
+
+_READERS: dict[str, Reader] = {".json": read_mechanism, ".xml": _read_mjcf}
 _WRITERS: dict[str, Writer] = {".json": write_mechanism}
 
 

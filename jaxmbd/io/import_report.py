@@ -21,12 +21,14 @@ class LeftOut:
         name: Its name in the file, or "".
         why: In a few words.
         line: Of the file, or None.
+        moves: Whether the motion of the file's mechanism can depend on it.
     """
 
     tag: str
     name: str
     why: str
     line: int | None = None
+    moves: bool = True
 
     def __str__(self) -> str:
         name = f" name={self.name!r}" if self.name else ""
@@ -66,9 +68,12 @@ class ImportReport:
         for element in root.walk():
             self._lines.setdefault((element.tag, element.get("name") or ""), element.line)
 
-    def ignore(self, tag: str, name: str, why: str, line: int | None = None) -> None:
+    def ignore(
+        self, tag: str, name: str, why: str, line: int | None = None, *, moves: bool = True
+    ) -> None:
         """Note something that is left out."""
-        self.ignored.append(self._left_out(tag, name, why, line))
+        item = self._left_out(tag, name, why, line)
+        self.ignored.append(dataclasses.replace(item, moves=moves))
 
     def refuse(self, tag: str, name: str, why: str, line: int | None = None) -> None:
         """Note something that is missed."""
@@ -98,6 +103,19 @@ class ImportReport:
         if self._state is None:
             raise ValueError(f"{self.source}: only an MJCF file has MuJoCo's coordinates")
         return self._state(qpos, qvel)
+
+    def summary(self) -> str:
+        """What is left out and could change the motion, on one line; "" for nothing."""
+        kinds: dict[tuple[str, str], list[str]] = {}
+        for item in self.ignored + self.refused:
+            if item.moves:
+                kinds.setdefault((item.tag, item.why), []).append(item.name)
+        parts = []
+        for (tag, why), names in kinds.items():
+            named = ", ".join(repr(name) for name in names[:6] if name)
+            more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+            parts.append(f"<{tag}> {named}{more}: {why}" if named else f"<{tag}>: {why}")
+        return "; ".join(parts)
 
     @cached_property
     def mobility(self) -> Mobility:

@@ -203,11 +203,11 @@ def _list_the_rest(model: Any, root: xml_tree.Element, report: ImportReport) -> 
         name = element.get("name") or ""
         if element.tag == "sensor":
             for child in element.children:
-                report.ignore(
-                    child.tag, child.get("name") or "", _WITHOUT_MOTION["sensor"], child.line
-                )
+                why, label = _WITHOUT_MOTION["sensor"], child.get("name") or ""
+                report.ignore(child.tag, label, why, child.line, moves=False)
         elif element.tag in _WITHOUT_MOTION:
-            report.ignore(element.tag, name, _WITHOUT_MOTION[element.tag], element.line)
+            why = _WITHOUT_MOTION[element.tag]
+            report.ignore(element.tag, name, why, element.line, moves=False)
         elif element.tag in _WITH_MOTION:
             report.refuse(element.tag, name, _WITH_MOTION[element.tag], element.line)
     touching = int(np.sum((model.geom_contype != 0) | (model.geom_conaffinity != 0)))

@@ -242,7 +242,7 @@ def _act_on_joint(model, data, m, scene: Scene, j: int, joint, report) -> None:
     """Spring, damper, rotor, stops and dry friction of a joint."""
     name, dof = joint.name, int(model.jnt_dofadr[j])
     ball = int(model.jnt_type[j]) == _BALL
-    q = None if ball else float(data.qpos[model.jnt_qposadr[j]])
+    q = 0.0 if ball else float(data.qpos[model.jnt_qposadr[j]])
     stiffness, damping = float(model.jnt_stiffness[j]), float(model.dof_damping[dof])
     curved = [
         np.any(getattr(model, field, np.zeros(1))[k])

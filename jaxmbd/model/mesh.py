@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..rotations.types import Array, Mat3, Scalar, Vec3
+from ..rotations.types import Array, Mat3, Scalar, Vec3, host
 from .shapes import AbstractShape
 from .validation import array, concrete, default_dtype, number
 
@@ -39,11 +39,14 @@ class Mesh(AbstractShape):
         if mass is not None and density is not None:
             raise ValueError("Mesh: give either mass or density, or neither for looks alone")
         points, triangles = _checked(vertices, faces)
-        zero = np.zeros((), default_dtype())
+        zero = host.zeros((), default_dtype())
         self.faces = triangles
         if mass is None and density is None:
             self.vertices, self.mass = points, zero
-            self.center, self.unit_inertia = np.zeros(3, zero.dtype), np.zeros((3, 3), zero.dtype)
+            self.center, self.unit_inertia = (
+                host.zeros(3, zero.dtype),
+                host.zeros((3, 3), zero.dtype),
+            )
             return
         volume, center, second = _moments(points, triangles)
         self.mass = (
@@ -82,7 +85,7 @@ class Mesh(AbstractShape):
         return [points[list(edge)] for edge in _sharp_edges(points, self.faces)]
 
 
-def _checked(vertices: Any, faces: Any) -> tuple[np.ndarray, np.ndarray]:
+def _checked(vertices: Any, faces: Any) -> tuple[Any, np.ndarray]:
     count = len(vertices)
     points = concrete(array(vertices, (count, 3), "Mesh: vertices"))
     if points is None:
@@ -98,7 +101,7 @@ def _checked(vertices: Any, faces: Any) -> tuple[np.ndarray, np.ndarray]:
     return points, triangles
 
 
-def _moments(points: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _moments(points: np.ndarray, faces: np.ndarray) -> tuple[Any, Any, Any]:
     """Volume, mass center, and the second moments of one kilogram about that, ∫ x xᵀ dm, by
     tetrahedra from a point amid the vertices.
     """

@@ -1,5 +1,7 @@
 """Twelve tree models in MJCF, of the kinds that users have, and five with closed loops."""
 
+import numpy as np
+
 ARM = """
 <mujoco model="arm">
   <compiler angle="degree" autolimits="true"/>
@@ -237,4 +239,147 @@ TREES = {
     "servos": SERVOS,
     "springs": SPRINGS,
     "rotors": HEAVY_ROTOR,
+}
+
+FOUR_BAR = """
+<mujoco model="four-bar">
+  <default> <geom type="capsule" size="0.02" density="2700"/> <joint axis="0 1 0"/> </default>
+  <worldbody>
+    <body name="crank"> <joint name="a" damping="0.01"/> <geom fromto="0 0 0 0 0 0.4"/>
+      <body name="coupler" pos="0 0 0.4"> <joint name="b"/> <geom fromto="0 0 0 1 0 0.4"/> </body>
+    </body>
+    <body name="rocker" pos="1 0 0"> <joint name="d"/> <geom fromto="0 0 0 0 0 0.8"/> </body>
+  </worldbody>
+  <equality> <connect name="c" body1="coupler" body2="rocker" anchor="1 0 0.4"/> </equality>
+</mujoco>
+"""
+
+FIVE_BAR = """
+<mujoco model="five-bar">
+  <default> <geom type="capsule" size="0.015" density="2700"/>
+    <joint axis="0 1 0" armature="0.01" damping="0.05"/> </default>
+  <worldbody>
+    <body name="left" pos="-0.1 0 0"> <joint name="m1"/> <geom fromto="0 0 0 -0.1 0 -0.2"/>
+      <body name="left rod" pos="-0.1 0 -0.2"> <joint name="k1" armature="0"/>
+        <geom fromto="0 0 0 0.2 0 -0.3"/> <site name="foot1" pos="0.2 0 -0.3"/> </body> </body>
+    <body name="right" pos="0.1 0 0"> <joint name="m2"/> <geom fromto="0 0 0 0.1 0 -0.2"/>
+      <body name="right rod" pos="0.1 0 -0.2"> <joint name="k2" armature="0"/>
+        <geom fromto="0 0 0 -0.2 0 -0.3"/> <site name="foot2" pos="-0.2 0 -0.3"/> </body> </body>
+  </worldbody>
+  <equality> <connect name="foot" site1="foot1" site2="foot2"/> </equality>
+  <actuator> <position name="servo1" joint="m1" kp="20" kv="1"/> </actuator>
+</mujoco>
+"""
+
+
+def _texts(x) -> str:
+    return " ".join(repr(float(v)) for v in x)
+
+
+def _stewart() -> str:
+    """Six legs of two parts with slides, on cardan joints below and ball joints above."""
+    legs = equalities = sites = ""
+    for k in range(6):
+        turn, low = k * np.pi / 3.0, 0.5
+        foot = low * np.array([np.cos(turn), np.sin(turn), 0.0])
+        side = turn + (0.4 if k % 2 else -0.4)
+        top = np.array([0.3 * np.cos(side), 0.3 * np.sin(side), 0.8])
+        d = (top - foot) / np.linalg.norm(top - foot)
+        across = np.array([-np.sin(turn), np.cos(turn), 0.0])
+        text, at, end, reach = map(_texts, (d, foot, 0.4 * d, top - foot))
+        first, second = _texts(across), _texts(np.cross(across, d))
+        legs += f"""<body name="cylinder{k}" pos="{at}"> <joint name="u{k}" axis="{first}"/>
+          <joint name="v{k}" axis="{second}"/>
+          <geom type="capsule" size="0.02" fromto="0 0 0 {end}"/>
+          <body name="piston{k}"> <joint name="s{k}" type="slide" axis="{text}" damping="20"
+            stiffness="3000"/> <geom type="capsule" size="0.01" fromto="{end} {reach}"/>
+            <site name="top{k}" pos="{reach}"/> </body> </body>"""
+        site = _texts(top - np.array([0.0, 0.0, 0.8]))
+        equalities += f'<connect name="ball{k}" site1="top{k}" site2="p{k}"/>'
+        sites += f'<site name="p{k}" pos="{site}"/>'
+    return f"""<mujoco model="stewart"> <worldbody> {legs}
+      <body name="platform" pos="0 0 0.8"> <freejoint/>
+        <geom type="cylinder" size="0.3 0.02" density="800"/> {sites} </body> </worldbody>
+      <equality> {equalities} </equality> </mujoco>"""
+
+
+STEWART = _stewart()
+
+GRIPPER = """
+<mujoco model="gripper">
+  <default> <geom type="box" density="2700"/> <joint axis="0 1 0" armature="0.005" damping="0.1"/>
+    <default class="follower"> <joint armature="0.001" damping="0.01"/> </default> </default>
+  <worldbody>
+    <body name="base"> <geom size="0.03 0.02 0.02"/>
+      <body name="right driver" pos="0.03 0 0.05"> <joint name="right_driver_joint"/>
+        <geom size="0.02 0.01 0.005" pos="0.02 0 0"/>
+        <body name="right coupler" pos="0.04 0 0"> <joint name="rc" class="follower"/>
+          <geom size="0.005 0.01 0.03" pos="0 0 0.03"/> </body> </body>
+      <body name="right spring link" pos="0.015 0 0.06">
+        <joint name="rs" class="follower" stiffness="0.05" springref="2.6"/>
+        <geom size="0.02 0.01 0.004" pos="0.02 0 0.01"/>
+        <body name="right follower" pos="0.04 0 0.02"> <joint name="rf" class="follower"/>
+          <geom size="0.01 0.01 0.02" pos="0.01 0 0.02"/> </body> </body>
+      <body name="left driver" pos="-0.03 0 0.05"> <joint name="left_driver_joint" axis="0 -1 0"/>
+        <geom size="0.02 0.01 0.005" pos="-0.02 0 0"/>
+        <body name="left coupler" pos="-0.04 0 0"> <joint name="lc" class="follower"
+          axis="0 -1 0"/> <geom size="0.005 0.01 0.03" pos="0 0 0.03"/> </body> </body>
+      <body name="left spring link" pos="-0.015 0 0.06">
+        <joint name="ls" class="follower" axis="0 -1 0" stiffness="0.05" springref="2.6"/>
+        <geom size="0.02 0.01 0.004" pos="-0.02 0 0.01"/>
+        <body name="left follower" pos="-0.04 0 0.02"> <joint name="lf" class="follower"
+          axis="0 -1 0"/> <geom size="0.01 0.01 0.02" pos="-0.01 0 0.02"/> </body> </body>
+    </body>
+  </worldbody>
+  <equality>
+    <connect name="right loop" body1="right follower" body2="right coupler" anchor="0.015 0 0.03"/>
+    <connect name="left loop" body1="left follower" body2="left coupler" anchor="-0.015 0 0.03"/>
+    <joint name="together" joint1="right_driver_joint" joint2="left_driver_joint"
+      polycoef="0 1 0 0 0"/>
+  </equality>
+  <tendon> <fixed name="split"> <joint joint="right_driver_joint" coef="0.5"/>
+    <joint joint="left_driver_joint" coef="0.5"/> </fixed> </tendon>
+  <actuator> <general name="fingers" tendon="split" gainprm="0.5" biastype="affine"
+    biasprm="0 -2 -0.2" forcerange="-5 5" ctrlrange="0 255"/> </actuator>
+  <keyframe> <key name="closing" ctrl="1"/> </keyframe>
+</mujoco>
+"""
+
+LEG = """
+<mujoco model="leg with rods">
+  <default> <geom type="capsule" size="0.02" density="1500"/> <joint axis="0 1 0" damping="0.2"/>
+  </default>
+  <worldbody>
+    <body name="pelvis" pos="0 0 1"> <joint name="lift" type="slide" axis="0 0 1" stiffness="800"/>
+      <joint name="sway" type="slide" axis="1 0 0" stiffness="800" damping="5"/>
+      <geom type="box" size="0.1 0.1 0.05"/>
+      <body name="thigh"> <joint name="hip" armature="0.1"/> <geom fromto="0 0 0 0.1 0 -0.4"/>
+        <body name="achilles rod" pos="0 0 -0.05"> <joint name="rod ball" type="ball"/>
+          <inertial pos="0.1 0 -0.25" mass="0.15" diaginertia="0.004 0.004 1e-4"/> </body>
+        <body name="knee" pos="0.1 0 -0.4"> <joint name="knee" armature="0.05"/>
+          <geom fromto="0 0 0 -0.05 0 -0.1"/>
+          <body name="shin" pos="-0.05 0 -0.1"> <joint name="shin" stiffness="300"/>
+            <geom fromto="0 0 0 -0.1 0 -0.3"/>
+            <body name="tarsus" pos="-0.1 0 -0.3"> <joint name="tarsus"/>
+              <geom fromto="0 0 0 0.2 0 -0.2"/>
+              <body name="heel" pos="-0.02 0.05 0.02"> <joint name="heel spring" stiffness="200"/>
+                <geom fromto="0 0 0 0.1 0 0.05"/> </body>
+            </body> </body> </body> </body>
+    </body>
+  </worldbody>
+  <equality> <connect name="achilles" body1="achilles rod" body2="heel" anchor="0.13 0.05 -0.68"/>
+  </equality>
+</mujoco>
+"""
+
+# Loops, freedoms and rank, counted by hand: planar loops of one freedom for every bar beyond three;
+# a platform's six, and each leg of its own joints.
+LOOPS = {
+    "four-bar": (FOUR_BAR, ["c"], 1),
+    "five-bar": (FIVE_BAR, ["foot"], 2),
+    "stewart": (STEWART, [f"ball{k}" for k in range(6)], 6),
+    "gripper": (GRIPPER, ["right loop", "left loop", "together"], 1),
+    # Seven hinges and slides and a ball, ten in all; the rod's point removes three and leaves it
+    # its turn about itself.
+    "leg": (LEG, ["achilles"], 7),
 }

@@ -176,7 +176,8 @@ class Armature(AbstractJointForce):
                     f"{self.joint.name!r} is {type(self.joint).__name__}"
                 )
             return OfRotation(inertia)
-        return AlongCoordinate(joint_coordinate(self.title, self.joint, kind, (i, j)), inertia)
+        coordinate = joint_coordinate(self.title, self.joint, kind, (i, j))
+        return AlongCoordinate(coordinate=coordinate, inertia=inertia)
 
     def _inertia(self) -> Array:
         inertia = self._number("inertia")

@@ -7,10 +7,8 @@ import numpy as np
 from .. import model as mbd
 from ..model.mechanism import Mechanism
 from .import_report import ImportReport
+from .loops import add_loop
 from .mjcf_bodies import Scene, name_of, unused
-
-# Of lengths and of directions: below it, points and frames of a constraint count as meeting.
-_MEETS = 1e-9
 
 
 def add_relations(
@@ -68,22 +66,8 @@ def _add_loop(mujoco, model, data, m, scene: Scene, e: int, label: str, report) 
     if bodies[0] == bodies[1]:
         report.ignore("weld" if weld else "connect", label, "it holds a body to itself")
         return
-    apart = np.linalg.norm(points[1] - points[0])
-    turned = np.max(np.abs(frames[1] - frames[0])) if weld else 0.0
     report.loops.append(label)
-    if apart < _MEETS and turned < _MEETS:
-        cls = mbd.Fixed if weld else mbd.Spherical
-        m.add(cls(label, bodies[0], bodies[1], point=tuple(points[1])))
-        return
-    # Not closed at this pose: rows between the points and frames that have to meet.
-    i, j = (m.ground if b == "ground" else m.bodies[b] for b in bodies)
-    s_i, s_j = i.point(points[0]), j.point(points[1])
-    eye = np.eye(3)
-    rows: list[Any] = [mbd.CD(eye[k], s_i, s_j) for k in range(3)]
-    if weld:
-        F_i, F_j = i.A.T @ frames[0], j.A.T @ frames[1]
-        rows += [mbd.DP1(F_i[:, (k + 1) % 3], F_j[:, (k + 2) % 3]) for k in range(3)]
-    m.add(mbd.Constraint(label, bodies[0], bodies[1], primitives=rows))
+    add_loop(m, label, bodies, points, frames if weld else None)
 
 
 def _add_joint_equality(model, data, m, scene: Scene, e: int, label: str, report) -> None:

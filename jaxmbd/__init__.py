@@ -210,7 +210,8 @@ def from_mjcf(
 
     Args:
         source: A path, or the XML text itself.
-        keyframe: Name of a keyframe whose positions, speeds and controls are the description.
+        keyframe: Name of a keyframe whose positions, speeds and controls are the description; by
+            default the one called "initial", which `save` writes, if there is one.
         limits: Make stops of the joints' ranges; the mechanism then takes `mbd.Moreau`.
         friction: Make dry friction of `frictionloss`; likewise.
         merge_fixed: Merge links without joints into their parents; those without mass are always.
@@ -235,6 +236,60 @@ def from_mjcf(
         strict=strict,
         anywhere=anywhere,
     )
+
+
+def from_urdf(
+    source,
+    *,
+    base="fixed",
+    loops=(),
+    packages=None,
+    limits=False,
+    friction=False,
+    merge_fixed=False,
+    strict=True,
+    anywhere=False,
+):
+    """The mechanism of a URDF file, and a report of what was left out.
+
+        mechanism, report = mbd.from_urdf("arm.urdf", loops=[("tip", "rod_end")])
+
+    Joint coordinates are zero at the pose of the file. Every link has a frame of its name, see
+    `Solution.frame`.
+
+    Args:
+        source: A path, or the XML text itself.
+        base: "fixed": the root link is part of the ground; "free": it is a free body.
+        loops: Loops to close: pairs of links (or of the joints above them), each held together at
+            the origins of their frames, or with a third entry "6d" as whole frames; or the path of
+            an extended URDF's YAML file with `closed_loop` and `type`.
+        packages: Folders of ROS packages by name, for meshes of `package://`; the model's own
+            folder by default.
+        limits: Make stops of the joints' ranges; the mechanism then takes `mbd.Moreau`.
+        friction: Make dry friction of `friction`; likewise.
+        merge_fixed: Merge links on fixed joints into their parents; those without mass are always.
+        strict: Refuse what changes the motion and is not supported, as in `from_mjcf`.
+        anywhere: Allow files outside of the model's folder.
+
+    Returns:
+        The mechanism and its `mbd.ImportReport`.
+
+    Raises:
+        ValueError: The file cannot be read; the message names file, line and element.
+    """
+    from .io import UrdfOptions, read_urdf
+
+    options = UrdfOptions(
+        base=base,
+        loops=loops,
+        packages=packages,
+        limits=limits,
+        friction=friction,
+        merge_fixed=merge_fixed,
+        strict=strict,
+        anywhere=anywhere,
+    )
+    return read_urdf(source, options)
 
 
 def register_format(suffix: str, *, read=None, write=None) -> None:

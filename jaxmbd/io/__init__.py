@@ -20,4 +20,6 @@ from .model_files import read_mechanism as read_mechanism
 from .results import ResultFileError as ResultFileError
 from .results import read_npz as read_npz
 from .schema import json_schema as json_schema
+from .urdf import UrdfOptions as UrdfOptions
+from .urdf import read_urdf as read_urdf
 from .writer import mechanism_to_dict as mechanism_to_dict

@@ -1,4 +1,4 @@
-"""Joints that close loops between two frames: exact, whether or not the frames meet as described."""
+"""Joints that close loops between two frames, whether or not the frames meet as described."""
 
 from collections.abc import Sequence
 from typing import Any

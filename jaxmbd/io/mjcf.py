@@ -18,6 +18,7 @@ from .mjcf_bodies import Options, add_bodies
 from .mjcf_relations import add_relations
 from .model_files import ModelFileError
 
+INITIAL = "initial"  # a keyframe of this name is the description where none is asked for
 # Files that MuJoCo would open, by tag; those without effect on the motion are left to it.
 _FILES = ("mesh", "hfield", "texture", "skin", "model", "flexcomp")
 _FOLDERS = {"mesh": "meshdir", "hfield": "meshdir", "skin": "meshdir", "flexcomp": "meshdir"}
@@ -135,7 +136,8 @@ def _mechanism(
     weightless = off & int(flags.mjDSBL_GRAVITY)
     m = Mechanism(name, gravity=np.zeros(3) if weightless else np.array(model.opt.gravity))
     data = _at_keyframe(mujoco, model, keyframe, report)
-    scene = add_bodies(mujoco, model, data, m, options, report, moving=keyframe is not None)
+    moving = keyframe is not None or INITIAL in report.keyframes
+    scene = add_bodies(mujoco, model, data, m, options, report, moving=moving)
     add_relations(mujoco, model, data, m, scene, report)
     _list_the_rest(model, root, report)
     report.describe(m, lambda *q: _state_at(mujoco, model, options, *q))
@@ -168,6 +170,8 @@ def _at_keyframe(mujoco: Any, model: Any, keyframe: str | None, report: ImportRe
     """MuJoCo's data at the pose and rates that the mechanism is described with."""
     data = mujoco.MjData(model)
     report.keyframes = [model.key(k).name or f"key{k}" for k in range(model.nkey)]
+    if keyframe is None and INITIAL in report.keyframes:
+        keyframe = INITIAL
     if keyframe is not None:
         if keyframe not in report.keyframes:
             known = ", ".join(report.keyframes) or "none"

@@ -139,6 +139,15 @@ from .results import RESULTS as RESULTS
 from .roots import Newton as Newton
 
 
+def __getattr__(name):
+    # Files need pydantic; computing does not.
+    if name in ("ImportReport", "LeftOut"):
+        from . import io
+
+        return getattr(io, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def load(model):
     """System and state, as described, of a packaged mechanism or a JSON file.
 

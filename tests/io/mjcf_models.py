@@ -378,7 +378,8 @@ LOOPS = {
     "four-bar": (FOUR_BAR, ["c"], 1),
     "five-bar": (FIVE_BAR, ["foot"], 2),
     "stewart": (STEWART, [f"ball{k}" for k in range(6)], 6),
-    "gripper": (GRIPPER, ["right loop", "left loop", "together"], 1),
+    # Four hinges on each side, of which a point removes two, and one coupling: underactuated.
+    "gripper": (GRIPPER, ["right loop", "left loop", "together"], 3),
     # Seven hinges and slides and a ball, ten in all; the rod's point removes three and leaves it
     # its turn about itself.
     "leg": (LEG, ["achilles"], 7),

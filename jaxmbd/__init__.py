@@ -70,6 +70,7 @@ from .model import AbstractPrimitive as AbstractPrimitive
 from .model import AbstractRelation as AbstractRelation
 from .model import AbstractVelocityPrimitive as AbstractVelocityPrimitive
 from .model import Actuator as Actuator
+from .model import Armature as Armature
 from .model import Belt as Belt
 from .model import Box as Box
 from .model import Cam as Cam
@@ -89,11 +90,17 @@ from .model import Distance as Distance
 from .model import DistanceDriver as DistanceDriver
 from .model import Expression as Expression
 from .model import Fixed as Fixed
+from .model import FixedTendon as FixedTendon
+from .model import Frame as Frame
+from .model import FrameMotion as FrameMotion
 from .model import Gear as Gear
 from .model import HollowCylinder as HollowCylinder
 from .model import JointLimit as JointLimit
+from .model import JointSpring as JointSpring
 from .model import KnifeEdge as KnifeEdge
+from .model import Looks as Looks
 from .model import Mechanism as Mechanism
+from .model import Mesh as Mesh
 from .model import NoSlip as NoSlip
 from .model import Planar as Planar
 from .model import PointForce as PointForce
@@ -110,6 +117,7 @@ from .model import RollingSphere as RollingSphere
 from .model import RotationDriver as RotationDriver
 from .model import Sampled as Sampled
 from .model import Screw as Screw
+from .model import Servo as Servo
 from .model import Sphere as Sphere
 from .model import Spherical as Spherical
 from .model import SpringDamper as SpringDamper
@@ -124,10 +132,20 @@ from .model import Twist as Twist
 from .model import Universal as Universal
 from .model import UserForce as UserForce
 from .model import ViscousFriction as ViscousFriction
+from .model import Visual as Visual
 from .model import enable_x64 as enable_x64
 from .model import given as given
 from .results import RESULTS as RESULTS
 from .roots import Newton as Newton
+
+
+def __getattr__(name):
+    # Files need pydantic; computing does not.
+    if name in ("ImportReport", "LeftOut"):
+        from . import io
+
+        return getattr(io, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def load(model):
@@ -179,6 +197,108 @@ def save(mechanism, path) -> None:
             f"save: needs a Mechanism (see load_mechanism), not a {type(mechanism).__name__}"
         )
     write_file(mechanism, path)
+
+
+def from_mjcf(
+    source,
+    *,
+    keyframe=None,
+    limits=False,
+    friction=False,
+    merge_fixed=False,
+    strict=True,
+    anywhere=False,
+):
+    """The mechanism of an MJCF file of MuJoCo, and a report of what was left out.
+
+        mechanism, report = mbd.from_mjcf("robot.xml", keyframe="home")
+
+    Trees move as in MuJoCo. Equality constraints (`connect`, `weld`, `joint`, `tendon`) become
+    exact joints and couplings, which MuJoCo holds by stiff forces. Joint coordinates are zero at
+    the pose as described: the file's reference, or the keyframe.
+
+    Args:
+        source: A path, or the XML text itself.
+        keyframe: Name of a keyframe whose positions, speeds and controls are the description; by
+            default the one called "initial", which `save` writes, if there is one.
+        limits: Make stops of the joints' ranges; the mechanism then takes `mbd.Moreau`.
+        friction: Make dry friction of `frictionloss`; likewise.
+        merge_fixed: Merge links without joints into their parents; those without mass are always.
+        strict: Refuse a file with anything that changes the motion and is not supported. With
+            False such things are left out, and the report names them.
+        anywhere: Allow files outside of the model's folder.
+
+    Returns:
+        The mechanism and its `mbd.ImportReport`.
+
+    Raises:
+        ValueError: The file cannot be read; the message names file, line and element.
+    """
+    from .io import read_mjcf
+
+    return read_mjcf(
+        source,
+        keyframe=keyframe,
+        limits=limits,
+        friction=friction,
+        merge_fixed=merge_fixed,
+        strict=strict,
+        anywhere=anywhere,
+    )
+
+
+def from_urdf(
+    source,
+    *,
+    base="fixed",
+    loops=(),
+    packages=None,
+    limits=False,
+    friction=False,
+    merge_fixed=False,
+    strict=True,
+    anywhere=False,
+):
+    """The mechanism of a URDF file, and a report of what was left out.
+
+        mechanism, report = mbd.from_urdf("arm.urdf", loops=[("tip", "rod_end")])
+
+    Joint coordinates are zero at the pose of the file. Every link has a frame of its name, see
+    `Solution.frame`.
+
+    Args:
+        source: A path, or the XML text itself.
+        base: "fixed": the root link is part of the ground; "free": it is a free body.
+        loops: Loops to close: pairs of links (or of the joints above them), each held together at
+            the origins of their frames, or with a third entry "6d" as whole frames; or the path of
+            an extended URDF's YAML file with `closed_loop` and `type`.
+        packages: Folders of ROS packages by name, for meshes of `package://`; the model's own
+            folder by default.
+        limits: Make stops of the joints' ranges; the mechanism then takes `mbd.Moreau`.
+        friction: Make dry friction of `friction`; likewise.
+        merge_fixed: Merge links on fixed joints into their parents; those without mass are always.
+        strict: Refuse what changes the motion and is not supported, as in `from_mjcf`.
+        anywhere: Allow files outside of the model's folder.
+
+    Returns:
+        The mechanism and its `mbd.ImportReport`.
+
+    Raises:
+        ValueError: The file cannot be read; the message names file, line and element.
+    """
+    from .io import UrdfOptions, read_urdf
+
+    options = UrdfOptions(
+        base=base,
+        loops=loops,
+        packages=packages,
+        limits=limits,
+        friction=friction,
+        merge_fixed=merge_fixed,
+        strict=strict,
+        anywhere=anywhere,
+    )
+    return read_urdf(source, options)
 
 
 def register_format(suffix: str, *, read=None, write=None) -> None:

@@ -130,10 +130,15 @@ def valid_numbers(
     if not system.massless:
         good = (
             good
-            & jnp.all((system.mass > 0.0) & jnp.isfinite(system.mass))
+            & jnp.all(((system.mass > 0.0) | _nothing(system)) & jnp.isfinite(system.mass))
             & jnp.all(_semidefinite(system.inertia))
         )
     return jax.lax.stop_gradient(good)
+
+
+def _nothing(system: System) -> Any:
+    """Which bodies are links without inertia of their own, (nb,)."""
+    return (system.mass == 0.0) & jnp.all(system.inertia == 0.0, axis=(1, 2))
 
 
 def _semidefinite(J: Any) -> Any:

@@ -177,9 +177,9 @@ def _geometry(system: System) -> System:
     """The system with no derivative by what assembly does not see: a gradient by masses then leaves
     assembly out.
     """
-    parts = (system.mass, system.inertia, system.gravity, system.forces)
+    parts = (system.mass, system.inertia, system.gravity, system.forces, system.inertias)
     held = jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, parts)
-    return eqx.tree_at(lambda s: (s.mass, s.inertia, s.gravity, s.forces), system, held)
+    return eqx.tree_at(lambda s: (s.mass, s.inertia, s.gravity, s.forces, s.inertias), system, held)
 
 
 def _only_geometry(system: System) -> System:

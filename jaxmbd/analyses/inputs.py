@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..formulations import RA
-from ..model.forces import AbstractActuator, AxisActuator
+from ..model.forces import AbstractActuator
 from ..model.state import Pose, State
 from ..model.system import System
 
@@ -58,7 +58,7 @@ class LoadInput(AbstractInput):
 
 
 def collect_inputs(system: System, names: Sequence[str] | None) -> tuple[AbstractInput, ...]:
-    """Inputs by name; every `Actuator` where no names are given."""
+    """Inputs by name; every `Actuator`, `Servo` and driven tendon where no names are given."""
     known: dict[str, AbstractInput] = {}
     for stack in system.forces:
         if isinstance(stack.force, AbstractActuator):
@@ -67,9 +67,7 @@ def collect_inputs(system: System, names: Sequence[str] | None) -> tuple[Abstrac
                 known[name] = ActuatorInput(element=element, bodies=stack.bodies[k], name=name)
     if names is None:
         return tuple(
-            x
-            for x in known.values()
-            if isinstance(x, ActuatorInput) and isinstance(x.element, AxisActuator)
+            x for x in known.values() if isinstance(x, ActuatorInput) and x.element.is_motor
         )
     for b, body in enumerate(system.bodies):
         known |= {

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..equations.determining_rows import DenseRows
-from ..equations.motion import applied
+from ..equations.motion import unbalanced
 from ..equations.rows import dense_rows, explicit_rate
 from ..formulations import RA, AbstractFormulation
 from ..linalg import DenseFactors, dense_solve
@@ -195,10 +195,7 @@ def _of_actuators(system: System, solution: Solution, inputs: tuple[AbstractInpu
         now = system.wound(state.angles).at(t)
         q, u = RA().from_state(state)
         acc = jnp.concatenate([a, alpha], axis=1)
-        force, torque = applied(RA(), now, q, u, t)
-        balance = jax.vmap(RA().body_balance)(
-            system.mass, system.inertia, q, u, acc, force, torque
-        ).reshape(-1)
+        balance = unbalanced(RA(), now, q, u, acc, t).reshape(-1)
         joints = system.to_natural(dense_rows(RA(), now, q).T).T[kept]
         padded = RA().with_ground(state.pose)
         units = jnp.stack([x.unit(padded)[:-1].reshape(-1) for x in inputs])

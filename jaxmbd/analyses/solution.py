@@ -13,6 +13,7 @@ from ..equations.rows import phi, row_bodies, rows, velocity_right_side
 from ..formulations import RA
 from ..linalg.saddle import apply_rows
 from ..model.coordinates import Angle, JointMotion, along_motion
+from ..model.frames import FrameMotion, frame_motion, still
 from ..model.laws.base import CONTACT, DRY, STOP
 from ..model.state import Pose, State, Twist
 from ..model.system import System
@@ -206,6 +207,28 @@ class Solution(eqx.Module):
             coordinates = coordinates[0], moved
         return JointMotion(*coordinates[0], *coordinates[1])
 
+    def frame(self, name: str, system: System | None = None) -> FrameMotion:
+        """The motion of a frame fixed on a body, such as a tool center point.
+
+        Raises:
+            ValueError: There is no such frame.
+        """
+        system = self._own(system)
+        found = [frame for frame in system.frames if frame.name == name]
+        if not found:
+            known = ", ".join(frame.name for frame in system.frames) or "none"
+            raise ValueError(f"there is no frame {name!r}; the frames are {known}")
+        (frame,) = found
+        body = (self.r, self.A, self.v, self.omega, self.a, self.alpha)
+        if frame.body < system.nb:
+            body = tuple(_part(x, np.s_[:, frame.body]) for x in body)
+        else:
+            body = still(len(self.t), system.dtype)
+        if is_concrete((frame, body)):  # compiles nothing
+            moved = frame_motion(frame, np, *map(np.asarray, body))
+            return jax.tree.map(jax.device_put, moved)
+        return frame_motion(frame, jnp, *body)
+
     def energy(self, system: System | None = None) -> Energy:
         """Kinetic and potential energy; kinetic as the integrator counts it where it says so, see
         `AbstractIntegrator.observed`.
@@ -396,9 +419,11 @@ def _displacement_motion(along, pose: Pose, twist: Twist, a, alpha):
 @Compiled
 def _energies(system: System, states: State):
     def one(state: State):
-        kinetic = 0.5 * jnp.sum(system.mass * jnp.sum(state.v**2, 1))
-        kinetic += 0.5 * jnp.einsum("bi,bij,bj->", state.omega, system.inertia, state.omega)
-        return kinetic, system.wound(state.angles).potential(RA().with_ground(state.pose))
+        pose = RA().with_ground(state.pose)
+        zero = jnp.zeros((1, 3), system.dtype)
+        v, omega = (jnp.concatenate([x, zero]) for x in (state.v, state.omega))
+        kinetic = system.kinetic(pose, Twist(v, omega))
+        return kinetic, system.wound(state.angles).potential(pose)
 
     return jax.vmap(one)(states)
 

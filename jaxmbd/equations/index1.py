@@ -13,6 +13,7 @@ from ..linalg import SaddleMatrix, factorize, linear_solve
 from ..linalg.saddle import apply_rows
 from ..model.system import System
 from ..rotations.types import Scalar
+from .joint_inertia import joint_inertia_blocks
 from .motion import mass_matrix, regularization, unbalanced
 from .rows import acceleration_right_side, inner_rows, phi, row_bodies, rows, velocity_right_side
 
@@ -32,14 +33,15 @@ def eliminate(
 
 
 def saddle_matrix(
-    formulation: AbstractFormulation, system: System, weights, blocks
+    formulation: AbstractFormulation, system: System, weights, blocks, couplings=()
 ) -> SaddleMatrix:
     """[[W, Rᵀ], [R, -E]] of all rows at one instant, W being the mass matrix or other weights, (nb,
-    d, d).
+    d, d), and blocks that couple bodies.
     """
     softness = regularization(formulation, system, weights, blocks)
     bodies, inner = row_bodies(formulation, system), inner_rows(formulation, system)
-    return SaddleMatrix(weights, (), blocks, blocks, softness, bodies, inner)
+    matrix = SaddleMatrix(weights, tuple(couplings), blocks, blocks, softness, bodies, inner)
+    return matrix.localized() if couplings else matrix
 
 
 def dynamic_accelerations(
@@ -88,7 +90,10 @@ def judged_accelerations(
     found = eliminate(formulation, system, q, blocks, bias, gamma)
     if found is not None:
         return *found, jnp.zeros((), bool)
-    matrix = saddle_matrix(formulation, system, mass_matrix(formulation, system, q), blocks)
+    none = jnp.zeros((), u.dtype)
+    rotors = joint_inertia_blocks(formulation, system, q, u, jnp.zeros_like(u), none, none)
+    weights = mass_matrix(formulation, system, q)
+    matrix = saddle_matrix(formulation, system, weights, blocks, rotors)
     factors = factorize(matrix, system.linear_solver)
     x = linear_solve(matrix.matvec, factors, jnp.concatenate([-bias.reshape(-1), gamma]))
     undetermined = jnp.zeros((), bool)

@@ -15,6 +15,7 @@ from ..linalg.saddle import apply_tangent, scatter_rows
 from ..model.state import Twist
 from ..model.system import System
 from ..rotations.types import Scalar
+from .joint_inertia import joint_inertia, joint_inertia_blocks
 from .rows import coupling_rows, inner_rows, rate_variations, row_bodies, row_variations, rows
 
 
@@ -49,7 +50,8 @@ def applied(
 def unbalanced(formulation: AbstractFormulation, system: System, q: Coordinates, u, a, t: Scalar):
     """Inertia minus applied loads of all bodies, without reactions, (nb, d)."""
     force, torque = applied(formulation, system, q, u, t)
-    return jax.vmap(formulation.body_balance)(system.mass, system.inertia, q, u, a, force, torque)
+    own = jax.vmap(formulation.body_balance)(system.mass, system.inertia, q, u, a, force, torque)
+    return own + joint_inertia(formulation, system, q, u, a) if system.inertias else own
 
 
 def balance(formulation: AbstractFormulation, system: System, q: Coordinates, u, a, lam, t: Scalar):
@@ -63,7 +65,7 @@ def balance(formulation: AbstractFormulation, system: System, q: Coordinates, u,
 def mass_matrix(
     formulation: AbstractFormulation, system: System, q: Coordinates
 ) -> Float[Array, "nb d d"]:
-    """Mass matrix of every body in its coordinates."""
+    """Mass matrix of every body in its coordinates; inertia of joints is not part of it."""
     zero, none = jnp.zeros((system.nb, formulation.size), system.dtype), jnp.zeros((), system.dtype)
     no_load = jnp.zeros((system.nb, 3), system.dtype)
     return body_blocks(
@@ -173,6 +175,9 @@ def step_matrix(
         )  # held: they do not matter at fixed position
     diagonal = body_blocks(formulation, system, q, u, a, force, torque, held, tangent)
     couplings = force_blocks(formulation, system, q, u, t, scales, tangent)
+    couplings += joint_inertia_blocks(
+        formulation, system, q, u, a, scales.velocity, scales.position, tangent
+    )
     left = right
     bodies = row_bodies(formulation, system)
     if exact:
@@ -269,9 +274,9 @@ def compliance(
     normalizations, (m,).
     """
     # Mean inertias of translation and rotation stand in for M, which may be singular.
-    trans = 3.0 / jnp.maximum(
-        jnp.trace(mass[:, :3, :3], axis1=1, axis2=2), jnp.finfo(mass.dtype).tiny
-    )
+    # A link without inertia gives way as its neighbors do, which count for it.
+    heavy = jnp.trace(mass[:, :3, :3], axis1=1, axis2=2)
+    trans = jnp.where(heavy > 0.0, 3.0 / jnp.where(heavy > 0.0, heavy, 1.0), 0.0)
     spin = jnp.trace(mass[:, 3:, 3:], axis1=1, axis2=2)
     rot = jnp.where(spin > 0.0, 3.0 / jnp.where(spin > 0.0, spin, 1.0), 0.0)
     weight = jnp.concatenate([jnp.stack([trans, rot], axis=1), jnp.zeros((1, 2), mass.dtype)])

@@ -144,6 +144,9 @@ class RotationElements(AbstractFormulation):
         return {"rigidity": -jax.vmap(unpacked)(own)}
 
     def check(self, system: System) -> None:
+        system.refuse_inertias(
+            "the elimination of RotationElements", "take another formulation, such as mbd.RA()"
+        )
         if not is_concrete(system.inertia):
             return
         for name, inertia in zip(system.bodies, np.asarray(system.inertia), strict=True):

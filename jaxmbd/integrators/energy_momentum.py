@@ -98,6 +98,7 @@ class EnergyMomentum(AbstractIntegrator):
                 f"line --formulation directors, not {formulation.name}"
             )
         system.refuse_velocity_rows("EnergyMomentum")
+        system.refuse_inertias("EnergyMomentum")
 
     def first_stage(self) -> "EnergyMomentum | None":
         stage = quasi_stage(self.newton)

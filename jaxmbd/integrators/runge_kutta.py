@@ -77,6 +77,10 @@ class RungeKutta(AbstractExplicit):
         zero = jnp.zeros_like(motion.u)
         return Motion(motion.q, motion.u, motion.a, motion.lam, Memory((zero, zero)))
 
+    def check(self, formulation: AbstractFormulation, system: System) -> None:
+        if self.multipliers == "frozen":
+            system.refuse_inertias("RungeKutta(multipliers='frozen')")
+
     def step(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
     ):

@@ -2,19 +2,50 @@
 program.
 """
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..model.mechanism import Mechanism
-from .model_files import ModelFileError, read_mechanism
+from ..model.validation import users_line
+from .import_report import ImportReport
+from .mjcf import read_mjcf
+from .mjcf_writer import write_mjcf
+from .model_files import ModelFileError, ModelFileWarning, read_mechanism
+from .urdf import UrdfOptions, read_urdf
 from .writer import write_mechanism
 
 Reader = Callable[[Path], Mechanism]
 Writer = Callable[[Mechanism, Path], Any]
 
-_READERS: dict[str, Reader] = {".json": read_mechanism}
-_WRITERS: dict[str, Writer] = {".json": write_mechanism}
+
+def _read_mjcf(path: Path) -> Mechanism:
+    return _told(path, "mbd.from_mjcf", *read_mjcf(path))
+
+
+def _read_urdf(path: Path) -> Mechanism:
+    return _told(path, "mbd.from_urdf", *read_urdf(path, UrdfOptions()))
+
+
+def _told(path: Path, reader: str, mechanism: Mechanism, report: ImportReport) -> Mechanism:
+    """The mechanism, after a warning of what it does not have of the file."""
+    left_out = report.summary()
+    if left_out:
+        warnings.warn(
+            f"{path.name}: left out: {left_out}. {reader} reads more of it, and reports",
+            ModelFileWarning,
+            stacklevel=users_line(),
+        )
+    return mechanism
+
+
+_READERS: dict[str, Reader] = {
+    ".json": read_mechanism,
+    ".xml": _read_mjcf,
+    ".urdf": _read_urdf,
+}
+_WRITERS: dict[str, Writer] = {".json": write_mechanism, ".xml": write_mjcf}
 
 
 def register_format(

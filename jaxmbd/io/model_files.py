@@ -30,6 +30,7 @@ _SECTIONS = {
     "drivers": "driver",
     "forces": "force",
     "laws": "law",
+    "frames": "frame",
     "constraints": "constraint",
 }
 _MAX_BYTES = 64 * 2**20
@@ -175,15 +176,22 @@ def _first_repeated(data: Any, repeated: dict[int, str]) -> tuple[str, str]:
 def _from_file(file: Any) -> Mechanism:
     m = Mechanism(file.name, gravity=file.gravity)
     for body in file.bodies:
-        fields = body.model_dump(exclude={"name", "shape", "comment"})
-        m.add_body(body.name, shape=None if body.shape is None else _shape(body.shape), **fields)
+        fields = body.model_dump(exclude={"name", "shape", "visuals", "comment"})
+        shape = None if body.shape is None else _shape(body.shape)
+        m.add_body(body.name, shape=shape, visuals=[_visual(v) for v in body.visuals], **fields)
     for part in [*file.joints, *file.drivers]:
         m.add(_element(part, AbstractRelation))
     for part in file.forces:
         m.add(_element(part, AbstractForceDescription))
     for part in file.laws:
         m.add(_element(part, AbstractLawDescription))
+    for part in file.frames:
+        m.add(_element(part, model.Frame))
     return m
+
+
+def _visual(file: Any) -> Any:
+    return model.Visual(_shape(file.shape), position=file.position, A=file.A, color=file.color)
 
 
 def _shape(file) -> Any:

@@ -22,6 +22,7 @@ from pydantic import (
 from ..model.elements import AbstractElement, kinds
 from ..model.expressions import Expression, shown
 from ..model.forces import AbstractForceDescription
+from ..model.frames import Frame
 from ..model.given import Kind, Spec, primitive_specs, specs, summary
 from ..model.joints import AbstractRelation
 from ..model.laws import AbstractLawDescription
@@ -58,6 +59,9 @@ def _moments_or_matrix(value: Any) -> str:
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False), AfterValidator(_checked_size)]
 Vec3 = Annotated[list[Number], Field(min_length=3, max_length=3)]
 Vec4 = Annotated[list[Number], Field(min_length=4, max_length=4)]
+Triangle = Annotated[
+    list[Annotated[int, Field(strict=True, ge=0)]], Field(min_length=3, max_length=3)
+]
 Mat3 = Annotated[list[Vec3], Field(min_length=3, max_length=3)]
 Inertia = Annotated[
     Union[Annotated[Vec3, Tag("moments")], Annotated[Mat3, Tag("matrix")]],
@@ -147,6 +151,16 @@ class TetrahedronFile(Strict):
     density: Number | None = None
 
 
+class MeshFile(Strict):
+    """Triangles; without mass and density it is for looks alone."""
+
+    type: Literal["Mesh"]
+    vertices: Annotated[list[Vec3], Field(min_length=3)]
+    faces: Annotated[list[Triangle], Field(min_length=1)]
+    mass: Number | None = None
+    density: Number | None = None
+
+
 SimpleShape = Annotated[
     Union[
         BoxFile,
@@ -157,6 +171,7 @@ SimpleShape = Annotated[
         CapsuleFile,
         ConeFile,
         TetrahedronFile,
+        MeshFile,
     ],
     Field(discriminator="type"),
 ]
@@ -183,10 +198,21 @@ ShapeFile = Annotated[
         CapsuleFile,
         ConeFile,
         TetrahedronFile,
+        MeshFile,
         CompositeFile,
     ],
     Field(discriminator="type"),
 ]
+
+
+class VisualFile(Strict):
+    """A shape that a body shows, in the body frame; its mass does not count."""
+
+    shape: ShapeFile
+    position: Vec3 = [0.0, 0.0, 0.0]
+    A: Mat3 | None = None
+    color: Annotated[list[Number], Field(min_length=3, max_length=4)] | None = None
+
 
 # --- bodies ---
 
@@ -202,6 +228,8 @@ class BodyFile(Strict):
     mass: Number | None = None
     inertia: Inertia | None = None
     shape: ShapeFile | None = None
+    visuals: list[VisualFile] = []
+    massless: StrictBool = False
     r: Vec3 = [0.0, 0.0, 0.0]
     A: Mat3 | None = None
     quaternion: Vec4 | None = None
@@ -227,6 +255,7 @@ _ANNOTATIONS: dict[Kind, Any] = {
     Kind.BODY: Name,
     Kind.BODIES: list[Name],
     Kind.JOINT: Name,
+    Kind.JOINTS: Annotated[list[Name], Field(min_length=1)],
     Kind.VECTOR: Vec3,
     Kind.NUMBER: Number,
     Kind.NUMBERS: Annotated[Any, AfterValidator(_checked_numbers)],
@@ -322,9 +351,9 @@ def mechanism_file() -> type[BaseModel]:
 
 @functools.lru_cache(maxsize=8)
 def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) -> type[BaseModel]:
-    joints, forces, laws = (
+    joints, forces, laws, frames = (
         list[_tagged(_element_files(base))]
-        for base in (AbstractRelation, AbstractForceDescription, AbstractLawDescription)
+        for base in (AbstractRelation, AbstractForceDescription, AbstractLawDescription, Frame)
     )
     return create_model(
         "MechanismFile",
@@ -334,6 +363,7 @@ def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) ->
         drivers=(joints, []),
         forces=(forces, []),
         laws=(laws, []),
+        frames=(frames, []),
     )
 
 

@@ -17,7 +17,9 @@ from ..model.expressions import Components
 from ..model.given import Kind, Spec, primitive_specs, specs
 from ..model.joints import AbstractRelation
 from ..model.mechanism import Mechanism
+from ..model.mesh import Mesh
 from ..model.validation import inertia_matrix, is_concrete
+from ..model.visuals import Visual
 from .model_files import ModelFileError
 
 
@@ -47,13 +49,18 @@ def mechanism_to_dict(mechanism: Mechanism) -> dict[str, Any]:
         "forces": [_element(p) for p in mechanism.forces.values()],
         # Left out where there are none, so that older readers read the file.
         **({"laws": [_element(p) for p in mechanism.laws.values()]} if mechanism.laws else {}),
+        **(
+            {"frames": [_element(p) for p in mechanism.frames.values()]} if mechanism.frames else {}
+        ),
     }
 
 
 def _body(body: Body) -> dict[str, Any]:
     what = f"body {body.name!r}"
     file: dict[str, Any] = {"name": body.name}
-    if body.mass is not None:
+    if body.massless:
+        file["massless"] = True
+    elif body.mass is not None:
         file["mass"] = _numbers(body.mass, f"{what}: mass")
         inertia = np.asarray(_numbers(body.inertia, f"{what}: inertia"))
         diagonal = np.diag(inertia)
@@ -66,6 +73,8 @@ def _body(body: Body) -> dict[str, Any]:
             file["allow_unphysical_inertia"] = True
     if body.shape is not None:
         file["shape"] = _shape(body.shape, what)
+    if body.visuals:
+        file["visuals"] = [_visual(visual, what) for visual in body.visuals]
     file["r"], file["A"] = _numbers(body.r, f"{what}: r"), _numbers(body.A, f"{what}: A")
     for name, described in zip(("v", "omega"), body.described, strict=True):
         if described:
@@ -73,8 +82,19 @@ def _body(body: Body) -> dict[str, Any]:
     return file
 
 
+def _visual(visual: Visual, what: str) -> dict[str, Any]:
+    file = {"shape": _shape(visual.shape, what), "position": _numbers(visual.position, what)}
+    file["A"] = _numbers(visual.A, what)
+    return file if visual.color is None else file | {"color": list(visual.color)}
+
+
 def _shape(shape: Any, what: str) -> dict[str, Any]:
     kind = type(shape).__name__
+    if isinstance(shape, Mesh):
+        mass = _numbers(shape.mass, what)
+        faces = np.asarray(shape.faces).tolist()
+        file = {"type": kind, "vertices": _numbers(shape.vertices, what), "faces": faces}
+        return file if mass == 0.0 else file | {"mass": mass}
     if getattr(shapes, kind, None) is not type(shape):
         raise ModelFileError(
             f"{what}: a file cannot hold a shape of your own, {kind}; use one of jaxmbd's, or none"
@@ -126,7 +146,7 @@ def _field(spec: Spec, value: Any, what: str) -> Any:
     kind = spec.kind
     if kind in (Kind.BODY, Kind.JOINT):
         return _name(value)
-    if kind is Kind.BODIES:
+    if kind in (Kind.BODIES, Kind.JOINTS):
         return [_name(x) for x in value]
     if kind in (Kind.FLAG, Kind.CHOICE):
         return value

@@ -21,12 +21,18 @@ from .expressions import Expression as Expression
 from .forces import AbstractForce as AbstractForce
 from .forces import AbstractForceDescription as AbstractForceDescription
 from .forces import Actuator as Actuator
+from .forces import Armature as Armature
+from .forces import FixedTendon as FixedTendon
+from .forces import JointSpring as JointSpring
 from .forces import PointForce as PointForce
+from .forces import Servo as Servo
 from .forces import SpringDamper as SpringDamper
 from .forces import Torque as Torque
 from .forces import TorsionalSpringDamper as TorsionalSpringDamper
 from .forces import UserForce as UserForce
 from .forces import ViscousFriction as ViscousFriction
+from .frames import Frame as Frame
+from .frames import FrameMotion as FrameMotion
 from .higher_pairs import AbstractCurved as AbstractCurved
 from .higher_pairs import Cam as Cam
 from .higher_pairs import CurveOnCurve as CurveOnCurve
@@ -51,6 +57,7 @@ from .laws import Contact as Contact
 from .laws import CoulombFriction as CoulombFriction
 from .laws import JointLimit as JointLimit
 from .mechanism import Mechanism as Mechanism
+from .mesh import Mesh as Mesh
 from .motions import Sampled as Sampled
 from .primitives import CD as CD
 from .primitives import DP1 as DP1
@@ -76,3 +83,5 @@ from .state import State as State
 from .state import Twist as Twist
 from .system import System as System
 from .validation import enable_x64 as enable_x64
+from .visuals import Looks as Looks
+from .visuals import Visual as Visual

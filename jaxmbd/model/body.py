@@ -9,7 +9,15 @@ from ..rotations import euler_angles, euler_parameters, so3
 from ..rotations.types import Array, host, library_of
 from .shapes import AbstractShape
 from .state import Pose
-from .validation import array, concrete, default_dtype, inertia_matrix, number, vector
+from .validation import (
+    array,
+    concrete,
+    default_dtype,
+    inertia_matrix,
+    is_concrete,
+    number,
+    vector,
+)
 
 # A matrix farther than this from its transpose's inverse is a mistake, not a rounded rotation.
 _MAX_ORTHOGONALITY_DEFECT = 0.1
@@ -29,6 +37,7 @@ class Body:
         shape: What it looks like, or None.
         is_ground: True for the ground only.
         described: Whether v and omega were given; assembly completes those that were not.
+        visuals: The shapes that it shows instead of `shape`, see `Visual`.
     """
 
     name: str
@@ -41,6 +50,16 @@ class Body:
     shape: AbstractShape | None = None
     is_ground: bool = False
     described: tuple[bool, bool] = (True, True)
+    visuals: tuple[Any, ...] = ()
+
+    @property
+    def massless(self) -> bool:
+        """Whether it was described as a link without inertia of its own."""
+        return (
+            self.mass is not None
+            and is_concrete((self.mass, self.inertia))
+            and not (np.any(self.mass) or np.any(self.inertia))
+        )
 
     @property
     def pose(self) -> Pose:
@@ -76,10 +95,16 @@ def make_body(
     omega: Any = None,
     shape: AbstractShape | None = None,
     allow_unphysical_inertia: bool = False,
+    massless: bool = False,
+    visuals: Any = (),
 ) -> Body:
     """Check a description and make the body; see `Mechanism.add_body`."""
     what = f"body {name!r}"
-    if shape is not None:
+    if massless:
+        if mass is not None or inertia is not None:
+            raise ValueError(f"{what}: give mass and inertia, or massless=True, not both")
+        mass, inertia = 0.0, (0.0, 0.0, 0.0)
+    elif shape is not None:
         mass = shape.mass if mass is None else mass
         inertia = shape.inertia if inertia is None else inertia
     if (mass is None) != (inertia is None):
@@ -89,8 +114,11 @@ def make_body(
     if mass is not None:
         mass = number(mass, f"{what}: mass")
         known = concrete(mass)
-        if known is not None and not known > 0.0:
-            raise ValueError(f"{what}: mass must be positive, not {float(known):g} kg")
+        if known is not None and not known > 0.0 and not massless:
+            raise ValueError(
+                f"{what}: mass must be positive, not {float(known):g} kg; a link without inertia "
+                "of its own says massless=True"
+            )
         inertia = inertia_matrix(
             inertia, f"{what}: inertia", allow_unphysical=allow_unphysical_inertia
         )
@@ -104,6 +132,7 @@ def make_body(
         vector(_REST if omega is None else omega, 3, f"{what}: omega"),
         shape,
         described=(v is not None, omega is not None),
+        visuals=tuple(visuals),
     )
 
 

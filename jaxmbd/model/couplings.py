@@ -5,7 +5,6 @@ They act on angles over any number of turns, so that a ratio holds to machine pr
 thousands of turns.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +14,7 @@ from ..rotations.types import Array, library_of
 from . import given
 from .body import Body
 from .coordinates import COORDINATES, Angle, Displacement, Sight
-from .joint_coordinates import joint_coordinate
+from .joint_coordinates import bodies_of_joints, coordinate_among
 from .joints import AbstractConstraint, AbstractRelation, Cylindrical, Rows
 from .outlines import circle, plain
 from .primitives.coupled import Coupled
@@ -278,25 +277,7 @@ class AbstractCoupling(AbstractRelation):
 
     def targets(self) -> tuple[Body | str, ...]:
         """The bodies of both joints, those that the joints move first, each once."""
-        bodies: dict[Any, Body | str] = {}
-        for joint in (self.joint_1, self.joint_2):
-            _refuse_unresolved(joint, self.title)
-        for which in ("body_j", "body_i"):
-            for joint in (self.joint_1, self.joint_2):
-                body = getattr(joint, which)
-                bodies.setdefault(body if isinstance(body, str) else body.name, body)
-        return tuple(bodies.values())
-
-    def _coordinate(
-        self, joint: AbstractConstraint, kind: str | None, bodies: Sequence[Body]
-    ) -> Angle | Displacement:
-        """The coordinate of a joint on the bodies of this coupling."""
-        names = [b.name for b in bodies]
-        at = []
-        for body in (joint.body_i, joint.body_j):
-            at.append(names.index(body if isinstance(body, str) else body.name))
-        i, j = (bodies[k] for k in at)
-        return joint_coordinate(self.title, joint, kind, (i, j), of=(at[0], at[1]))
+        return bodies_of_joints(self.title, (self.joint_1, self.joint_2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,14 +312,9 @@ class Coupler(AbstractCoupling):
                 f"{self.title}: all coefficients of joint 1 are zero, which couples nothing; use a "
                 "driver to hold joint 2"
             )
-        first = self._coordinate(self.joint_1, self.coordinate_1, bodies)
-        second = self._coordinate(self.joint_2, self.coordinate_2, bodies)
+        first = coordinate_among(self.title, self.joint_1, self.coordinate_1, bodies)
+        second = coordinate_among(self.title, self.joint_2, self.coordinate_2, bodies)
         return [("coupling", Coupled(first, second, c))]
-
-
-def _refuse_unresolved(joint: Any, what: str) -> None:
-    if not isinstance(joint, AbstractConstraint):
-        raise ValueError(f"{what}: {joint!r} is not a joint between two bodies")
 
 
 def _all_concrete(*values: Array) -> list[np.ndarray] | None:

@@ -21,6 +21,7 @@ class Kind(enum.Enum):
     BODY = "a body by name"
     BODIES = "bodies by name"
     JOINT = "a joint by name"
+    JOINTS = "joints by name"
     VECTOR = "three numbers"
     NUMBER = "a number"
     NUMBERS = "a number or nested lists of numbers"
@@ -66,6 +67,11 @@ def bodies(default: Any = _MISSING) -> Any:
 def joint() -> Any:
     """A joint, object or name; positional."""
     return _field(Spec(Kind.JOINT), _MISSING, kw_only=False)
+
+
+def joints() -> Any:
+    """Several joints, objects or names."""
+    return _field(Spec(Kind.JOINTS), _MISSING, kw_only=False)
 
 
 def point(default: Any = _MISSING) -> Any:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +14,8 @@ from ..rotations.types import Array, host, library_of
 from . import parameters
 from .body import Body, ground, make_body
 from .coordinates import Angle, AngleStack
-from .forces import AbstractForceDescription, ForceStack
+from .forces import AbstractForceDescription, AbstractInertia, ForceStack
+from .frames import Frame
 from .given import Kind, specs
 from .joints import AbstractRelation, Fixed
 from .laws import KINDS, AbstractLawDescription, LawStack
@@ -28,9 +29,16 @@ from .state import State
 from .system import Connection, System
 from .topology import Forest
 from .validation import default_dtype, is_concrete, vector, warn_if_single
+from .visuals import Looks, Visual
 
-Part = AbstractRelation | AbstractForceDescription | AbstractLawDescription
-_PLURALS = {"body": "bodies", "joint": "joints", "force": "forces", "law": "laws"}
+Part = AbstractRelation | AbstractForceDescription | AbstractLawDescription | Frame
+_PLURALS = {
+    "body": "bodies",
+    "joint": "joints",
+    "force": "forces",
+    "law": "laws",
+    "frame": "frames",
+}
 
 
 class Mechanism:
@@ -55,6 +63,7 @@ class Mechanism:
         self.constraints: dict[str, AbstractRelation] = {}
         self.forces: dict[str, AbstractForceDescription] = {}
         self.laws: dict[str, AbstractLawDescription] = {}
+        self.frames: dict[str, Frame] = {}
 
     @property
     def gravity(self) -> Array:
@@ -79,6 +88,8 @@ class Mechanism:
         omega: Any = None,
         shape: AbstractShape | None = None,
         allow_unphysical_inertia: bool = False,
+        massless: bool = False,
+        visuals: Sequence[Visual] = (),
     ) -> Body:
         """Add a rigid body; its frame sits at the mass center.
 
@@ -98,6 +109,9 @@ class Mechanism:
             shape: Gives mass and inertia where these are left out, and the body's looks.
             allow_unphysical_inertia: Accept principal moments that violate the triangle inequality
                 (published data).
+            massless: A link without inertia of its own, such as the cross of a cardan joint:
+                whatever it can do must move bodies that have inertia. Its frame sits at `r`.
+            visuals: Shapes that it shows instead of `shape`.
 
         Returns:
             The body, to be named in joints and forces.
@@ -123,13 +137,15 @@ class Mechanism:
             omega=omega,
             shape=shape,
             allow_unphysical_inertia=allow_unphysical_inertia,
+            massless=massless,
+            visuals=visuals,
         )
         self.bodies[name] = body
         return body
 
     def add(self, part: Part) -> Part:
-        """Add a joint, a driver, a constraint, a force or a law (stop, dry friction, contact), and
-        return it.
+        """Add a joint, a driver, a constraint, a force, a law (stop, dry friction, contact) or a
+        frame, and return it.
 
         Raises:
             ValueError: The name is taken, a body is unknown, or the part connects a body with
@@ -164,8 +180,13 @@ class Mechanism:
             law.element(*bodies)
             self.laws[law.name] = law
             return law
+        elif isinstance(part, Frame):
+            self._check_name(part.name, "frame", self.frames)
+            part.on(self._body(part.body, part.name), 0)
+            self.frames[part.name] = part
+            return part
         raise TypeError(
-            f"cannot add {part!r}: not a joint, driver, constraint, force or law of jaxmbd"
+            f"cannot add {part!r}: not a joint, driver, constraint, force, law or frame of jaxmbd"
         )
 
     def values(self) -> dict[str, Any]:
@@ -173,8 +194,8 @@ class Mechanism:
 
         Paths: "gravity"; "bodies.NAME.mass" (inertia, r, A, v, omega); "joints.NAME.FIELD" with the
         fields of the joint or driver, for a `Constraint` "joints.NAME.primitives.0.s_i_bar";
-        "forces.NAME.FIELD". A field that holds a function with arrays (an `equinox` module, a
-        neural network) is one value.
+        "forces.NAME.FIELD", "laws.NAME.FIELD", "frames.NAME.FIELD". A field that holds a function
+        with arrays (an `equinox` module, a neural network) is one value.
         """
         return parameters.values(self)
 
@@ -203,31 +224,43 @@ class Mechanism:
             raise ValueError(f"mechanism {self.name!r} has no bodies; add one with add_body")
         bodies = list(self.bodies.values())
         stacks, order, connections, angles = self._stack_constraints()
+        forces, inertias = self._stack_forces()
+        index = self._indices()
         system = System(
             mass=stack_arrays(*(_or_nan(b.mass, ()) for b in bodies)),
             inertia=stack_arrays(*(_or_nan(b.inertia, (3, 3)) for b in bodies)),
             gravity=self.gravity,
             length=_length(bodies, connections),
             constraints=stacks,
-            forces=self._stack_forces(),
+            forces=forces,
             angles=angles,
             connections=connections,
-            shapes=tuple(b.shape for b in bodies),
+            shapes=tuple(Looks.of(b.visuals) if b.visuals else b.shape for b in bodies),
             name=self.name,
             bodies=tuple(self.bodies),
             order=order,
             has_loops=_has_loops(len(bodies), connections),
             massless=tuple(b.name for b in bodies if b.mass is None),
-            linear_solver=choose_strategy(
-                _suits_range_space(bodies, connections), 6 * len(bodies) + len(order)
-            ),
+            linear_solver=self._strategy(connections, 6 * len(bodies) + len(order)),
             described=tuple(b.described for b in bodies),
             laws=self._stack_laws(connections),
+            inertias=inertias,
+            frames=tuple(
+                frame.on((body := self._body(frame.body, frame.name)), index[body.name])
+                for frame in self.frames.values()
+            ),
         )
         state = State(
             *(stack_arrays(*(getattr(b, k) for b in bodies)) for k in ("r", "A", "v", "omega"))
         )
         return on_device(system), state
+
+    def _strategy(self, connections: tuple[Connection, ...], unknowns: int) -> str:
+        bodies = list(self.bodies.values())
+        if any(b.massless for b in bodies):
+            # Block elimination pivots on bodies one by one, which such a link does not bear.
+            return "dense"
+        return choose_strategy(_suits_range_space(bodies, connections), unknowns)
 
     def _check_precision(self) -> None:
         """Refuse numbers that were rounded to single precision before double was switched on."""
@@ -278,15 +311,17 @@ class Mechanism:
         joints = {}
         for field, (spec, _) in specs(type(part)).items():
             if spec.kind is Kind.JOINT:
-                named = getattr(part, field)
-                joint = self.constraints.get(named) if isinstance(named, str) else named
-                if joint is None or self.constraints.get(joint.name) is not joint:
-                    known = ", ".join(self.constraints) or "none"
-                    raise ValueError(
-                        f"{part.title}: unknown joint {named!r}; the joints are {known}"
-                    )
-                joints[field] = joint
+                joints[field] = self._joint(getattr(part, field), part.title)
+            elif spec.kind is Kind.JOINTS:
+                joints[field] = tuple(self._joint(x, part.title) for x in getattr(part, field))
         return dataclasses.replace(part, **joints) if joints else part
+
+    def _joint(self, named: Any, title: str) -> AbstractRelation:
+        joint = self.constraints.get(named) if isinstance(named, str) else named
+        if joint is None or self.constraints.get(joint.name) is not joint:
+            known = ", ".join(self.constraints) or "none"
+            raise ValueError(f"{title}: unknown joint {named!r}; the joints are {known}")
+        return joint
 
     # --- stacking --------------------------------------------------------------------------------
 
@@ -348,7 +383,8 @@ class Mechanism:
             turning,
         )
 
-    def _stack_forces(self) -> tuple[ForceStack, ...]:
+    def _stack_forces(self) -> tuple[tuple[ForceStack, ...], tuple[ForceStack, ...]]:
+        """Force elements, and inertia of joint coordinates, which follows accelerations."""
         dtype, index = default_dtype(), self._indices()
         elements, targets, names = [], [], []
         for part in self.forces.values():
@@ -356,14 +392,14 @@ class Mechanism:
             elements.append(asarrays(part.element(*bodies), dtype))
             targets.append(tuple(index[b.name] for b in bodies))
             names.append(part.name)
-        stacks = []
-        for members, stacked in group_alike(elements):
-            stacks.append(
-                ForceStack(
-                    stacked, tuple(targets[k] for k in members), tuple(names[k] for k in members)
-                )
+        stacks = [
+            ForceStack(
+                stacked, tuple(targets[k] for k in members), tuple(names[k] for k in members)
             )
-        return tuple(stacks)
+            for members, stacked in group_alike(elements)
+        ]
+        inertias = tuple(s for s in stacks if isinstance(s.force, AbstractInertia))
+        return tuple(s for s in stacks if not isinstance(s.force, AbstractInertia)), inertias
 
     def _fixed_together(self, i: Body, j: Body) -> str | None:
         """The fixed joint that holds two bodies together, if one does."""

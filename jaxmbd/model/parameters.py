@@ -16,7 +16,7 @@ from .given import Kind, specs
 from .joints import AbstractRelation
 from .validation import inertia_matrix, is_concrete, number, vector
 
-_PARTS = (Kind.BODY, Kind.BODIES, Kind.JOINT)
+_PARTS = (Kind.BODY, Kind.BODIES, Kind.JOINT, Kind.JOINTS)
 _BODY_FIELDS = ("mass", "inertia", "r", "A", "v", "omega")
 
 
@@ -26,6 +26,7 @@ def _tables(mechanism) -> dict[str, Mapping[str, Any]]:
         "joints": mechanism.constraints,
         "forces": mechanism.forces,
         "laws": mechanism.laws,
+        "frames": mechanism.frames,
     }
 
 
@@ -48,6 +49,8 @@ def _collect(path: str, value: Any, found: dict[str, Any]) -> None:
     field.
     """
     if isinstance(value, (str, Body, AbstractRelation, bool)) or value is None:
+        return
+    if isinstance(value, list | tuple) and any(isinstance(x, AbstractRelation) for x in value):
         return
     if path.endswith(".primitives"):
         for k, primitive in enumerate(value):
@@ -161,6 +164,6 @@ def _by_name(part: Any) -> Any:
         value = getattr(part, field.name)
         if isinstance(value, (Body, AbstractRelation)):
             changes[field.name] = name(value)
-        elif field.name in ("bodies", "others"):
+        elif field.name in ("bodies", "others", "joints"):
             changes[field.name] = tuple(name(x) for x in value)
     return dataclasses.replace(part, **changes) if changes else part

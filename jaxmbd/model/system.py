@@ -16,6 +16,7 @@ from ..indexing import take
 from ..rotations.types import Array, Scalar
 from .coordinates import AngleStack, each_followed, followed_in, with_turns
 from .forces import ForceStack
+from .frames import FrameOnBody
 from .laws import LawStack
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, PrimitiveStack
@@ -97,6 +98,8 @@ class System(eqx.Module):
         massless: Names of bodies without mass; with any, only kinematics is possible.
         described: Whether v and omega of each body were described, or left to assembly.
         laws: One block per structure of stop, dry friction or contact.
+        inertias: One block per structure of inertia of joint coordinates.
+        frames: Frames on bodies, for reports.
     """
 
     mass: Float[Array, " nb"]
@@ -116,6 +119,8 @@ class System(eqx.Module):
     linear_solver: str = eqx.field(static=True, default="dense")
     described: tuple[tuple[bool, bool], ...] = eqx.field(static=True, default=())
     laws: tuple[LawStack, ...] = ()
+    inertias: tuple[ForceStack, ...] = ()
+    frames: tuple[FrameOnBody, ...] = ()
 
     def unnamed(self) -> "System":
         """The same arrays and topology without names, shapes and other labels, which no computation
@@ -129,12 +134,10 @@ class System(eqx.Module):
                 dataclasses.replace(c, name="", outline_i=(), outline_j=())
                 for c in self.connections
             ),
-            forces=tuple(
-                dataclasses.replace(stack, names=("",) * len(stack.names)) for stack in self.forces
-            ),
-            laws=tuple(
-                dataclasses.replace(stack, names=("",) * len(stack.names)) for stack in self.laws
-            ),
+            forces=_nameless(self.forces),
+            laws=_nameless(self.laws),
+            inertias=_nameless(self.inertias),
+            frames=(),
             shapes=(None,) * self.nb,
             name="",
             bodies=("",) * self.nb,
@@ -223,6 +226,24 @@ class System(eqx.Module):
             raise ValueError(
                 f"{who} knows no stops, dry friction and contacts; mechanism {self.name!r} has "
                 f"{', '.join(names)}: {cure}"
+            )
+
+    def refuse_inertias(
+        self,
+        who: str,
+        cure: str = "use simulate with another integrator, such as GeneralizedAlpha",
+    ) -> None:
+        """Raise where joints have inertia of their own, for a method that knows bodies alone; it
+        names them.
+
+        Raises:
+            ValueError: There are such inertias.
+        """
+        names = [repr(name) for stack in self.inertias for name in stack.names]
+        if names:
+            raise ValueError(
+                f"{who} knows the inertia of bodies alone; mechanism {self.name!r} has inertia of "
+                f"joints, {', '.join(names)}: {cure}"
             )
 
     def refuse_velocity_rows(
@@ -410,6 +431,18 @@ class System(eqx.Module):
         ]
         return jax.lax.stop_gradient(jnp.concatenate([jnp.zeros(0, self.dtype), *values]))
 
+    def kinetic(self, pose: Pose, twist: Twist) -> Scalar:
+        """Kinetic energy of bodies and of joints' own inertia [J]; `pose` and `twist` have nb + 1
+        rows.
+        """
+        v, omega = twist.v[: self.nb], twist.omega[: self.nb]
+        energy = 0.5 * jnp.sum(self.mass * jnp.sum(v**2, 1))
+        energy = energy + 0.5 * jnp.einsum("bi,bij,bj->", omega, self.inertia, omega)
+        for stack in self.inertias:
+            local = jax.tree.map(lambda x, index=stack.index: take(x, index), (pose, twist))
+            energy = energy + jnp.sum(stack.each(lambda rotor, *x: rotor.kinetic(*x), *local))
+        return energy
+
     def potential(self, pose: Pose) -> Scalar:
         """Potential energy of gravity and springs [J]; `pose` has nb + 1 rows, the last one being
         the ground.
@@ -419,3 +452,8 @@ class System(eqx.Module):
             local = Pose(take(pose.r, stack.index), take(pose.A, stack.index))
             energy = energy + jnp.sum(stack.each(lambda element, p: element.potential(p), local))
         return energy
+
+
+def _nameless(stacks: tuple) -> tuple:
+    """Stacks of elements without their names."""
+    return tuple(dataclasses.replace(stack, names=("",) * len(stack.names)) for stack in stacks)

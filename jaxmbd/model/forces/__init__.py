@@ -7,6 +7,7 @@ file with a module that has `wrench` (and `potential` where it has one), and a d
 """
 
 from .actuators import AxisActuator as AxisActuator
+from .along import AlongCoordinates as AlongCoordinates
 from .base import AbstractActuator as AbstractActuator
 from .base import AbstractForce as AbstractForce
 from .base import ForceStack as ForceStack
@@ -20,6 +21,11 @@ from .descriptions import TorsionalSpringDamper as TorsionalSpringDamper
 from .descriptions import UserForce as UserForce
 from .descriptions import ViscousFriction as ViscousFriction
 from .friction import RelativeDamping as RelativeDamping
+from .inertias import AbstractInertia as AbstractInertia
+from .joint_forces import Armature as Armature
+from .joint_forces import FixedTendon as FixedTendon
+from .joint_forces import JointSpring as JointSpring
+from .joint_forces import Servo as Servo
 from .loads import AppliedForce as AppliedForce
 from .loads import AppliedTorque as AppliedTorque
 from .springs import AngleTorque as AngleTorque

@@ -27,6 +27,10 @@ class AxisActuator(AbstractActuator):
     given: Scalar | Motion
     action: str = eqx.field(static=True)
 
+    @property
+    def is_motor(self) -> bool:
+        return True
+
     def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         A_i, A_j = pose.A[0], pose.A[1]
         axis = A_i @ self.axis_i_bar

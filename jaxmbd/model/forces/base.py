@@ -58,6 +58,13 @@ class AbstractForce(eqx.Module):
 class AbstractActuator(AbstractForce):
     """A force element with one control number, its push or torque, beside whatever else it does."""
 
+    @property
+    def is_motor(self) -> bool:
+        """Whether it is there for its control: an input of a linearization unless others are
+        named.
+        """
+        return False
+
     @abc.abstractmethod
     def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
         """The wrench of control one: what an input of a linearized mechanism is multiplied with."""

@@ -1,0 +1,80 @@
+"""Inertia of joint coordinates in the coordinates of a formulation: a term of the balance, and
+blocks of the matrices that couple two bodies through their accelerations.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..formulations.base import AbstractFormulation, Coordinates
+from ..indexing import take
+from ..linalg import Coupling
+from ..model.system import System
+from ..rotations.types import Scalar
+
+
+def _resistance(formulation: AbstractFormulation):
+    """The generalized forces that an element takes, (2, d), from coordinates of its two bodies."""
+
+    def load(element, q, u, a):
+        pose = jax.vmap(formulation.pose)(q)
+        twist = jax.vmap(formulation.twist)(q, u)
+        force, torque = element.resistance(
+            pose, twist, *jax.vmap(formulation.physical_accelerations)(q, u, a)
+        )
+        return jax.vmap(formulation.generalized)(q, force, torque)
+
+    return load
+
+
+def _padded(x: Float[Array, "nb d"]) -> Float[Array, "nb+1 d"]:
+    return jnp.concatenate([x, jnp.zeros((1, x.shape[1]), x.dtype)])
+
+
+def joint_inertia(
+    formulation: AbstractFormulation, system: System, q: Coordinates, u, a
+) -> Float[Array, "nb d"]:
+    """What the inertia of joints adds to the balance of all bodies."""
+    load = _resistance(formulation)
+    states = (formulation.with_ground(q), _padded(u), _padded(a))
+    total = jnp.zeros_like(states[1])
+    for stack in system.inertias:
+        local = jax.tree.map(lambda x, index=stack.index: take(x, index), states)
+        total = total.at[stack.index].add(stack.each(load, *local))
+    return total[: system.nb]
+
+
+def joint_inertia_blocks(
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u,
+    a,
+    velocity: Scalar,
+    position: Scalar,
+    tangent: Float[Array, "nb d d"] | None = None,
+) -> list[Coupling]:
+    """Derivatives of that by accelerations which velocities follow by `velocity` and coordinates
+    by `position`, a turn by `tangent` included; with both zero the inertia itself.
+    """
+    load = _resistance(formulation)
+    if tangent is None:
+        eye = jnp.eye(formulation.size, dtype=u.dtype)
+        every = jnp.broadcast_to(eye, (system.nb + 1, formulation.size, formulation.size))
+    else:
+        every = jnp.concatenate([tangent, jnp.eye(formulation.size, dtype=u.dtype)[None]])
+    states = (formulation.with_ground(q), _padded(u), _padded(a), every)
+
+    def block(element, q, u, a, turns):
+        def moved(delta):
+            turned = jnp.einsum("kij,kj->ki", turns, delta)
+            q_new = jax.vmap(formulation.retract)(q, position * turned)
+            return load(element, q_new, u + velocity * delta, a + delta)
+
+        return jax.jacfwd(moved)(jnp.zeros_like(u))
+
+    couplings = []
+    for stack in system.inertias:
+        local = jax.tree.map(lambda x, index=stack.index: take(x, index), states)
+        couplings.append(Coupling(stack.each(block, *local), stack.bodies))
+    return couplings

@@ -1,0 +1,223 @@
+"""MJCF files of MuJoCo to a `Mechanism`: equality constraints become exact joints.
+
+MuJoCo's own compiler resolves defaults, includes, orientations and inertias (`mujoco.MjSpec`); what
+it makes of the file is translated here and in the two modules beside this one.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..model.mechanism import Mechanism
+from ..model.state import State
+from . import xml_tree
+from .import_report import ImportReport
+from .mjcf_bodies import Options, add_bodies
+from .mjcf_relations import add_relations
+from .model_files import ModelFileError
+
+INITIAL = "initial"  # a keyframe of this name is the description where none is asked for
+# Files that MuJoCo would open, by tag; those without effect on the motion are left to it.
+_FILES = ("mesh", "hfield", "texture", "skin", "model", "flexcomp")
+_FOLDERS = {"mesh": "meshdir", "hfield": "meshdir", "skin": "meshdir", "flexcomp": "meshdir"}
+
+
+def read_mjcf(
+    source: str | Path,
+    *,
+    keyframe: str | None = None,
+    limits: bool = False,
+    friction: bool = False,
+    merge_fixed: bool = False,
+    strict: bool = True,
+    anywhere: bool = False,
+) -> tuple[Mechanism, ImportReport]:
+    """The mechanism of an MJCF file or text; see `jaxmbd.from_mjcf`."""
+    mujoco = _mujoco()
+    text, path = _source(source)
+    shown = path.name if path else "MJCF text"
+    root = xml_tree.read(path) if path else xml_tree.parse(text or "", shown)
+    if root.tag != "mujoco":
+        raise ModelFileError(f"{shown}: not an MJCF file: its root is {root.title}, not <mujoco>")
+    root = _checked(root, path, anywhere)
+    try:
+        spec = mujoco.MjSpec.from_file(str(path)) if path else mujoco.MjSpec.from_string(text)
+        model = spec.compile()
+    except ValueError as error:
+        raise ModelFileError(_explained(shown, str(error))) from None
+    report = ImportReport(shown)
+    report.locate(root)
+    options = Options(limits=limits, friction=friction, merge_fixed=merge_fixed)
+    name = spec.modelname or (path.stem if path else "mjcf")
+    mechanism = _mechanism(mujoco, model, name, keyframe, options, report, root)
+    if strict and report.refused:
+        raise ModelFileError(
+            f"{shown}: cannot be read as it moves: {'; '.join(map(str, report.refused))}. Pass "
+            "strict=False to leave that out"
+        )
+    return mechanism, report
+
+
+def _mujoco() -> Any:
+    try:
+        import mujoco
+    except ImportError:
+        raise ModelFileError(
+            "reading MJCF needs MuJoCo's parser: pip install 'jaxmbd[mjcf]'"
+        ) from None
+    return mujoco
+
+
+def _source(source: str | Path) -> tuple[str | None, Path | None]:
+    """Text or path."""
+    if isinstance(source, str) and source.lstrip().startswith("<"):
+        return source, None
+    path = Path(source)
+    if path.is_dir():
+        raise ModelFileError(f"{path.name}: this is a folder, not a model file")
+    return None, path
+
+
+def _checked(root: xml_tree.Element, path: Path | None, anywhere: bool) -> xml_tree.Element:
+    """The tree with its includes, after all files that it names were found where they may be."""
+    if path is None:
+        for element in root.walk():
+            if element.get("file") is not None:
+                raise element.error("a text has no folder; save it to a file that names others")
+        return root
+    folder = xml_tree.Folder(path.parent, anywhere=anywhere)
+
+    def opened(element: xml_tree.Element) -> Path:
+        return folder.path(element.get("file") or "", element)
+
+    root = xml_tree.including(root, path, opened)
+    folders: dict[str, str] = {}
+    for compiler in root.all("compiler"):
+        for key in ("meshdir", "texturedir"):
+            folders[key] = compiler.get(key) or compiler.get("assetdir") or folders.get(key) or ""
+    for element in root.walk():
+        named = element.get("file")
+        if element.tag in _FILES and named:
+            below = folders.get(_FOLDERS.get(element.tag, "texturedir"), "")
+            found = folder.path(named, element, below="" if element.tag == "model" else below)
+            if element.tag == "model":
+                _checked(xml_tree.read(found), found, anywhere)
+    return root
+
+
+def _explained(shown: str, message: str) -> str:
+    """MuJoCo's message on one line, with the file, and the line and tag where it tells them."""
+    lines = [x.strip() for x in message.splitlines() if x.strip()]
+    text = re.sub(r"^(XML )?Error:\s*", "", lines[0]).rstrip(".:") if lines else "cannot be read"
+    rest = " ".join(lines[1:])
+    line = re.search(r"line (\d+)", rest) or re.search(r"line (\d+)", text)
+    element = re.search(r"Element(?: name)? '([^']*)'", rest)
+    where = f"line {line.group(1)}: " if line else ""
+    what = f"<{element.group(1)}>: " if element and "name" not in rest else ""
+    if element and not what and element.group(1):
+        what = f"element {element.group(1)!r}: "
+    detail = "" if element else f" {rest}" if rest and not line else ""
+    return f"{shown}: {where}{what}{text}{detail}"
+
+
+def _mechanism(
+    mujoco: Any,
+    model: Any,
+    name: str,
+    keyframe: str | None,
+    options: Options,
+    report: ImportReport,
+    root: xml_tree.Element,
+) -> Mechanism:
+    flags = mujoco.mjtDisableBit
+    off = int(model.opt.disableflags)
+    weightless = off & int(flags.mjDSBL_GRAVITY)
+    m = Mechanism(name, gravity=np.zeros(3) if weightless else np.array(model.opt.gravity))
+    data = _at_keyframe(mujoco, model, keyframe, report)
+    moving = keyframe is not None or INITIAL in report.keyframes
+    scene = add_bodies(mujoco, model, data, m, options, report, moving=moving)
+    add_relations(mujoco, model, data, m, scene, report)
+    _list_the_rest(model, root, report)
+    report.describe(m, lambda *q: _state_at(mujoco, model, options, *q))
+    return m
+
+
+def _state_at(mujoco: Any, model: Any, options: Options, qpos: Any, qvel: Any) -> State:
+    """The state of all bodies at MuJoCo's coordinates and speeds."""
+    data = mujoco.MjData(model)
+    for field, values in (("qpos", qpos), ("qvel", qvel)):
+        at = getattr(data, field)
+        if np.shape(values) != at.shape:
+            raise ValueError(f"{field} has {len(at)} numbers, not {np.size(values)}")
+        at[:] = values
+    _place(mujoco, model, data)
+    scratch = Mechanism("pose")
+    add_bodies(mujoco, model, data, scratch, options, ImportReport(""), moving=True)
+    return scratch.build()[1]
+
+
+def _place(mujoco: Any, model: Any, data: Any) -> None:
+    """Compute what the readers ask MuJoCo for: positions, velocities, lengths of tendons."""
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_comPos(model, data)
+    mujoco.mj_comVel(model, data)
+    mujoco.mj_tendon(model, data)
+
+
+def _at_keyframe(mujoco: Any, model: Any, keyframe: str | None, report: ImportReport) -> Any:
+    """MuJoCo's data at the pose and rates that the mechanism is described with."""
+    data = mujoco.MjData(model)
+    report.keyframes = [model.key(k).name or f"key{k}" for k in range(model.nkey)]
+    if keyframe is None and INITIAL in report.keyframes:
+        keyframe = INITIAL
+    if keyframe is not None:
+        if keyframe not in report.keyframes:
+            known = ", ".join(report.keyframes) or "none"
+            raise ModelFileError(
+                f"{report.source}: there is no keyframe {keyframe!r}; the keyframes are {known}"
+            )
+        mujoco.mj_resetDataKeyframe(model, data, report.keyframes.index(keyframe))
+    _place(mujoco, model, data)
+    return data
+
+
+# Elements that say nothing about the motion of the mechanism.
+_WITHOUT_MOTION = {
+    "camera": "cameras are not read",
+    "light": "lights are not read",
+    "sensor": "sensors are not read; ask the solution",
+    "skin": "skins are not read",
+    "pair": "contacts are not read; add mbd.Contact",
+    "exclude": "contacts are not read",
+    "hfield": "height fields are not read",
+}
+_WITH_MOTION = {
+    "flex": "deformable bodies are not supported",
+    "flexcomp": "deformable bodies are not supported",
+    "plugin": "plugins are not supported",
+    "composite": "composites are not supported",
+}
+
+
+def _list_the_rest(model: Any, root: xml_tree.Element, report: ImportReport) -> None:
+    """Whatever the file has besides bodies, joints and what acts on them."""
+    for element in root.walk():
+        name = element.get("name") or ""
+        if element.tag == "sensor":
+            for child in element.children:
+                why, label = _WITHOUT_MOTION["sensor"], child.get("name") or ""
+                report.ignore(child.tag, label, why, child.line, moves=False)
+        elif element.tag in _WITHOUT_MOTION:
+            why = _WITHOUT_MOTION[element.tag]
+            report.ignore(element.tag, name, why, element.line, moves=False)
+        elif element.tag in _WITH_MOTION:
+            report.refuse(element.tag, name, _WITH_MOTION[element.tag], element.line)
+    touching = int(np.sum((model.geom_contype != 0) | (model.geom_conaffinity != 0)))
+    if touching:
+        report.ignore(
+            "geom", "", f"contacts of {touching} geoms are not made; add mbd.Contact where needed"
+        )
+    if model.opt.density != 0.0 or model.opt.viscosity != 0.0:
+        report.refuse("option", "", "forces of a fluid (density, viscosity) are not supported")

@@ -1,0 +1,288 @@
+"""Equality constraints, tendons and actuators of a compiled MuJoCo model."""
+
+from typing import Any
+
+import numpy as np
+
+from .. import model as mbd
+from ..model.mechanism import Mechanism
+from .import_report import ImportReport
+from .loops import add_loop
+from .mjcf_bodies import Scene, name_of, unused
+
+
+def add_relations(
+    mujoco: Any, model: Any, data: Any, m: Mechanism, scene: Scene, report: ImportReport
+) -> None:
+    """Add what acts between bodies besides their joints."""
+    flags = mujoco.mjtDisableBit
+    off = int(model.opt.disableflags)
+    if not off & int(flags.mjDSBL_EQUALITY):
+        for e in range(model.neq):
+            _add_equality(mujoco, model, data, m, scene, e, report)
+    for t in range(model.ntendon):
+        _add_tendon(mujoco, model, data, m, scene, t, report)
+    if not off & int(flags.mjDSBL_ACTUATION):
+        for a in range(model.nu):
+            _add_actuator(mujoco, model, data, m, scene, a, report)
+
+
+# --- equality constraints ---
+
+
+def _add_equality(mujoco, model, data, m, scene: Scene, e: int, report) -> None:
+    types, kind = mujoco.mjtEq, int(model.eq_type[e])
+    tag = types(kind).name.removeprefix("mjEQ_").lower()
+    label = unused(model.eq(e).name or f"{tag}{e}", m.constraints)
+    if not data.eq_active[e]:
+        report.ignore(tag, label, "it is not active")
+    elif kind in (types.mjEQ_CONNECT, types.mjEQ_WELD):
+        _add_loop(mujoco, model, data, m, scene, e, label, report)
+    elif kind == types.mjEQ_JOINT:
+        _add_joint_equality(model, data, m, scene, e, label, report)
+    elif kind == types.mjEQ_TENDON:
+        _add_tendon_equality(mujoco, model, data, m, scene, e, label, report)
+    else:
+        report.refuse(tag, label, "this equality constraint is not supported")
+
+
+def _add_loop(mujoco, model, data, m, scene: Scene, e: int, label: str, report) -> None:
+    """A common point, or a weld: an exact joint."""
+    weld = int(model.eq_type[e]) == mujoco.mjtEq.mjEQ_WELD
+    numbers = [int(model.eq_obj1id[e]), int(model.eq_obj2id[e])]
+    values = model.eq_data[e]
+    if int(model.eq_objtype[e]) == mujoco.mjtObj.mjOBJ_SITE:
+        points = [np.array(data.site_xpos[s]) for s in numbers]
+        frames = [data.site_xmat[s].reshape(3, 3) for s in numbers]
+        bodies = [scene.body(int(model.site_bodyid[s])) for s in numbers]
+    else:
+        local = [values[3:6], values[0:3]] if weld else [values[0:3], values[3:6]]
+        turns = [data.xmat[b].reshape(3, 3) for b in numbers]
+        points = [data.xpos[b] + R @ x for b, R, x in zip(numbers, turns, local, strict=True)]
+        relative = np.zeros(9)
+        mujoco.mju_quat2Mat(relative, values[6:10] if weld else np.array([1.0, 0, 0, 0]))
+        frames = [turns[0] @ relative.reshape(3, 3), turns[1]]
+        bodies = [scene.body(b) for b in numbers]
+    if bodies[0] == bodies[1]:
+        report.ignore("weld" if weld else "connect", label, "it holds a body to itself")
+        return
+    report.loops.append(label)
+    add_loop(m, label, bodies, points, frames if weld else None)
+
+
+def _add_joint_equality(model, data, m, scene: Scene, e: int, label: str, report) -> None:
+    """The position of joint 1 as a polynomial of that of joint 2, both from where they are at
+    MuJoCo's reference.
+    """
+    dependent, other = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
+    y_here, y_0 = _position(model, data, dependent)
+    coefficients = np.array(model.eq_data[e][:5], float)
+    if other < 0:
+        _lock(m, scene, dependent, coefficients[0] - (y_here - y_0), label)
+        return
+    x_here, x_0 = _position(model, data, other)
+    shifted = np.polynomial.Polynomial(coefficients)(
+        np.polynomial.Polynomial([x_here - x_0, 1.0])
+    ).coef
+    shifted[0] -= y_here - y_0
+    report.loops.append(label)
+    first, second = m.constraints[scene.joints[other]], m.constraints[scene.joints[dependent]]
+    m.add(mbd.Coupler(label, first, second, coefficients=_trimmed(shifted)))
+
+
+def _position(model, data, j: int) -> tuple[float, float]:
+    """The coordinate of a hinge or slide at the pose described, and at MuJoCo's reference."""
+    at = int(model.jnt_qposadr[j])
+    return float(data.qpos[at]), float(model.qpos0[at])
+
+
+def _trimmed(coefficients: np.ndarray) -> tuple[float, ...]:
+    """Without zeros of the highest powers."""
+    last = int(np.max(np.flatnonzero(coefficients), initial=0))
+    return tuple(float(x) for x in coefficients[: max(last + 1, 2)])
+
+
+def _lock(m: Mechanism, scene: Scene, j: int, at: float, label: str) -> None:
+    """A joint that is held at a coordinate."""
+    joint: Any = m.constraints[scene.joints[j]]
+    if isinstance(joint, mbd.Revolute):
+        m.add(
+            mbd.RotationDriver(
+                label, joint.body_i, joint.body_j, axis=joint.axis, angle=repr(float(at))
+            )
+        )
+        return
+    m.add(
+        mbd.TranslationDriver(
+            label,
+            joint.body_i,
+            joint.body_j,
+            point=joint.point,
+            axis=joint.axis,
+            displacement=repr(float(at)),
+        )
+    )
+
+
+# --- tendons ---
+
+
+def _wrapped(mujoco, model, t: int) -> tuple[list[int], list[float]] | None:
+    """Joints and coefficients of a fixed tendon, None for a spatial one."""
+    first, count = int(model.tendon_adr[t]), int(model.tendon_num[t])
+    kinds = model.wrap_type[first : first + count]
+    if not np.all(kinds == int(mujoco.mjtWrap.mjWRAP_JOINT)):
+        return None
+    joints = [int(x) for x in model.wrap_objid[first : first + count]]
+    return joints, [float(x) for x in model.wrap_prm[first : first + count]]
+
+
+def _add_tendon(mujoco, model, data, m, scene: Scene, t: int, report) -> None:
+    name = name_of(model, "tendon", t)
+    stiffness, damping = float(model.tendon_stiffness[t]), float(model.tendon_damping[t])
+    for what in ("tendon_stiffnesspoly", "tendon_dampingpoly", "tendon_armature"):
+        if np.any(getattr(model, what, np.zeros(model.ntendon))[t]):
+            report.refuse("tendon", name, f"{what.removeprefix('tendon_')} is not supported")
+    if model.tendon_limited[t]:
+        report.ignore("tendon", name, "the range of its length")
+    if model.tendon_frictionloss[t]:
+        report.ignore("tendon", name, "its dry friction (frictionloss)")
+    if not (stiffness or damping):
+        return
+    low, high = (float(x) for x in model.tendon_lengthspring[t])
+    if stiffness and high - low > 1e-12:
+        report.refuse("tendon", name, "a spring with a dead band (springlength) is not supported")
+        return
+    found = _wrapped(mujoco, model, t)
+    label = unused(name, m.forces)
+    if found is None:
+        _add_line_spring(mujoco, model, data, m, scene, t, label, report)
+        return
+    joints, coefficients = found
+    m.add(
+        mbd.FixedTendon(
+            label,
+            [m.constraints[scene.joints[j]] for j in joints],
+            coefficients=coefficients,
+            stiffness=stiffness,
+            damping=damping,
+            reference=low - float(data.ten_length[t]) if stiffness else 0.0,
+        )
+    )
+
+
+def _add_line_spring(mujoco, model, data, m, scene: Scene, t: int, label: str, report) -> None:
+    """A tendon straight between two sites is a spring on a line."""
+    first, count = int(model.tendon_adr[t]), int(model.tendon_num[t])
+    sites = [int(x) for x in model.wrap_objid[first : first + count]]
+    straight = np.all(model.wrap_type[first : first + count] == int(mujoco.mjtWrap.mjWRAP_SITE))
+    bodies = [scene.body(int(model.site_bodyid[s])) for s in sites] if straight else []
+    if len(bodies) != 2 or bodies[0] == bodies[1]:
+        report.refuse("spatial", label, "a tendon that is no straight line is not supported")
+        return
+    m.add(
+        mbd.SpringDamper(
+            label,
+            *bodies,
+            point_i=tuple(data.site_xpos[sites[0]]),
+            point_j=tuple(data.site_xpos[sites[1]]),
+            stiffness=float(model.tendon_stiffness[t]),
+            damping=float(model.tendon_damping[t]),
+            free_length=float(model.tendon_lengthspring[t][0]),
+        )
+    )
+
+
+def _add_tendon_equality(mujoco, model, data, m, scene: Scene, e: int, label: str, report) -> None:
+    """A fixed tendon of one or two joints whose length is held."""
+    t = int(model.eq_obj1id[e])
+    found = _wrapped(mujoco, model, t)
+    if model.eq_obj2id[e] >= 0 or found is None or len(found[0]) > 2:
+        report.refuse(
+            "tendon", label, "only a fixed tendon of one or two joints can be held at its length"
+        )
+        return
+    joints, c = found
+    moved = float(model.eq_data[e][0]) - float(data.ten_length[t] - model.tendon_length0[t])
+    if len(joints) == 1:
+        _lock(m, scene, joints[0], moved / c[0], label)
+        return
+    report.loops.append(label)
+    first, second = (m.constraints[scene.joints[j]] for j in joints)
+    m.add(mbd.Coupler(label, first, second, coefficients=(moved / c[1], -c[0] / c[1])))
+
+
+# --- actuators ---
+
+
+def _add_actuator(mujoco, model, data, m, scene: Scene, a: int, report) -> None:
+    """A motor or a servo: gain u + b0 + b1 length + b2 speed along a joint or a fixed tendon."""
+    name = name_of(model, "actuator", a)
+    why = _not_affine(mujoco, model, a)
+    if why:
+        report.refuse("actuator", name, why)
+        return
+    for what in ("ctrllimited", "forcelimited"):
+        if getattr(model, f"actuator_{what}")[a]:
+            report.ignore("actuator", name, f"its saturation ({what.replace('limited', 'range')})")
+    gear, gain = float(model.actuator_gear[a][0]), float(model.actuator_gainprm[a][0])
+    affine = int(model.actuator_biastype[a]) == int(mujoco.mjtBias.mjBIAS_AFFINE)
+    b0, b1, b2 = (float(x) for x in model.actuator_biasprm[a][:3]) if affine else (0.0, 0.0, 0.0)
+    control = float(data.ctrl[a])
+    target, label = int(model.actuator_trnid[a][0]), unused(name, m.forces)
+    if int(model.actuator_trntype[a]) == int(mujoco.mjtTrn.mjTRN_TENDON):
+        found = _wrapped(mujoco, model, target)
+        if found is None:
+            report.refuse("actuator", name, "a spatial tendon cannot be driven")
+            return
+        joints, coefficients = found
+        here = float(data.ten_length[target])
+        m.add(
+            mbd.FixedTendon(
+                label,
+                [m.constraints[scene.joints[j]] for j in joints],
+                coefficients=coefficients,
+                control=control,
+                gain=gear * gain,
+                stiffness=-(gear**2) * b1,
+                damping=-(gear**2) * b2,
+                offset=gear * b0 + gear**2 * b1 * here,
+            )
+        )
+        return
+    if target not in scene.joints:
+        report.refuse("actuator", name, "only hinges and slides can be driven")
+        return
+    here, _ = _position(model, data, target)
+    m.add(
+        mbd.Servo(
+            label,
+            m.constraints[scene.joints[target]],
+            control=control,
+            gain=gear * gain,
+            stiffness=-(gear**2) * b1,
+            damping=-(gear**2) * b2,
+            offset=gear * b0 + gear**2 * b1 * here,
+        )
+    )
+
+
+def _not_affine(mujoco, model, a: int) -> str:
+    """Why an actuator is none of those that are read, or nothing."""
+    transmission = mujoco.mjtTrn(int(model.actuator_trntype[a])).name.removeprefix("mjTRN_")
+    if transmission not in ("JOINT", "JOINTINPARENT", "TENDON"):
+        return f"a transmission by {transmission.lower()} is not supported"
+    if int(model.actuator_dyntype[a]) != int(mujoco.mjtDyn.mjDYN_NONE):
+        return "activation dynamics (dyntype) are not supported"
+    gain, bias = int(model.actuator_gaintype[a]), int(model.actuator_biastype[a])
+    known = (int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE))
+    curved = gain == known[1] and np.any(model.actuator_gainprm[a][1:3])
+    if gain not in known or curved:
+        return "a gain that depends on the motion is not supported"
+    if bias not in (int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)):
+        return "this bias is not supported"
+    for what in ("armature", "damping", "dampingpoly"):
+        values = getattr(model, f"actuator_{what}", None)
+        if values is not None and np.any(values[a]):
+            return f"{what} of an actuator is not supported; give it to the joint"
+    return ""

@@ -1,0 +1,117 @@
+"""Forces along joint coordinates: springs, servos, and tendons that add several coordinates up."""
+
+import dataclasses
+
+import jax.numpy as jnp
+from jaxtyping import Float
+
+from ...rotations.types import Array, Scalar
+from ..coordinates import AbstractAngle, Angle, Displacement
+from ..motions import Motion
+from ..state import Pose, Twist
+from .base import AbstractActuator, point_wrench
+
+
+def coordinate_wrench(
+    coordinate: Angle | Displacement, pose_i: Pose, pose_j: Pose
+) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+    """The wrenches on bodies i and j of a generalized force of one along a joint coordinate."""
+    axis = pose_i.A @ coordinate.axis_i_bar
+    if isinstance(coordinate, AbstractAngle):
+        torque = jnp.stack([-coordinate.axis_i_bar, pose_j.A.T @ axis])
+        return jnp.zeros((2, 3), axis.dtype), torque
+    arm_j = pose_j.A @ coordinate.s_j_bar
+    f_i, n_i = point_wrench(pose_i.A, -axis, pose_j.r + arm_j - pose_i.r)
+    f_j, n_j = point_wrench(pose_j.A, axis, arm_j)
+    return jnp.stack([f_i, f_j]), jnp.stack([n_i, n_j])
+
+
+class AlongCoordinates(AbstractActuator):
+    """A spring, a damper and an actuator along L = Σ c_k x_k, x_k being joint coordinates.
+
+        f = gain u(t) + offset - stiffness (L - reference) - damping dL/dt
+
+    The coordinate x_k gets the generalized force c_k f.
+
+    Attributes:
+        coordinates: x_k, angles [rad] or displacements [m].
+        coefficients: c_k, (n,).
+        stiffness, damping, reference, gain, offset: As in the formula, in units of L and f.
+        given: u, a number or a motion; None where there is no actuator.
+    """
+
+    coordinates: tuple[Angle | Displacement, ...]
+    coefficients: Float[Array, " n"]
+    stiffness: Scalar
+    damping: Scalar
+    reference: Scalar
+    gain: Scalar
+    offset: Scalar
+    given: Scalar | Motion | None = None
+
+    @property
+    def is_motor(self) -> bool:
+        return self.given is not None
+
+    def wrench(
+        self, pose: Pose, twist: Twist, t: Scalar
+    ) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
+        length = self._sum([x.value(*_pair(x, pose)) for x in self.coordinates])
+        rates = []
+        for x in self.coordinates:
+            (pose_i, pose_j), (twist_i, twist_j) = _pair(x, pose), _pair(x, twist)
+            rates.append(x.rate(pose_i, twist_i, pose_j, twist_j))
+        effort = self.offset - self.stiffness * (length - self.reference)
+        effort = effort - self.damping * self._sum(rates) + self.gain * self.control(t)
+        force, torque = self._direction(pose)
+        return effort * force, effort * torque
+
+    def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
+        force, torque = self._direction(pose)
+        return self.gain * force, self.gain * torque
+
+    def control(self, t: Scalar) -> Scalar:
+        if self.given is None:
+            return jnp.zeros_like(t)
+        return jnp.asarray(self.given(t), t.dtype) if callable(self.given) else self.given
+
+    def _direction(self, pose: Pose) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
+        """The wrenches of f = 1."""
+        force = torque = jnp.zeros_like(pose.r)
+        for k, x in enumerate(self.coordinates):
+            at = jnp.array(x.of)
+            f, n = coordinate_wrench(x, *_pair(x, pose))
+            force = force.at[at].add(self.coefficients[k] * f)
+            torque = torque.at[at].add(self.coefficients[k] * n)
+        return force, torque
+
+    def _sum(self, values: list[Scalar]) -> Scalar:
+        return self.coefficients @ jnp.stack(values)
+
+    def invariants(self, pose: Pose) -> Float[Array, " p"]:
+        found = []
+        for x in self.coordinates:
+            pair = _pair(x, pose)
+            found += x.cosine_and_sine(*pair) if isinstance(x, AbstractAngle) else [x.value(*pair)]
+        return jnp.stack(found)
+
+    def stored(self, invariants: Float[Array, " p"]) -> Scalar:
+        values, k = [], 0
+        for x in self.coordinates:
+            if isinstance(x, AbstractAngle):
+                values.append(x.unwound(invariants[k], invariants[k + 1]))
+                k += 2
+            else:
+                values.append(invariants[k])
+                k += 1
+        return 0.5 * self.stiffness * (self._sum(values) - self.reference) ** 2
+
+    def dissipative(self) -> "AlongCoordinates":
+        return dataclasses.replace(self, stiffness=jnp.zeros_like(self.stiffness))
+
+
+def _pair(coordinate: Angle | Displacement, x):
+    """The parts of a pose or a twist of a coordinate's two bodies."""
+    parts = [getattr(x, f) for f in x.__dataclass_fields__]
+    i, j = (type(x)(*(part[k] for part in parts)) for k in coordinate.of)
+    return i, j

@@ -18,7 +18,8 @@ from ..results import RESULTS, ended_as
 from ..rotations import so3
 from ..rotations.types import Scalar
 from .arguments import check_system, valid_numbers
-from .balancing import Balanced, balance_poses
+from .assembly import assemble
+from .balancing import Balanced, balance_poses, yielding_pose
 from .compiled import compiled_once
 from .solution import Reaction, Row, Solution, make_solution
 from .starting import assembled, outcome_of_assembly
@@ -122,7 +123,7 @@ def equilibrium(
     steps, limit = (_count(x, n) for x, n in ((load_steps, "load_steps"), (max_steps, "max_steps")))
     t = as_jax(t, system.dtype)
     given = state = system.with_turns(state)
-    state, report = assembled(system, state, t, velocities=False)
+    state, report = assembled(system, _off_dead_center(system, state, t, spin), t, velocities=False)
     shares = np.asarray(np.arange(1, steps + 1) / steps, system.dtype)
     parts = _equilibrium(
         system, given, state, report, t, spin, as_jax(shares, system.dtype), limit, not unstable
@@ -136,6 +137,27 @@ def equilibrium(
     if throw and is_concrete(found):
         refuse_failure(system, given, found, last)
     return found
+
+
+def _off_dead_center(system: System, state: State, t: Scalar, spin: Spin | None) -> State:
+    """The state, moved a little by its loads where joints do not close from it.
+
+    From a straight chain whose ends are too far apart no small motion brings them closer: its
+    weight tells which way it sags. With concrete values only.
+    """
+    if not is_concrete((system, state, t, spin)):
+        return state
+    if bool(assemble(system, state, t=t, velocities=False)[1].closed):
+        return state
+    moved = _yielded(system, state, t, spin)
+    closes = bool(assemble(system, moved, t=t, velocities=False)[1].closed)
+    return moved if closes else state
+
+
+@compiled_once
+def _yielded(system: System, state: State, t: Scalar, spin: Spin | None) -> State:
+    pose = yielding_pose(system.wound(state.angles).at(t), t, spin, state.pose)
+    return State(pose.r, pose.A, state.v, state.omega, state.angles)
 
 
 @compiled_once
@@ -176,14 +198,28 @@ def _spin(spin: Any, system: System) -> Spin | None:
         return None
     if not isinstance(spin, Spin):
         try:
-            axis, rate = spin
-        except (TypeError, ValueError):
+            spin = Spin(*spin)
+        except TypeError:
             raise TypeError(
                 "equilibrium: spin must be mbd.Spin(axis, rate, point) or a pair (axis, rate), "
                 f"not {spin!r}"
             ) from None
-        spin = Spin(axis, rate)
-    return jax.tree.map(lambda x: as_jax(x, system.dtype), spin)
+    parts = [numbers(x, system.dtype) for x in (spin.axis, spin.rate, spin.point)]
+    for x, shape, name in zip(parts, ((3,), (), (3,)), ("axis", "rate", "point"), strict=True):
+        if x.shape != shape:
+            raise ValueError(
+                f"equilibrium: spin: {name} must have the shape {shape}, not {x.shape}"
+            )
+        if is_concrete(x) and not np.isfinite(np.asarray(x)).all():
+            raise ValueError(f"equilibrium: spin: {name} contains NaN or infinity")
+    if is_concrete(parts[0]) and not np.any(np.asarray(parts[0])):
+        raise ValueError("equilibrium: spin: the axis has length zero")
+    return Spin(*parts)
+
+
+def numbers(x: Any, dtype) -> Array:
+    """Numbers, some of which may be traced, as one array."""
+    return as_jax(x, dtype) if is_concrete(x) else jnp.asarray(x, dtype)
 
 
 def _count(value: Any, name: str) -> int:

@@ -60,7 +60,6 @@ class Balanced(eqx.Module):
         found: Whether it is an equilibrium.
         closed: Whether the joints are closed.
         finite: Whether all loads there are numbers.
-        share: Of the loads, which was reached.
         last: The last correction, (nb, 6): what runs away where nothing was found.
     """
 
@@ -72,7 +71,6 @@ class Balanced(eqx.Module):
     found: Bool[Array, ""]
     closed: Bool[Array, ""]
     finite: Bool[Array, ""]
-    share: Scalar
     last: Float[Array, "nb 6"]
 
 
@@ -165,16 +163,15 @@ def _search(system, pose, angles, t, spin, shares, *, max_steps, downhill: bool)
     finite = jnp.all(jnp.isfinite(place.rest))
     closed = place.gap <= _closed_gap(now)
     return Balanced(
-        place.pose,
-        place.angles,
-        place.lam,
-        place.residual,
-        k,
-        good,
-        closed,
-        finite,
-        shares[-1],
-        last,
+        pose=place.pose,
+        angles=place.angles,
+        lam=place.lam,
+        residual=place.residual,
+        iterations=k,
+        found=good,
+        closed=closed,
+        finite=finite,
+        last=last,
     )
 
 

@@ -96,9 +96,9 @@ def static_loads(args: Rest, pose: Pose) -> tuple[Float[Array, "nb 6"], Float[Ar
     for stack in system.forces:
         local = jax.tree.map(lambda x, stack=stack: take(x, stack.index), padded)
         load = stack.each(
-            lambda element, at, moving: _element_load(args, element, at, moving),
+            lambda element, at, moving: element_load(args, element, at, moving),
             local,
-            _moving(stack, system),
+            moving_bodies(stack, system),
         )
         total = total.at[stack.index].add(load, mode="drop")
         size = size.at[stack.index].add(jnp.abs(load), mode="drop")
@@ -201,12 +201,14 @@ def stiffness_blocks(args: Rest, pose: Pose) -> list[Coupling]:
         def block(element, at, moving):
             def load(delta):
                 moved = jax.vmap(_RA.retract)(at, delta)
-                return _element_load(args, element, moved, moving)
+                return element_load(args, element, moved, moving)
 
-            return jax.jacfwd(load)(jnp.zeros((stack.index.shape[1], 6), system.dtype))
+            return jax.jacfwd(load)(jnp.zeros((len(moving), 6), system.dtype))
 
         local = jax.tree.map(lambda x, stack=stack: take(x, stack.index), padded)
-        couplings.append(Coupling(stack.each(block, local, _moving(stack, system)), stack.bodies))
+        couplings.append(
+            Coupling(stack.each(block, local, moving_bodies(stack, system)), stack.bodies)
+        )
     return couplings
 
 
@@ -220,12 +222,12 @@ def _own_load(args: Rest, mass: Scalar, inertia, pose: Pose) -> Float[Array, "6"
     return jnp.concatenate([force, torque])
 
 
-def _moving(stack, system: System) -> Float[Array, "n k"]:
+def moving_bodies(stack, system: System) -> Float[Array, "n k"]:
     """Zero where a body of an element is the ground, which does not turn with the others."""
     return jnp.asarray(stack.index < system.nb, system.dtype)
 
 
-def _element_load(args: Rest, element: AbstractForce, pose: Pose, moving) -> Float[Array, "k 6"]:
+def element_load(args: Rest, element: AbstractForce, pose: Pose, moving) -> Float[Array, "k 6"]:
     """Minus the wrench of one element, of which loads count by their share and stored energy
     counts whole.
     """

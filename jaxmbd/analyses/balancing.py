@@ -1,0 +1,370 @@
+"""The search for an equilibrium: a damped Newton method on the poses that the joints allow, and its
+derivative.
+"""
+
+import functools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ..equations.index1 import saddle_matrix
+from ..equations.rows import phi, rows
+from ..equations.statics import (
+    Rest,
+    Spin,
+    force_units,
+    load_scale,
+    metric,
+    reactions,
+    static_balance,
+    static_gaps,
+    static_loads,
+    static_matrix,
+)
+from ..formulations import RA
+from ..linalg import factorize
+from ..linalg.linear_solve import held
+from ..model.state import Pose
+from ..model.system import System
+from ..roots import AbstractRootProblem, implicit_root
+from ..rotations.types import Scalar
+
+# Of the loads that balance each other: what may be left of them at an equilibrium, and what is
+# rounding.
+_LEFT, _ROUNDING = 0.62, 100.0  # exponent of eps; units of eps
+_TURN = 0.7  # [rad] a step: a linearized mechanism says little beyond
+_NEAR = 1e-6  # of the loads
+_REFUSED = 60  # steps in a row, after which the search ends
+_CLOSING = 12  # corrections that close the joints after a step
+_FLOOR = 0.75  # exponent of eps: the least damping, in loads per length
+# Unknowns up to which dense elimination takes over: single bodies often have no stiffness of their
+# own, which elimination in blocks needs, and an equilibrium is factored few times.
+_DENSE = 3000
+_REPEATS = 8  # refinements, which take damping and E out of solutions
+_NUDGE = 0.05  # of the system's length, by which loads move a pose off a dead center
+_MIXED = 0.5  # damping of the derivative, likewise; refinement takes it out
+
+
+class Balanced(eqx.Module):
+    """What the search found.
+
+    Attributes:
+        pose: Of all bodies.
+        angles: With their turns, (w,).
+        lam: Multipliers in the stacked order, (m,).
+        residual: What is left unbalanced, relative to the loads.
+        iterations: Factorizations of the tangent matrix.
+        found: Whether it is an equilibrium.
+        closed: Whether the joints are closed.
+        finite: Whether all loads there are numbers.
+        last: The last correction, (nb, 6): what runs away where nothing was found.
+    """
+
+    pose: Pose
+    angles: Float[Array, " w"]
+    lam: Float[Array, " m"]
+    residual: Scalar
+    iterations: Int[Array, ""]
+    found: Bool[Array, ""]
+    closed: Bool[Array, ""]
+    finite: Bool[Array, ""]
+    last: Float[Array, "nb 6"]
+
+
+class _Place(eqx.Module):
+    """A pose on the constraints with the multipliers that balance it best."""
+
+    pose: Pose
+    angles: Float[Array, " w"]
+    lam: Float[Array, " m"]
+    rest: Float[Array, "nb 6"]
+    gap: Scalar
+    scale: Scalar
+    residual: Scalar
+
+
+class _Loop(eqx.Module):
+    place: _Place
+    delta: Float[Array, "nb 6"]  # the step that is tried next
+    damping: Scalar  # relative to the residual
+    previous: Scalar
+    k: Int[Array, ""]
+    refused: Int[Array, ""]
+
+
+def balance_poses(
+    system: System,
+    pose: Pose,
+    angles: Float[Array, " w"],
+    t: Scalar,
+    spin: Spin | None,
+    shares: Float[Array, " s"],
+    max_steps: Int[Array, ""],
+    downhill: bool,
+) -> Balanced:
+    """The equilibrium that is found from a closed pose, under all shares of the loads one after the
+    other; differentiable in the system and the spin.
+
+    `downhill` follows the loads, and so comes to rest; otherwise the nearest balance is looked for,
+    stable or not.
+    """
+    search = functools.partial(_search, max_steps=max_steps, downhill=downhill)
+    found = search(*held((system, pose, angles, t, spin, shares)))
+    base = held(found.pose)
+    args = (system.wound(found.angles).at(t), t, spin, base)
+    xi, _ = implicit_root(_Equilibrium(), found.lam, args)
+    pose = jax.vmap(RA().retract)(base, xi[: 6 * system.nb].reshape(-1, 6))
+    rest = Rest(args[0], t, jnp.ones_like(t), spin)
+    lam = _multipliers(rest, rows(RA(), rest.system, pose), static_loads(rest, pose)[0])[0]
+    ok = found.found
+    pose, lam = jax.tree.map(
+        lambda x, y: jnp.where(ok, x, y), (pose, lam), held((found.pose, found.lam))
+    )
+    return eqx.tree_at(lambda b: (b.pose, b.lam), found, (pose, lam))
+
+
+def _search(system, pose, angles, t, spin, shares, *, max_steps, downhill: bool) -> Balanced:
+    now = system.at(t)
+
+    def one_share(k, state):
+        place, last, count, good = state
+        share = shares[k]
+        start = _Loop(
+            eqx.tree_at(lambda p: p.residual, place, jnp.asarray(jnp.inf, t.dtype)),
+            jnp.zeros((system.nb, 6), t.dtype),
+            jnp.asarray(0.1, t.dtype),
+            jnp.asarray(jnp.inf, t.dtype),
+            jnp.zeros((), int),
+            jnp.zeros((), int),
+        )
+        end = jax.lax.while_loop(
+            lambda s: good & ~_is_done(s) & (s.k <= max_steps) & (s.refused < _REFUSED),
+            lambda s: _step(now, t, spin, share, s, downhill),
+            start,
+        )
+        # The first turn of the loop only looks at the start.
+        return (
+            end.place,
+            end.delta,
+            count + jnp.maximum(end.k - 1, 0),
+            good & _is_balanced(end.place),
+        )
+
+    zero = jnp.zeros((system.nb, 6), t.dtype)
+    nothing = jnp.zeros((), t.dtype)
+    m = now.nc
+    begin = _Place(pose, angles, jnp.zeros(m, t.dtype), zero, nothing, nothing, nothing)
+    place, last, k, good = jax.lax.fori_loop(
+        0, shares.shape[0], one_share, (begin, zero, jnp.zeros((), int), jnp.ones((), bool))
+    )
+    finite = jnp.all(jnp.isfinite(place.rest))
+    closed = place.gap <= _closed_gap(now)
+    return Balanced(
+        pose=place.pose,
+        angles=place.angles,
+        lam=place.lam,
+        residual=place.residual,
+        iterations=k,
+        found=good,
+        closed=closed,
+        finite=finite,
+        last=last,
+    )
+
+
+def yielding_pose(system: System, t: Scalar, spin: Spin | None, pose: Pose) -> Pose:
+    """The pose moved a little the way that its loads push it past the joints."""
+    args = Rest(system, t, jnp.ones_like(t), spin)
+    held_rows, loads = rows(RA(), system, pose), static_loads(args, pose)[0]
+    lam = _multipliers(args, held_rows, loads)[0]
+    arm = force_units(system)[None, :]
+    way = -(loads + reactions(args, held_rows, lam)) * arm**2
+    size = jnp.max(jnp.abs(way) / arm)
+    way = _NUDGE * system.length / jnp.where(size > 0.0, size, 1.0) * way
+    return jax.vmap(RA().retract)(pose, way)
+
+
+def _closed_gap(system: System) -> Scalar:
+    return jnp.finfo(system.dtype).eps ** 0.75 * system.length
+
+
+def _is_balanced(place: _Place) -> Bool[Array, ""]:
+    tolerance = jnp.finfo(place.residual.dtype).eps ** _LEFT
+    return (place.residual <= tolerance) & jnp.isfinite(place.residual)
+
+
+def _is_done(s: _Loop) -> Bool[Array, ""]:
+    """Balanced to rounding, or so nearly that a further step did not help."""
+    eps = jnp.finfo(s.previous.dtype).eps
+    stalled = _is_balanced(s.place) & ((s.place.residual > 0.1 * s.previous) | (s.refused > 1))
+    return (s.place.residual <= _ROUNDING * eps) | stalled
+
+
+def _step(now: System, t, spin, share, s: _Loop, downhill: bool) -> _Loop:
+    """Take the step if it leads on, and look for the next one: a damped Newton step."""
+    pose = jax.vmap(RA().retract)(s.place.pose, s.delta)
+    new = _closed_place(now, t, spin, pose, s.place.angles, share)
+    before, after = jnp.sum(s.delta * s.place.rest), jnp.sum(s.delta * new.rest)
+    good = jnp.all(jnp.isfinite(new.rest)) & (new.gap <= _closed_gap(now))
+    if downhill:
+        # Loads do work along the way, and at its end none that would lead back.
+        leads = (before < 0.0) & (after <= 0.5 * jnp.abs(before))
+        # Near the end the work is rounding.
+        leads = leads | ((new.residual < 0.5 * s.place.residual) & (s.place.residual < _NEAR))
+    else:
+        leads = new.residual < (1.0 - 1e-4 * _share_of_step(s.damping)) * s.place.residual
+    accept = (good & leads) | (s.k == 0)
+    # Where loads lead uphill the stiffness is negative: damp by twice its size.
+    tiny = jnp.finfo(t.dtype).tiny
+    across = jnp.einsum("bij,bi,bj->", metric(now), s.delta, s.delta) + tiny
+    enough = 2.0 * before / across / (_unit(now, s.place) * s.place.residual + tiny)
+    more = jnp.maximum(10.0 * s.damping, jnp.where(before > 0.0, enough, 0.0))
+    less = jnp.where(s.k == 0, s.damping, jnp.maximum(0.1 * s.damping, 1e-4))
+    damping = jnp.where(accept, less, more if downhill else 2.0 * s.damping)
+    place = jax.tree.map(lambda a, b: jnp.where(accept, a, b), new, s.place)
+    return _Loop(
+        place,
+        _newton_step(now, t, spin, share, place, damping, downhill),
+        damping,
+        jnp.where(accept, s.place.residual, s.previous),
+        s.k + 1,
+        jnp.where(accept, 0, s.refused + 1),
+    )
+
+
+def _newton_step(
+    now: System, t, spin, share, place: _Place, damping: Scalar, downhill: bool
+) -> Float[Array, "nb 6"]:
+    """The displacement that balances the linearized forces, no longer than linearization holds."""
+    args = Rest(now.wound(place.angles), t, share, spin)
+    least = jnp.finfo(t.dtype).eps ** _FLOOR
+    relative = jnp.maximum(damping * place.residual, least) if downhill else least
+    matrix = static_matrix(args, place.pose, place.lam, relative * _unit(now, place))
+    factors = factorize(matrix, now.linear_solver, dense_limit=_DENSE)
+    right = jnp.concatenate([-place.rest.reshape(-1), jnp.zeros_like(place.lam)])
+    delta = factors.solve(right)[: place.rest.size].reshape(-1, 6)
+    size = jnp.max(jnp.abs(delta[:, 3:])) + jnp.max(jnp.abs(delta[:, :3])) / now.length
+    whole = jnp.ones_like(t) if downhill else _share_of_step(damping)
+    return whole * jnp.minimum(1.0, _TURN / (size + jnp.finfo(t.dtype).tiny)) * delta
+
+
+def _unit(now: System, place: _Place) -> Scalar:
+    """Loads per length [N/m]: the stiffness that damping is compared with."""
+    return place.scale / now.length + jnp.finfo(place.scale.dtype).tiny ** 0.5
+
+
+def _share_of_step(damping: Scalar) -> Scalar:
+    """How much of Newton's step the search for any equilibrium takes."""
+    return 1.0 / jnp.maximum(10.0 * damping, 1.0)
+
+
+def _closed_place(now: System, t, spin, pose: Pose, angles, share) -> _Place:
+    """The pose with its joints closed, and how well it is balanced."""
+    n = 6 * now.nb
+
+    class Closing(eqx.Module):
+        pose: Pose
+        correction: Float[Array, "nb 6"]
+        place: Any
+        k: Int[Array, ""]
+
+    def look(s: Closing) -> Closing:
+        pose = jax.vmap(RA().retract)(s.pose, s.correction)
+        turned = now.wound(angles).angle_values(RA().with_ground(pose))
+        system = now.wound(turned)
+        args = Rest(system, t, share, spin)
+        held_rows, (loads, sizes) = rows(RA(), system, pose), static_loads(args, pose)
+        lam, factors = _multipliers(args, held_rows, loads)
+        values = phi(RA(), system, pose)
+        closing = factors.solve(jnp.concatenate([jnp.zeros(n, t.dtype), -values]))[:n]
+        rest = loads + reactions(args, held_rows, lam)
+        scale = load_scale(args, held_rows, lam, sizes)
+        left = jnp.max(jnp.abs(rest) * force_units(system)[None, :])
+        relative = left / jnp.where(scale > 0.0, scale, 1.0)
+        gap = jnp.max(jnp.abs(values), initial=0.0)
+        place = _Place(pose, turned, lam, rest, gap, scale, relative)
+        closing = closing.reshape(-1, 6)
+        most = jnp.max(jnp.abs(closing[:, 3:])) + jnp.max(jnp.abs(closing[:, :3])) / now.length
+        closing = jnp.minimum(1.0, _TURN / (most + 1e-30)) * closing
+        return Closing(pose, closing, place, s.k + 1)
+
+    nothing = jnp.zeros((), t.dtype)
+    zero = jnp.zeros((now.nb, 6), t.dtype)
+    open_place = _Place(
+        pose, angles, jnp.zeros(now.nc, t.dtype), zero, nothing + jnp.inf, nothing, nothing
+    )
+    start = Closing(pose, zero, open_place, jnp.zeros((), int))
+    end = jax.lax.while_loop(
+        lambda s: ~(s.place.gap <= 1e-3 * _closed_gap(now)) & (s.k < _CLOSING), look, start
+    )
+    return end.place
+
+
+def _multipliers(args: Rest, held_rows, loads: Float[Array, "nb 6"]):
+    """The multipliers that balance the loads best, of minimum norm where rows repeat, and the
+    factors behind them.
+    """
+    system = args.system
+    matrix = saddle_matrix(RA(), system, metric(system), held_rows)
+    factors = factorize(matrix, system.linear_solver, checked=False)
+
+    def solve(_, b):
+        return _repeated(matrix.matvec, factors.solve, b)
+
+    right = jnp.concatenate([-loads.reshape(-1), jnp.zeros(held_rows.shape[0], loads.dtype)])
+    x = jax.lax.custom_linear_solve(matrix.matvec, right, solve=solve, symmetric=True)
+    return x[loads.size :], factors
+
+
+class _Refined(eqx.Module):
+    """Factors of the damped tangent matrix, refined by the matrix itself: as good as undamped ones
+    where the stiffness is not zero, and of least norm where it is.
+    """
+
+    matrix: Any
+    factors: Any
+
+    def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
+        return _repeated(self.matrix.matvec, self.factors.solve, b)
+
+    def solve_transpose(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
+        return _repeated(self.matrix.transposed().matvec, self.factors.solve_transpose, b)
+
+
+def _repeated(matvec, solve, b):
+    def again(x, _):
+        return x + solve(b - matvec(x)), None
+
+    return jax.lax.scan(again, jnp.zeros_like(b), None, length=_REPEATS)[0]
+
+
+class _Equilibrium(AbstractRootProblem):
+    """Balance and closure in the displacement from an equilibrium that is known, and λ."""
+
+    def residual(self, x: Float[Array, " n"], args) -> Float[Array, " n"]:
+        system, t, spin, base = args
+        n = 6 * system.nb
+        xi, lam = x[:n].reshape(-1, 6), x[n:]
+        pose = jax.vmap(RA().retract)(base, xi)
+        rest = Rest(system, t, jnp.ones_like(t), spin)
+        forces = static_balance(rest, pose, lam)
+        return jnp.concatenate([forces.reshape(-1), static_gaps(rest, pose, base, xi)])
+
+    def solve(self, guess, args):
+        system = args[0]
+        return jnp.concatenate([jnp.zeros(6 * system.nb, system.dtype), guess]), ()
+
+    def factors(self, x: Float[Array, " n"], args):
+        system, t, spin, base = args
+        rest = Rest(system, t, jnp.ones_like(t), spin)
+        lam = x[6 * system.nb :]
+        sizes = static_loads(rest, base)[1]
+        scale = load_scale(rest, rows(RA(), system, base), lam, sizes)
+        unit = scale / system.length + jnp.finfo(t.dtype).tiny ** 0.5
+        sigma = jnp.finfo(t.dtype).eps ** _MIXED * unit
+        damped = static_matrix(rest, base, lam, sigma)
+        exact = eqx.tree_at(lambda k: k.diagonal, damped, damped.diagonal - sigma * metric(system))
+        return _Refined(exact, factorize(damped, system.linear_solver, dense_limit=_DENSE))

@@ -3,6 +3,7 @@ instant.
 """
 
 import csv
+import dataclasses
 import json
 import zipfile
 from pathlib import Path
@@ -12,10 +13,12 @@ import jax
 import numpy as np
 
 from ..files import written
+from ..model.shapes import AbstractShape, Composite
 from ..model.system import System
 from ..results import RESULTS
 
 ARRAYS = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "angles", "iterations")
+_EYE = np.eye(3)
 
 
 def result_name(result) -> str:
@@ -43,7 +46,14 @@ def drawing(system: System) -> dict:
                 system.shapes, np.asarray(system.mass), np.asarray(system.inertia), strict=True
             )
         ],
+        "solids": [
+            _equivalent(mass, inertia) if shape is None else solids(shape)
+            for shape, mass, inertia in zip(
+                system.shapes, np.asarray(system.mass), np.asarray(system.inertia), strict=True
+            )
+        ],
         "shaped": [shape is not None for shape in system.shapes],
+        "gravity": np.asarray(system.gravity, float).tolist(),
         "connections": [
             {
                 "name": c.name,
@@ -55,6 +65,8 @@ def drawing(system: System) -> dict:
                 "axis_i_bar": np.asarray(c.axis_i_bar).tolist(),
                 "axis_j_bar": np.asarray(c.axis_j_bar).tolist(),
                 "link": c.is_link,
+                "angle": c.angle,
+                "slides": c.element.has_displacement,
                 "outline_i": [np.asarray(line).tolist() for line in c.outline_i],
                 "outline_j": [np.asarray(line).tolist() for line in c.outline_j],
             }
@@ -69,24 +81,70 @@ def drawing(system: System) -> dict:
     }
 
 
+def solids(shape: AbstractShape) -> list[dict]:
+    """The parts of a shape as plain data: `kind` (its class), `fields` (its numbers but the mass),
+    `r` and `A` (where it is in the body frame).
+    """
+    if isinstance(shape, Composite):
+        placed = zip(
+            shape.parts, np.asarray(shape.offsets), np.asarray(shape.rotations), strict=True
+        )
+        return [
+            part | {"r": (A @ part["r"] + r).tolist(), "A": (A @ part["A"]).tolist()}
+            for inner, r, A in placed
+            for part in solids(inner)
+        ]
+    fields = {f.name: getattr(shape, f.name) for f in dataclasses.fields(shape)}
+    return [_solid(type(shape).__name__, fields)]
+
+
+def _solid(kind: str, fields: dict[str, Any], A: np.ndarray = _EYE) -> dict:
+    known = {
+        k: x if isinstance(x, str) else np.asarray(x) for k, x in fields.items() if k != "mass"
+    }
+    plain = {
+        k: x if isinstance(x, str) else x.tolist()
+        for k, x in known.items()
+        if isinstance(x, str) or x.dtype.kind in "fiu"  # a shape of a user's own may hold anything
+    }
+    return {"kind": kind, "fields": plain, "r": [0.0] * 3, "A": A.tolist()}
+
+
+def _equivalent(mass: np.floating, inertia: np.ndarray) -> list[dict]:
+    """The solid box with the given mass and inertia; none where it has no extent, or no thickness."""
+    half, axes = _half_edges(mass, inertia)
+    return [_solid("Box", {"size": 2.0 * half}, axes)] if np.all(half > 0.0) else []
+
+
 def _cuboid(mass: np.floating, inertia: np.ndarray) -> list[np.ndarray]:
     """Outline of the solid box with the given mass and inertia, body frame; empty without mass or
     extent.
+    """
+    half, axes = _half_edges(mass, inertia)
+    if not np.any(half > 0.0):
+        return []
+    ring = np.array([[1, 1, 1], [-1, 1, 1], [-1, -1, 1], [1, -1, 1], [1, 1, 1]]) * half
+    low = ring * np.array([1, 1, -1])
+    lines = [ring, low] + [np.stack([ring[k], low[k]]) for k in range(4)]
+    return [line @ axes.T for line in lines]
+
+
+def _half_edges(mass: np.floating, inertia: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Half the edges of the solid box with the given mass and inertia, (3,), and their directions
+    as columns; zeros without mass.
 
     With principal moments J and edges d, J_1 = m (d_2² + d_3²) / 12, hence d_1² = 6 (J_2 + J_3 -
     J_1) / m. Moments that violate the triangle inequality, as published ones do, would make it
     negative; that edge is zero then.
     """
     if not (np.isfinite(mass) and mass > 0.0 and np.all(np.isfinite(inertia))):
-        return []
+        return np.zeros(3), _EYE
     moments, axes = np.linalg.eigh(0.5 * (inertia + inertia.T))
     half = 0.5 * np.sqrt(np.maximum(6.0 * (np.sum(moments) - 2.0 * moments) / mass, 0.0))
-    if not (np.all(np.isfinite(half)) and np.any(half > 0.0)):
-        return []
-    ring = np.array([[1, 1, 1], [-1, 1, 1], [-1, -1, 1], [1, -1, 1], [1, 1, 1]]) * half
-    low = ring * np.array([1, 1, -1])
-    lines = [ring, low] + [np.stack([ring[k], low[k]]) for k in range(4)]
-    return [line @ axes.T for line in lines]
+    if not np.all(np.isfinite(half)):
+        return np.zeros(3), _EYE
+    axes = axes * np.sign(np.linalg.det(axes))  # a rotation, no reflection
+    return half, axes
 
 
 def check_fit(solution, system: System | None) -> None:

@@ -169,7 +169,9 @@ def plain_drawing(nb: int, nc: int) -> dict[str, Any]:
         "bodies": [f"body{k}" for k in range(nb)],
         "rows": [f"row{k}" for k in range(nc)],
         "outlines": [[] for _ in range(nb)],
+        "solids": [[] for _ in range(nb)],
         "shaped": [True] * nb,
+        "gravity": [0.0, 0.0, 0.0],
         "connections": [],
         "springs": [],
     }
@@ -178,6 +180,10 @@ def plain_drawing(nb: int, nc: int) -> dict[str, Any]:
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 _Vector = Annotated[list[_Number], Field(min_length=3, max_length=3)]
 _Index = Annotated[int, Field(ge=0)]
+
+
+_Outline = list[Annotated[list[_Vector], Field(min_length=1)]]
+_Matrix = Annotated[list[_Vector], Field(min_length=3, max_length=3)]
 
 
 class _Part(BaseModel):
@@ -194,6 +200,10 @@ class _Connection(_Part):
     axis_i_bar: _Vector = [0.0, 0.0, 0.0]
     axis_j_bar: _Vector = [0.0, 0.0, 0.0]
     link: bool = False
+    angle: _Index | None = None
+    slides: bool = False
+    outline_i: _Outline = []
+    outline_j: _Outline = []
 
 
 class _Spring(_Part):
@@ -202,12 +212,21 @@ class _Spring(_Part):
     s_j_bar: _Vector
 
 
+class _Solid(_Part):
+    kind: str
+    fields: dict[str, str | int | _Number | list[int | _Number] | list[list[int | _Number]]]
+    r: _Vector
+    A: _Matrix
+
+
 class _Drawing(_Part):
     name: str
     bodies: list[str]
     rows: list[str]
-    outlines: list[list[Annotated[list[_Vector], Field(min_length=1)]]]
+    outlines: list[_Outline]
+    solids: list[list[_Solid]]
     shaped: list[bool]
+    gravity: _Vector
     connections: list[_Connection]
     springs: list[_Spring]
 
@@ -225,7 +244,8 @@ def _read_drawing(raw: Any, data: dict[str, Any]) -> dict[str, Any]:
         raise ResultFileError(
             f"its drawing does not make sense at {place}: {first['msg']}"
         ) from None
-    for name, expected in (("bodies", nb), ("rows", nc), ("outlines", nb), ("shaped", nb)):
+    expected_counts = {"bodies": nb, "rows": nc, "outlines": nb, "solids": nb, "shaped": nb}
+    for name, expected in expected_counts.items():
         found = len(getattr(drawing, name))
         if found != expected:
             raise ResultFileError(f"its drawing has {found} {name}, but its arrays have {expected}")

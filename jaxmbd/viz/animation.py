@@ -11,7 +11,7 @@ from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
 
 from ..analyses.solution import Solution
 from ..model.system import System
-from .data import LARGEST, Picture, label, picture, quiet_fonts
+from .data import Picture, cube, drawn, ends, label, outlines, parts, picture, quiet_fonts
 
 MAX_FRAMES = 20_000
 
@@ -20,7 +20,6 @@ _LINK = "0.25"
 _COLORS = plt.rcParams["axes.prop_cycle"].by_key()["color"]
 _TRACE = 0.35  # opacity of the path of mass centers
 _TRACE_POINTS = 1000  # drawn of a path at most
-_EXTENT_ROWS = 300  # looked at for the limits of the axes
 _AXIS = 0.14  # half the length of a joint's axis, in half edges of the picture
 _TRIAD = 0.12  # length of the axes of a body that has no outline, likewise
 _MAX_LEGEND = 8  # bodies
@@ -187,7 +186,7 @@ def _title(data: Picture, k: int) -> str:
 
 def _stage(data: Picture, size: float, view: tuple[float, float], trace: bool):
     """A figure with axes that hold the whole motion, its artists, and its title."""
-    middle, half = _cube(data)
+    middle, half = cube(data)
     figure = plt.figure(figsize=(size, size))
     ax = figure.add_axes((-0.02, 0.0, 0.98, 0.96), projection="3d")
     _frame_axes(ax, middle, half, view)
@@ -205,16 +204,16 @@ class _Artists:
         self.ax, self.data = ax, data
         self.lines: list[tuple[np.ndarray, np.ndarray, Any]] = []
         self.traces: list[tuple[int, Any]] = []
-        fixed = [p for part in _parts(data) for b, p in _ends(part) if b == len(data.bodies)]
+        fixed = [p for part in parts(data) for b, p in ends(part) if b == len(data.bodies)]
         if fixed:
             ax.plot(*np.array(fixed).T, "s", color=_GROUND, ms=8.0, alpha=0.7)
         for b in range(len(data.bodies)):
             self._draw_body(b, half, trace)
         for spring in data.drawing["springs"]:
-            self._add(*zip(*_ends(spring), strict=True), color="tab:green", lw=1.4)
-        for connection in _drawn(data):
+            self._add(*zip(*ends(spring), strict=True), color="tab:green", lw=1.4)
+        for connection in drawn(data):
             self._draw_connection(connection, half)
-        dots = [end for c in _drawn(data) for end in (_ends(c) if c["link"] else _ends(c)[1:])]
+        dots = [end for c in drawn(data) for end in (ends(c) if c["link"] else ends(c)[1:])]
         if dots:
             self._add(*zip(*dots, strict=True), marker="o", ls="", mfc="white", mec="black", ms=5.0)
         if len(data.bodies) <= _MAX_LEGEND:
@@ -224,8 +223,8 @@ class _Artists:
         color, outline = _COLORS[b % len(_COLORS)], self.data.drawing["outlines"][b]
         arms = [
             p
-            for c in _drawn(self.data)
-            for body, p in _ends(c)
+            for c in drawn(self.data)
+            for body, p in ends(c)
             if body == b and np.linalg.norm(p) > 1e-9
         ]
         if arms:
@@ -251,13 +250,13 @@ class _Artists:
             self.traces.append((b, self.ax.plot([], [], [], color=color, lw=0.8, alpha=_TRACE)[0]))
 
     def _draw_connection(self, c: dict, half: float) -> None:
-        for (b, p), axis in zip(_ends(c), (c["axis_i_bar"], c["axis_j_bar"]), strict=True):
+        for (b, p), axis in zip(ends(c), (c["axis_i_bar"], c["axis_j_bar"]), strict=True):
             if np.any(axis):
                 along = _AXIS * half * np.array(axis) / np.linalg.norm(axis)
                 self._add(b, [p - along, p + along], color="black", lw=1.2)
         if c["link"]:
-            self._add(*zip(*_ends(c), strict=True), color=_LINK, lw=1.2)
-        for (b, _), lines in zip(_ends(c), _outlines(c), strict=True):
+            self._add(*zip(*ends(c), strict=True), color=_LINK, lw=1.2)
+        for (b, _), lines in zip(ends(c), outlines(c), strict=True):
             if lines:
                 count = len(self.data.bodies)
                 color = _COLORS[b % len(_COLORS)] if b < count else _GROUND
@@ -284,26 +283,6 @@ class _Artists:
             line.set_data_3d(*arrays["r"][rows, b].T)
 
 
-def _drawn(data: Picture) -> list[dict]:
-    """Connections that a picture shows; most drivers sit at a joint that is drawn already."""
-    return [c for c in data.drawing["connections"] if c["link"] or not c["kind"].endswith("Driver")]
-
-
-def _parts(data: Picture) -> list[dict]:
-    return [*_drawn(data), *data.drawing["springs"]]
-
-
-def _ends(part: dict) -> tuple[tuple[int, list[float]], tuple[int, list[float]]]:
-    """Body and point of the two ends of a connection or spring."""
-    i, j = part["bodies"] if "bodies" in part else (part["i"], part["j"])
-    return (i, part["s_i_bar"]), (j, part["s_j_bar"])
-
-
-def _outlines(part: dict) -> tuple[list, list]:
-    """Lines of a joint on its two bodies; files of earlier versions have none."""
-    return part.get("outline_i", []), part.get("outline_j", [])
-
-
 def _joined(polylines) -> np.ndarray:
     """Polylines as one, with a gap (NaN) between two."""
     gap = np.full((1, 3), np.nan)
@@ -318,31 +297,3 @@ def _frame_axes(ax, middle: np.ndarray, half: float, view: tuple[float, float]) 
     ax.tick_params(labelsize=7)
     ax.set_box_aspect((1, 1, 1), zoom=0.92)
     ax.view_init(*view)
-
-
-def _cube(data: Picture) -> tuple[np.ndarray, float]:
-    """Center and half edge of a cube that holds the whole motion."""
-    low, high = _extent(data)
-    middle, half = 0.5 * (low + high), 0.55 * float(np.max(high - low))
-    if not max(half, float(np.max(np.abs(middle)))) < LARGEST:
-        raise ValueError(f"the drawing reaches beyond {LARGEST:g} m, which cannot be drawn")
-    if half <= 1e-9 * (1.0 + float(np.max(np.abs(middle)))):
-        half = 0.5  # a point at rest
-    return middle, half
-
-
-def _extent(data: Picture) -> tuple[np.ndarray, np.ndarray]:
-    """The lowest and highest coordinates of everything that is drawn, over the motion."""
-    count = len(data.arrays["t"])
-    rows = np.unique(np.linspace(0, count - 1, min(count, _EXTENT_ROWS)).round().astype(int))
-    points = [[p for line in outline for p in line] for outline in data.drawing["outlines"]] + [[]]
-    for part in _parts(data):
-        for (b, p), lines in zip(_ends(part), _outlines(part), strict=True):
-            points[b] += [p, *(x for line in lines for x in line)]
-    extremes = [data.arrays["r"].min((0, 1)), data.arrays["r"].max((0, 1)), *points.pop()]
-    for b, own in enumerate(points):
-        if own:
-            r, A = data.arrays["r"][rows, b], data.arrays["A"][rows, b]
-            placed = r[:, None] + np.einsum("tij,nj->tni", A, np.array(own))
-            extremes += [placed.min((0, 1)), placed.max((0, 1))]
-    return np.min(extremes, axis=0), np.max(extremes, axis=0)

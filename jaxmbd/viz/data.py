@@ -15,6 +15,7 @@ from ..io.results import plain_drawing, read_npz
 from ..model.system import System
 
 LARGEST = 1e100  # beyond it, matplotlib's own numbers overflow
+_EXTENT_ROWS = 300  # looked at for the limits of a picture
 
 
 @dataclass(frozen=True)
@@ -103,3 +104,55 @@ def _drawable(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _plain(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     return plain_drawing(arrays["r"].shape[1], arrays["lam"].shape[1])
+
+
+# --- what is drawn, and how far it reaches ---
+
+
+def drawn(data: Picture) -> list[dict]:
+    """Connections that a picture shows; most drivers sit at a joint that is drawn already."""
+    return [c for c in data.drawing["connections"] if c["link"] or not c["kind"].endswith("Driver")]
+
+
+def parts(data: Picture) -> list[dict]:
+    """Everything that is drawn between two bodies."""
+    return [*drawn(data), *data.drawing["springs"]]
+
+
+def ends(part: dict) -> tuple[tuple[int, list[float]], tuple[int, list[float]]]:
+    """Body and point of the two ends of a connection or spring."""
+    i, j = part["bodies"] if "bodies" in part else (part["i"], part["j"])
+    return (i, part["s_i_bar"]), (j, part["s_j_bar"])
+
+
+def outlines(part: dict) -> tuple[list, list]:
+    """Lines of a joint on its two bodies; files of earlier versions have none."""
+    return part.get("outline_i", []), part.get("outline_j", [])
+
+
+def cube(data: Picture) -> tuple[np.ndarray, float]:
+    """Center and half edge of a cube that holds the whole motion."""
+    low, high = extent(data)
+    middle, half = 0.5 * (low + high), 0.55 * float(np.max(high - low))
+    if not max(half, float(np.max(np.abs(middle)))) < LARGEST:
+        raise ValueError(f"the drawing reaches beyond {LARGEST:g} m, which cannot be drawn")
+    if half <= 1e-9 * (1.0 + float(np.max(np.abs(middle)))):
+        half = 0.5  # a point at rest
+    return middle, half
+
+
+def extent(data: Picture) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest and highest coordinates of everything that is drawn, over the motion."""
+    count = len(data.arrays["t"])
+    rows = np.unique(np.linspace(0, count - 1, min(count, _EXTENT_ROWS)).round().astype(int))
+    points = [[p for line in outline for p in line] for outline in data.drawing["outlines"]] + [[]]
+    for part in parts(data):
+        for (b, p), lines in zip(ends(part), outlines(part), strict=True):
+            points[b] += [p, *(x for line in lines for x in line)]
+    extremes = [data.arrays["r"].min((0, 1)), data.arrays["r"].max((0, 1)), *points.pop()]
+    for b, own in enumerate(points):
+        if own:
+            r, A = data.arrays["r"][rows, b], data.arrays["A"][rows, b]
+            placed = r[:, None] + np.einsum("tij,nj->tni", A, np.array(own))
+            extremes += [placed.min((0, 1)), placed.max((0, 1))]
+    return np.min(extremes, axis=0), np.max(extremes, axis=0)

@@ -1,0 +1,412 @@
+// The page around the scene: what is in it, time, plots, and what a click chooses.
+/* global THREE, Stage, Plot, element, short */
+
+const SPEEDS = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
+const TOGGLES = [
+  ['joints', 'Joints', 'j'], ['springs', 'Springs', ''], ['reactions', 'Reaction forces', 'f'],
+  ['moments', 'Reaction moments', 'm'], ['contacts', 'Contacts', 'c'], ['paths', 'Paths', 'p'],
+  ['labels', 'Names', 'n'], ['grid', 'Grid', 'g'], ['axes', 'Axes', 'a'],
+];
+
+const unpacked = async (id) => {
+  const bytes = Uint8Array.from(atob(document.getElementById(id).textContent.trim()), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+  return new Response(stream).arrayBuffer();
+};
+
+const text = (bytes) => new TextDecoder().decode(bytes);
+
+function numbers(packed, Kind = Float32Array) {
+  return new Kind(Uint8Array.from(atob(packed), (c) => c.charCodeAt(0)).buffer);
+}
+
+function filmFrom(json) {
+  const film = JSON.parse(json);
+  film.t = numbers(film.t, Float64Array);
+  for (const x of film.quantities) x.values = numbers(x.values);
+  for (const x of film.reactions) { x.force = numbers(x.force); x.moment = numbers(x.moment); }
+  for (const x of film.contacts) {
+    x.point = numbers(x.point);
+    x.force = numbers(x.force);
+    x.state = numbers(x.state, Uint8Array);
+  }
+  return film;
+}
+
+class Page {
+  constructor(stage, film, glb) {
+    Object.assign(this, { stage, film, glb, plots: [], labels: [] });
+    this.playing = false;
+    this.speed = film.speed;
+    this.find = (id) => document.getElementById(id);
+    this.find('name').textContent = film.name;
+    this.find('about').textContent = film.about;
+    this.fillLists();
+    this.fillToggles();
+    this.wireTime();
+    this.wireCamera();
+    this.wirePicking();
+    this.wireKeys();
+    this.setTheme(matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', (e) => this.setTheme(e.matches ? 'dark' : 'light'));
+    if (film.theme) this.setTheme(film.theme);
+    new ResizeObserver(() => { stage.resize(); this.plots.forEach((p) => { p.back = null; }); }).observe(this.find('stage'));
+    document.body.classList.toggle('narrow', innerWidth < 760 || innerHeight < 420);
+    stage.resize();
+    film.plots.forEach((k) => this.addPlot(film.quantities[k]));
+    for (const k of film.paths) this.trace(k, [0, 0, 0]);
+    if (film.t.length < 2) document.body.classList.add('still');
+    requestAnimationFrame((now) => this.frame(now));
+  }
+
+  // --- lists of what there is ---
+
+  fillLists() {
+    const kinds = { body: 'bodies', joint: 'joints', spring: 'springs' };
+    for (const [kind, id] of Object.entries(kinds)) {
+      const items = [...this.stage.items.values()].filter((x) => x.kind === kind);
+      this.find(id).parentElement.hidden = !items.length;
+      this.find(id).previousElementSibling.querySelector('i').textContent = items.length;
+      for (const item of items) this.find(id).append(this.entry(item));
+    }
+    const select = this.find('more');
+    const owners = new Map();
+    this.film.quantities.forEach((quantity, k) => {
+      if (!owners.has(quantity.owner)) {
+        const group = element('optgroup', '', select);
+        group.label = quantity.owner;
+        owners.set(quantity.owner, group);
+      }
+      const option = element('option', '', owners.get(quantity.owner));
+      option.value = k;
+      option.textContent = `${quantity.owner}: ${quantity.name}`;
+    });
+    select.hidden = !this.film.quantities.length;
+    select.addEventListener('change', () => {
+      if (select.value !== '') this.addPlot(this.film.quantities[select.value]);
+      select.value = '';
+    });
+  }
+
+  entry(item) {
+    const row = element('li');
+    row.dataset.key = item.key;
+    const dot = element('span', 'dot', row);
+    const mesh = item.nodes.flatMap((n) => this.stage.meshesOf(n))[0];
+    if (mesh) dot.style.background = `#${mesh.material.color.getHexString()}`;
+    element('span', 'what', row).textContent = item.name;
+    element('small', '', row).textContent = item.type ?? '';
+    const eye = element('button', 'plain', row);
+    eye.textContent = '◉';
+    eye.title = 'Hide or show';
+    eye.addEventListener('click', (event) => {
+      event.stopPropagation();
+      this.stage.hide(item.key, !item.hidden);
+      row.classList.toggle('off', item.hidden);
+      eye.textContent = item.hidden ? '○' : '◉';
+    });
+    row.addEventListener('click', () => this.select(item.key === this.stage.selected ? null : item.key));
+    return row;
+  }
+
+  fillToggles() {
+    const has = {
+      reactions: this.film.reactions.length, moments: this.film.reactions.length,
+      contacts: this.film.contacts.length, paths: this.film.t.length > 1,
+      springs: [...this.stage.items.values()].some((x) => x.kind === 'spring'),
+    };
+    for (const [what, name, key] of TOGGLES) {
+      if (has[what] === 0 || has[what] === false) continue;
+      const label = element('label', '', this.find('toggles'));
+      const box = element('input', '', label);
+      box.type = 'checkbox';
+      box.id = `show-${what}`;
+      box.checked = { joints: true, springs: true, contacts: true, grid: true }[what] ?? false;
+      box.addEventListener('change', () => this.show(what, box.checked));
+      label.append(name);
+      label.title = key ? `Key: ${key}` : '';
+    }
+    this.find('scale').hidden = !(this.film.reactions.length || this.film.contacts.length);
+    this.find('length').addEventListener('input', (event) => {
+      this.stage.scale = 10 ** Number(event.target.value);
+      this.stage.seek(this.stage.time);
+    });
+    for (const what of this.film.show) {
+      const box = this.find(`show-${what}`);
+      if (box && !box.checked) box.click();
+    }
+  }
+
+  show(what, yes) {
+    if (what === 'labels') this.setLabels(yes);
+    else if (what === 'paths') {
+      this.film.bodies.forEach((_, k) => {
+        const known = this.stage.traces.some((x) => x.body === k && x.center);
+        if (known !== yes) this.trace(k, [0, 0, 0]);
+      });
+    } else this.stage.show(what, yes);
+  }
+
+  trace(body, point) {
+    const lines = this.stage.theme === 'dark' ? 0.15 : -0.05;
+    const color = new THREE.Color(`#${this.film.bodies[body].color}`).offsetHSL(0, 0.1, lines);
+    const added = this.stage.toggleTrace(body, point, color);
+    if (added) this.stage.traces.at(-1).center = point.every((x) => x === 0);
+    return added;
+  }
+
+  // --- time ---
+
+  wireTime() {
+    const { t } = this.film;
+    const slider = this.find('time');
+    [slider.min, slider.max] = [t[0], t[t.length - 1]];
+    slider.step = (t[t.length - 1] - t[0]) / 2000 || 1;
+    slider.addEventListener('input', () => this.seek(Number(slider.value)));
+    this.find('play').addEventListener('click', () => this.play(!this.playing));
+    this.find('start').addEventListener('click', () => this.seek(t[0]));
+    const speed = this.find('speed');
+    for (const x of [...new Set([...SPEEDS, this.speed])].sort((a, b) => a - b)) {
+      const option = element('option', '', speed);
+      option.value = x;
+      option.textContent = `${x} ×`;
+    }
+    speed.value = this.speed;
+    speed.addEventListener('change', () => { this.speed = Number(speed.value); });
+  }
+
+  seek(time) {
+    this.stage.seek(time);
+  }
+
+  // To the row before or after the present one.
+  step(by) {
+    this.play(false);
+    const [k, share] = this.stage.at;
+    const next = k + by + (by < 0 && share > 0 ? 1 : 0);
+    this.seek(this.film.t[Math.min(Math.max(next, 0), this.film.t.length - 1)]);
+  }
+
+  play(yes) {
+    this.playing = yes && this.film.t.length > 1;
+    this.find('play').textContent = this.playing ? '❚❚' : '▶';
+    this.find('play').title = this.playing ? 'Pause (space)' : 'Play (space)';
+  }
+
+  frame(now) {
+    const { t } = this.film;
+    if (this.playing && this.before !== undefined) {
+      const next = this.stage.time + (this.speed * Math.min(now - this.before, 250)) / 1000;
+      this.seek(next >= t[t.length - 1] ? t[0] : next);
+    }
+    this.before = now;
+    if (this.stage.stale) this.draw();
+    requestAnimationFrame((x) => this.frame(x));
+  }
+
+  draw() {
+    const { stage } = this;
+    stage.render();
+    const row = stage.row();
+    this.find('time').value = stage.time;
+    this.find('clock').textContent = `${stage.time.toFixed(this.film.digits)} s`;
+    const theme = document.documentElement.dataset.theme;
+    for (const plot of this.plots) plot.draw(stage.time, row, theme);
+    this.placeLabels();
+    this.fillCard(row);
+  }
+
+  // --- plots ---
+
+  addPlot(quantity) {
+    if (this.plots.some((p) => p.quantity === quantity)) return;
+    const plot = new Plot(this.find('plots'), this.film, quantity, {
+      seek: (time) => this.seek(time),
+      close: (gone) => {
+        this.plots = this.plots.filter((p) => p !== gone);
+        this.find('plots').hidden = !this.plots.length;
+      },
+    });
+    this.plots.push(plot);
+    this.find('plots').hidden = false;
+    this.stage.stale = true;
+  }
+
+  // --- choosing ---
+
+  wirePicking() {
+    const { canvas } = this.stage;
+    let down = null;
+    canvas.addEventListener('pointerdown', (e) => { down = [e.clientX, e.clientY]; });
+    canvas.addEventListener('pointerup', (e) => {
+      if (!down || Math.hypot(e.clientX - down[0], e.clientY - down[1]) > 4) return;
+      const hit = this.stage.pick(e.clientX, e.clientY);
+      this.select(hit?.key ?? null, hit?.point);
+    });
+    canvas.addEventListener('dblclick', () => { this.stage.resetCamera(); });
+  }
+
+  select(key, point = null) {
+    this.stage.select(key);
+    this.picked = point;
+    document.querySelectorAll('li[data-key]').forEach((x) => x.classList.toggle('on', x.dataset.key === key));
+    const row = document.querySelector('li.on');
+    row?.scrollIntoView({ block: 'nearest' });
+    const card = this.find('card');
+    card.hidden = !key;
+    if (!key) return;
+    const item = this.stage.items.get(key);
+    const joint = this.film.joints.find((x) => item.kind === 'joint' && x.name === item.name);
+    card.querySelector('h2').textContent = item.name;
+    card.querySelector('p').textContent = joint
+      ? `${joint.kind}: ${joint.bodies.join(' – ')}` : { body: 'Body', spring: 'Spring' }[item.kind] ?? '';
+    const actions = card.querySelector('div');
+    actions.replaceChildren();
+    const button = (name, act, title = '') => {
+      const made = element('button', '', actions);
+      made.textContent = name;
+      made.title = title;
+      made.addEventListener('click', act);
+    };
+    if (item.kind === 'body' && this.film.t.length > 1) {
+      const body = Number(key.split(':')[1]);
+      button('Path of center', () => this.trace(body, [0, 0, 0]), 'Draw the path of the mass center');
+      if (point) button('Path of point', () => this.trace(body, point), 'Draw the path of the point that was clicked');
+    }
+    this.film.quantities.forEach((q) => {
+      if (q.kind === item.kind && q.owner === item.name) button(q.name, () => this.addPlot(q), `Plot over time [${q.unit}]`);
+    });
+    this.stage.stale = true;
+  }
+
+  fillCard(row) {
+    const key = this.stage.selected;
+    if (!key) return;
+    const item = this.stage.items.get(key);
+    const table = this.find('card').querySelector('dl');
+    table.replaceChildren();
+    const add = (name, values, unit) => {
+      element('dt', '', table).textContent = name;
+      element('dd', '', table).textContent = `${values.map((x) => short(x, 4)).join(', ')} ${unit}`;
+    };
+    for (const q of this.film.quantities) {
+      if (q.kind !== item.kind || q.owner !== item.name) continue;
+      const k = q.components.length;
+      add(q.name, [...q.values.slice(row * k, row * k + k)], q.unit);
+    }
+    if (this.picked) add('point in body', this.picked, 'm');
+  }
+
+  // --- names ---
+
+  setLabels(yes) {
+    this.labels.forEach((x) => x.div.remove());
+    this.labels = [];
+    if (yes) {
+      for (const item of this.stage.items.values()) {
+        if (item.kind === 'ground') continue;
+        const div = element('div', `label ${item.kind}`, this.find('stage'));
+        div.textContent = item.name;
+        this.labels.push({ div, item });
+      }
+    }
+    this.stage.stale = true;
+  }
+
+  placeLabels() {
+    const p = new THREE.Vector3();
+    for (const { div, item } of this.labels) {
+      const node = item.nodes[0];
+      node.getWorldPosition(p);
+      p.project(this.stage.camera);
+      const { clientWidth: w, clientHeight: h } = this.stage.canvas;
+      div.hidden = p.z > 1 || !node.visible;
+      div.style.transform = `translate(${0.5 * w * (1 + p.x) + 7}px, ${0.5 * h * (1 - p.y) - 7}px)`;
+    }
+  }
+
+  // --- the rest ---
+
+  wireCamera() {
+    this.stage.controls.addEventListener('change', () => { this.stage.stale = true; });
+    const click = (id, act) => this.find(id).addEventListener('click', act);
+    click('fit', () => this.stage.resetCamera());
+    for (const [k, axis] of ['x', 'y', 'z'].entries()) {
+      click(`view-${axis}`, () => this.stage.lookAlong([0, 1, 2].map((i) => (i === k ? (axis === 'y' ? -1 : 1) : 0))));
+    }
+    click('theme', () => this.setTheme(this.stage.theme === 'dark' ? 'light' : 'dark'));
+    click('panel-button', () => document.body.classList.toggle('narrow'));
+    click('picture', () => {
+      this.stage.render();
+      this.stage.canvas.toBlob((blob) => this.download(blob, 'png'));
+    });
+    click('model', () => this.download(new Blob([this.glb], { type: 'model/gltf-binary' }), 'glb'));
+  }
+
+  download(blob, ending) {
+    const link = element('a');
+    link.href = URL.createObjectURL(blob);
+    link.download = `${this.film.name}.${ending}`;
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+
+  setTheme(name) {
+    document.documentElement.dataset.theme = name;
+    const { selected } = this.stage;
+    this.stage.setTheme(name);
+    if (selected) this.stage.select(selected);
+  }
+
+  wireKeys() {
+    const press = (id) => this.find(id)?.click();
+    addEventListener('keydown', (event) => {
+      if (event.target.matches('input[type=text], select') || event.ctrlKey || event.metaKey || event.altKey) return;
+      const toggle = TOGGLES.find(([, , key]) => key && key === event.key);
+      if (event.key === ' ') this.play(!this.playing);
+      else if (event.key === 'ArrowRight') this.step(1);
+      else if (event.key === 'ArrowLeft') this.step(-1);
+      else if (event.key === 'Home') this.seek(this.film.t[0]);
+      else if (event.key === 'Escape') this.select(null);
+      else if (event.key === 'r') press('fit');
+      else if (event.key === 't') press('theme');
+      else if (['x', 'y', 'z'].includes(event.key)) press(`view-${event.key}`);
+      else if (toggle) press(`show-${toggle[0]}`);
+      else return;
+      event.preventDefault();
+    });
+  }
+
+  // Frames per second while the motion plays: what the picture itself takes.
+  async measure(frames = 60) {
+    const { t } = this.film;
+    const gl = this.stage.renderer.getContext();
+    const pixel = new Uint8Array(4);
+    const began = performance.now();
+    for (let k = 0; k < frames; k += 1) {
+      this.seek(t[0] + (k / frames) * (t[t.length - 1] - t[0]));
+      this.draw();
+      gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, pixel); // waits until it is drawn
+    }
+    return (1000 * frames) / (performance.now() - began);
+  }
+}
+
+async function start() {
+  const code = document.createElement('script');
+  code.textContent = text(await unpacked('three'));
+  document.head.append(code);
+  const film = filmFrom(text(await unpacked('film')));
+  const glb = await unpacked('glb');
+  const stage = await Stage.create(document.getElementById('canvas'), glb, film);
+  window.view = new Page(stage, film, glb);
+  document.body.classList.remove('loading');
+  if (film.autoplay) window.view.play(true);
+}
+
+start().catch((error) => {
+  document.getElementById('trouble').textContent = `This page cannot be shown here: ${error.message ?? error}. `
+    + 'It needs a browser with WebGL, of 2023 or newer.';
+  document.body.classList.add('failed');
+  throw error;
+});

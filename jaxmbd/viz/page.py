@@ -1,0 +1,128 @@
+"""One HTML file with a view of a motion: the scene, the viewer and the part of three.js it needs.
+
+What is in `assets` is put into the page as it is, but three.js and the numbers are packed: the
+browser unpacks them itself. Names reach the page only inside the packed numbers and as escaped
+text, so that none of them can act as HTML.
+"""
+
+import base64
+import gzip
+import html
+import json
+import math
+from importlib import resources
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from .film import Film
+from .gltf import glb
+from .scene import Scene, look
+
+
+def page(scene: Scene, film: Film, settings: dict[str, Any]) -> str:
+    """The text of the HTML file.
+
+    Args:
+        scene: What moves.
+        film: What is said about it.
+        settings: plots (numbers of quantities), paths (numbers of bodies), show (what is shown at
+            the start), speed, autoplay, theme.
+    """
+    assets = resources.files(__package__ or "") / "assets"
+
+    def asset(name: str) -> str:
+        return (assets / name).read_text(encoding="utf-8")
+
+    return Template(asset("page.html")).substitute(
+        title=html.escape(scene.name),
+        style=asset("page.css"),
+        license=asset("LICENSE-three.txt").replace("--", "—"),
+        three=_packed(asset("three.bundle.js").encode()),
+        film=_packed(json.dumps(_described(scene, film) | settings, allow_nan=False).encode()),
+        glb=_packed(glb(scene)),
+        script="\n".join(asset(name) for name in ("stage.js", "plots.js", "main.js")),
+    )
+
+
+def _packed(data: bytes) -> str:
+    # Without a time stamp, so that the same view is the same file.
+    return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
+
+
+def _numbers(values: np.ndarray, kind: str = "<f4") -> str:
+    return base64.b64encode(np.ascontiguousarray(values, kind).tobytes()).decode()
+
+
+def _described(scene: Scene, film: Film) -> dict[str, Any]:
+    drawing, t = film.data.drawing, scene.t
+    names = [*film.data.bodies, "ground"]
+    joints = drawing["connections"]
+    planes = [c.plane for c in film.contacts if c.plane is not None]
+    step = float(np.min(np.diff(t))) if len(t) > 1 else 1.0
+    return {
+        "name": scene.name,
+        "about": film.about,
+        "t": _numbers(t, "<f8"),
+        "digits": min(max(2, math.ceil(-math.log10(max(step, 1e-6)))), 5),
+        "half": scene.half,
+        "size": scene.size,
+        "middle": scene.middle.tolist(),
+        "floor": _floor(scene, film),
+        "camera": look(scene),
+        "planes": [{"point": p.tolist(), "normal": n.tolist()} for p, n in planes],
+        "bodies": [
+            {"name": node.name, "color": node.parts[0].color}
+            for node in scene.nodes
+            if node.kind == "body"
+        ],
+        "joints": [
+            {"name": c["name"], "kind": c["kind"], "bodies": [names[c["i"]], names[c["j"]]]}
+            for c in joints
+        ],
+        "quantities": [
+            {
+                "kind": q.kind,
+                "owner": q.owner,
+                "name": q.name,
+                "unit": q.unit,
+                "components": list(q.components),
+                "values": _numbers(q.values),
+            }
+            for q in film.quantities
+        ],
+        "reactions": [
+            {
+                "joint": c["name"],
+                "of": c["j"],
+                "point": c["s_j_bar"],
+                "force": _numbers(film.reactions[c["name"]][0]),
+                "moment": _numbers(film.reactions[c["name"]][1]),
+            }
+            for c in joints
+            if c["name"] in film.reactions
+        ],
+        "contacts": [
+            {
+                "name": c.name,
+                "n": c.state.shape[1],
+                "point": _numbers(c.point),
+                "force": _numbers(c.force),
+                "state": _numbers(c.state, "u1"),
+            }
+            for c in film.contacts
+        ],
+    }
+
+
+def _floor(scene: Scene, film: Film) -> float:
+    """The height of the grid: that of a level plane with which something is in contact, else the
+    lowest that is drawn.
+    """
+    level = [
+        float(point @ scene.up)
+        for point, normal in (c.plane for c in film.contacts if c.plane is not None)
+        if float(normal @ scene.up) > 1.0 - 1e-6
+    ]
+    return min(level) if level else scene.lowest

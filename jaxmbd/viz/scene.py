@@ -1,0 +1,306 @@
+"""A mechanism in three dimensions: nodes with surfaces, and how they move.
+
+Nodes know their frame in the mechanism's global components; what is written of them (`gltf`) and
+what is said about them (`page`) are other files.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from . import marks, meshes
+from .data import Picture, cube, drawn, ends, extent, outlines
+from .meshes import Mesh
+
+COLORS = ("4878cf", "e8853d", "55a868", "c9504f", "8a72b9", "a0785a", "d579b4", "3fa7b5", "b5a52f")
+STEEL, GROUND, SPRING, LINK = "8d949e", "6b7078", "4f9d69", "70777f"
+_GHOST = 0.22  # opacity of the box that stands for a body without a shape
+
+
+@dataclass(frozen=True)
+class Part:
+    """A surface with its look.
+
+    Attributes:
+        mesh: In the frame of its node.
+        color: As six hexadecimal digits.
+        opacity: 1 for solid.
+        metal: Whether it shines as metal does.
+    """
+
+    mesh: Mesh
+    color: str
+    opacity: float = 1.0
+    metal: bool = False
+
+
+@dataclass
+class Node:
+    """A frame with parts.
+
+    Attributes:
+        name: Of what is drawn.
+        kind: "body", "ground", "joint", "spring" or "link".
+        parts: Surfaces in its frame.
+        of: Index of the body that carries it, nb for the ground; None for a frame of its own.
+        r, A: Its frame in the body that carries it, or in space.
+        motion: Positions (T, 3), rotation matrices (T, 3, 3) and lengths along z (T,) or None, of a
+            frame that moves in space.
+        extras: What a viewer should know of it.
+    """
+
+    name: str
+    kind: str
+    parts: list[Part] = field(default_factory=list)
+    of: int | None = None
+    r: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    A: np.ndarray = field(default_factory=lambda: np.eye(3))
+    motion: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = None
+    extras: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a view shows.
+
+    Attributes:
+        name: Of the mechanism.
+        t: Instants (T,) [s].
+        nodes: The bodies first, in their order, then the ground, then everything else.
+        up: The unit vector that points up.
+        middle: Center of what is drawn [m].
+        half: Half the edge of a cube that holds the whole motion [m].
+        lowest: The lowest height that is drawn, along `up` [m].
+        size: Of a joint [m].
+    """
+
+    name: str
+    t: np.ndarray
+    nodes: list[Node]
+    up: np.ndarray
+    middle: np.ndarray
+    half: float
+    lowest: float
+    size: float
+
+
+def scene(data: Picture) -> Scene:
+    """The scene of a result, with all of its rows."""
+    middle, half = cube(data)
+    return _Builder(data, middle, half).scene()
+
+
+def up_from(gravity: Any) -> np.ndarray:
+    """The coordinate axis that points up most, against gravity; z without gravity."""
+    g = -np.asarray(gravity, float)
+    if not np.any(g):
+        return np.array([0.0, 0.0, 1.0])
+    k = int(np.argmax(np.abs(g)))
+    return np.sign(g[k]) * np.eye(3)[k]
+
+
+class _Builder:
+    def __init__(self, data: Picture, middle: np.ndarray, half: float):
+        self.data, self.middle, self.half = data, middle, half
+        self.r, self.A = data.arrays["r"], data.arrays["A"]
+        self.nb = self.r.shape[1]
+        self.connections = drawn(data)
+        self.g = self._size()
+        self.teeth = marks.Teeth(self.g)
+
+    def scene(self) -> Scene:
+        nodes = [self._body(b) for b in range(self.nb)]
+        nodes.append(Node("ground", "ground", self._ground(), of=None))
+        for c in self.connections:
+            nodes += self._link(c) if c["link"] else self._joint(c)
+        for k, spring in enumerate(self.data.drawing["springs"]):
+            nodes.append(self._spring(spring, k))
+        up = up_from(self.data.drawing["gravity"])
+        t = self.data.arrays["t"]
+        name = self.data.drawing["name"]
+        return Scene(name, t, nodes, up, self.middle, self.half, self._lowest(up), self.g)
+
+    def _lowest(self, up: np.ndarray) -> float:
+        """Of everything that is drawn, along a coordinate axis."""
+        low, high = extent(self.data)
+        k = int(np.argmax(np.abs(up)))
+        return float(low[k] if up[k] > 0.0 else -high[k])
+
+    def _size(self) -> float:
+        """Of a joint: a small part of the bodies, and of the picture."""
+        arms = [
+            np.linalg.norm(p)
+            for c in self.connections
+            for b, p in ends(c)
+            if b < self.nb and np.linalg.norm(p) > 1e-9
+        ]
+        usual = float(np.median(arms)) if arms else self.half
+        return min(max(0.075 * usual, 0.004 * self.half), 0.03 * self.half)
+
+    def color(self, b: int) -> str:
+        return COLORS[b % len(COLORS)] if b < self.nb else GROUND
+
+    # --- bodies ---
+
+    def _body(self, b: int) -> Node:
+        drawing = self.data.drawing
+        shaped = drawing["shaped"][b]
+        solids = [mesh for part in drawing["solids"][b] if (mesh := meshes.solid(part)) is not None]
+        complete = len(solids) == len(drawing["solids"][b]) and bool(solids)
+        parts = []
+        if solids:
+            opacity = 1.0 if shaped else _GHOST
+            parts.append(Part(meshes.joined(solids), self.color(b), opacity))
+        if not complete:
+            lines = [
+                meshes.tube(np.array(line, float), 0.16 * self.g) for line in drawing["outlines"][b]
+            ]
+            if lines:
+                parts.append(Part(meshes.joined(lines), self.color(b)))
+        arms = self._arms(b, solids if shaped else [])
+        if arms:
+            parts.append(Part(meshes.joined(arms), self.color(b)))
+        if not parts:
+            parts.append(Part(meshes.ball(1.2 * self.g, 16), self.color(b)))
+        motion = self.r[:, b], self.A[:, b], None
+        return Node(drawing["bodies"][b], "body", parts, motion=motion, extras={"body": b})
+
+    def _arms(self, b: int, solids: list[Mesh]) -> list[Mesh]:
+        """Sticks from the mass center to the joints that lie outside of a body's shape."""
+        points = [
+            p
+            for c in self.connections
+            if c["kind"] not in marks.OUTLINED
+            for body, p in ends(c)
+            if body == b
+        ]
+        if not solids:
+            points += [p for s in self.data.drawing["springs"] for body, p in ends(s) if body == b]
+        corners = np.concatenate([m.points for m in solids]) if solids else np.zeros((1, 3))
+        low, high = corners.min(axis=0) - self.g, corners.max(axis=0) + self.g
+        outside = [np.array(p) for p in points if np.any(p < low) or np.any(p > high)]
+        arms = [
+            meshes.tube(np.stack([np.zeros(3), p]), 0.5 * self.g, 10)
+            for p in outside
+            if np.linalg.norm(p) > 1e-9
+        ]
+        return [meshes.ball(0.5 * self.g, 12), *arms] if arms else []
+
+    def _ground(self) -> list[Part]:
+        return []
+
+    # --- joints, links, springs ---
+
+    def _joint(self, c: dict) -> list[Node]:
+        places = marks.joint(c, self.g, self._stroke(c))
+        nodes = [
+            self._on(c, b, place, STEEL if b < self.nb else GROUND)
+            for b, place in zip((c["i"], c["j"]), places, strict=True)
+            if place.meshes
+        ]
+        wheels = None
+        if c["kind"] == "Gear":
+            wheels = self.teeth.add(c, [self._pose(b, 0) for b in (c["i"], c["j"])])
+        if wheels is not None:
+            return nodes + [self._on(c, b, place, self.color(b), part=True) for b, place in wheels]
+        for (b, _), lines in zip(ends(c), outlines(c), strict=True):
+            if lines:
+                solid = not (b < self.nb and self.data.drawing["shaped"][b])
+                own = [marks.outline(np.array(x, float), self.g, solid=solid) for x in lines]
+                nodes.append(self._on(c, b, marks.Place(own), self.color(b), part=True))
+        return nodes
+
+    def _on(self, c: dict, b: int, place: marks.Place, color: str, *, part: bool = False) -> Node:
+        """Something of a joint on one of its bodies; `part` where it looks like a part of it."""
+        metal = color in (STEEL, GROUND)
+        parts = [Part(mesh, color, metal=metal) for mesh in place.meshes]
+        extras = {"joint": c["name"], "type": c["kind"], **({"part": True} if part else {})}
+        return Node(c["name"], "joint", parts, of=b, r=place.r, A=place.A, extras=extras)
+
+    def _link(self, c: dict) -> list[Node]:
+        """A massless link with a ball at either end."""
+        (i, p), (j, q) = ends(c)
+        rod = meshes.cylinder(0.4 * self.g, 1.0, 0.0, 16).placed((0, 0, 0.5))
+        extras = {"joint": c["name"], "type": c["kind"]}
+        motion = _between(self._points(i, p), self._points(j, q))
+        knob = [meshes.ball(0.8 * self.g, 16)]
+        return [
+            Node(c["name"], "link", [Part(rod, LINK, metal=True)], motion=motion, extras=extras),
+            self._on(c, i, marks.Place(knob, np.array(p, float)), STEEL),
+            self._on(c, j, marks.Place(knob, np.array(q, float)), STEEL),
+        ]
+
+    def _spring(self, spring: dict, k: int) -> Node:
+        (i, p), (j, q) = ends(spring)
+        coil = meshes.helix(1.1 * self.g, 0.2 * self.g)
+        motion = _between(self._points(i, p), self._points(j, q))
+        name = spring.get("name") or f"spring {k + 1}"
+        return Node(name, "spring", [Part(coil, SPRING, metal=True)], motion=motion)
+
+    # --- motion ---
+
+    def _pose(self, b: int, row: int) -> tuple[np.ndarray, np.ndarray]:
+        return (self.r[row, b], self.A[row, b]) if b < self.nb else (np.zeros(3), np.eye(3))
+
+    def _points(self, b: int, s_bar: Any) -> np.ndarray:
+        """A point of a body at all instants, (T, 3)."""
+        s_bar = np.asarray(s_bar, float)
+        if b == self.nb:
+            return np.broadcast_to(s_bar, (len(self.r), 3))
+        return self.r[:, b] + self.A[:, b] @ s_bar
+
+    def _stroke(self, c: dict) -> tuple[float, float]:
+        """The lowest and the highest displacement along a joint's axis in the motion [m]."""
+        (i, p), (j, q) = ends(c)
+        axis = np.asarray(c["axis_i_bar"], float)
+        if not np.any(axis):
+            return 0.0, 0.0
+        along = axis if i == self.nb else self.A[:, i] @ axis
+        moved = np.sum((self._points(j, q) - self._points(i, p)) * along, axis=-1)
+        return min(float(np.min(moved)), 0.0), max(float(np.max(moved)), 0.0)
+
+
+def _between(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Frames with z from one moving point to another, and their distance."""
+    apart = end - start
+    length = np.linalg.norm(apart, axis=1)
+    z = meshes.unit(apart)
+    # The shortest turn from z to the direction, carried on from one instant to the next, so that
+    # a coil does not jump.
+    A = np.empty((len(z), 3, 3))
+    e1 = meshes.unit(np.cross([0.0, 1.0, 0.0], z[0]) + 1e-9)
+    for k, axis in enumerate(z):
+        side = e1 - (e1 @ axis) * axis
+        size = np.linalg.norm(side)
+        e1 = side / size if size > 1e-6 else meshes.unit(np.cross(axis, [0.6, 0.0, 0.8]))
+        A[k] = np.stack([e1, np.cross(axis, e1), axis], axis=1)
+    return start, A, np.maximum(length, 1e-9)
+
+
+def quaternions(A: np.ndarray) -> np.ndarray:
+    """Unit quaternions (x, y, z, w) of rotation matrices (T, 3, 3), each on the side of the one
+    before it.
+    """
+    q = Rotation.from_matrix(A).as_quat()
+    flips = np.sign(np.sum(q[1:] * q[:-1], axis=1))
+    return q * np.concatenate([[1.0], np.cumprod(np.where(flips == 0.0, 1.0, flips))])[:, None]
+
+
+def look(scene: Scene) -> dict[str, Any]:
+    """A camera that sees everything: position, target and up, in global components."""
+    up = scene.up
+    k = int(np.argmax(np.abs(up)))
+    side, front = np.eye(3)[(k + 1) % 3], np.eye(3)[(k + 2) % 3]
+    away = math.cos(math.radians(22)) * (0.57 * side - 0.82 * front) + math.sin(
+        math.radians(22)
+    ) * np.abs(up) * np.sign(up[k])
+    distance = 3.4 * scene.half
+    return {
+        "position": (scene.middle + distance * away).tolist(),
+        "target": scene.middle.tolist(),
+        "up": up.tolist(),
+        "fov": 35.0,
+    }

@@ -1,0 +1,208 @@
+"""The view of a motion or a mechanism: a page for browsers and notebooks, or binary glTF."""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..analyses.export import drawing
+from ..analyses.solution import Solution
+from ..files import written
+from ..library import load_mechanism
+from ..model.mechanism import Mechanism
+from ..model.state import State
+from ..model.system import System
+from .data import Picture, listed, picture
+from .film import chosen, film
+from .gltf import glb
+from .page import page
+from .scene import Scene, scene
+
+SHOWN = ("reactions", "moments", "labels", "axes", "paths")
+_PER_SECOND, _MOST_ROWS = 60.0, 2000  # rows of a view
+_ENDINGS = (".html", ".glb")
+
+
+@dataclass(frozen=True)
+class View:
+    """A view that has been made; a notebook shows it.
+
+    Attributes:
+        name: Of the mechanism.
+        html: The page, with everything inside.
+        glb: The animated model as binary glTF 2.0.
+    """
+
+    name: str
+    html: str
+    glb: bytes
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page (.html) or the model (.glb).
+
+        Raises:
+            ValueError: Another ending.
+            OSError: The file cannot be written.
+        """
+        path = Path(path)
+        ending = _ending(path)
+        data = self.glb if ending == ".glb" else self.html.encode()
+        with written(path, "wb", "view") as file:
+            file.write(data)
+        return path
+
+    def __repr__(self) -> str:
+        return f"<view of {self.name!r}: .save('view.html') writes a page of {len(self.html) // 1000} kB>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the page in a frame of its own."""
+        return (
+            f'<iframe srcdoc="{html.escape(self.html)}" title="{html.escape(self.name)}" '
+            'style="width:100%; height:520px; border:1px solid #8883; border-radius:8px" '
+            'allow="fullscreen"></iframe>'
+        )
+
+
+def view(
+    source: Solution | Mechanism | str | Path,
+    system: System | None = None,
+    *,
+    out: str | Path | None = None,
+    plots: Sequence[str] = (),
+    show: Sequence[str] = (),
+    paths: Sequence[str] = (),
+    forces: bool = True,
+    speed: float = 1.0,
+    autoplay: bool = True,
+    theme: str | None = None,
+) -> View:
+    """A motion, or a mechanism before it is simulated, in three dimensions.
+
+    The page holds everything it needs and opens from the file system without a network. It plays,
+    pauses and scrubs; a click chooses a body or a joint, whose quantities can then be plotted
+    beside the scene.
+
+    A motion is shown with at most 60 rows per second of motion and 2000 altogether, taken from the
+    rows of the solution; between them poses are interpolated.
+
+    Args:
+        source: A solution, the path of a result file, a mechanism, a packaged name, or the path of
+            a model file.
+        system: The system of a solution that carries none.
+        out: Where to write it: .html, or .glb for the model alone.
+        plots: Quantities that are plotted from the start, by owner and name, such as "pin.angle",
+            "rod.velocity", "pin.reaction force", "slider_crank.energy".
+        show: What is switched on from the start, of `reactions`, `moments`, `labels`, `axes`,
+            `paths`.
+        paths: Bodies whose mass centers leave their paths from the start.
+        forces: Compute reactions, contact forces and energies of a solution. Without them a large
+            view is made faster.
+        speed: Seconds of motion per second.
+        autoplay: Play from the start.
+        theme: "light" or "dark"; by default as the browser is set.
+
+    Returns:
+        The view. A notebook shows it; `View.save` writes it.
+
+    Raises:
+        ValueError: An argument out of range, an unknown name, another ending, or a result without
+            a finite row.
+    """
+    if out is not None:
+        _ending(Path(out))
+    _check(show, speed, theme)
+    data, solution, system = _opened(source, system)
+    told = film(data, solution, system, forces=forces)
+    stage = scene(data)
+    settings = {
+        "plots": chosen(told, [plots] if isinstance(plots, str) else plots),
+        "paths": _bodies(data, [paths] if isinstance(paths, str) else paths),
+        "show": list(show),
+        "speed": float(speed),
+        "autoplay": bool(autoplay),
+        "theme": theme,
+    }
+    made = View(stage.name, page(stage, told, settings), glb(stage))
+    if out is not None:
+        made.save(out)
+    return made
+
+
+def _ending(path: Path) -> str:
+    ending = path.suffix.lower()
+    if ending not in _ENDINGS:
+        raise ValueError(f"cannot write a view to {path.name!r}; use {' or '.join(_ENDINGS)}")
+    return ending
+
+
+def _check(show: Sequence[str], speed: float, theme: str | None) -> None:
+    unknown = [x for x in show if x not in SHOWN]
+    if unknown:
+        raise ValueError(f"view: show knows {listed(SHOWN)}, not {unknown[0]!r}")
+    if not (np.isfinite(speed) and speed > 0.0):
+        raise ValueError(f"view: speed must be positive and finite, not {speed}")
+    if theme not in (None, "light", "dark"):
+        raise ValueError(f"view: theme must be 'light' or 'dark', not {theme!r}")
+
+
+def _bodies(data: Picture, names: Sequence[str]) -> list[int]:
+    for name in names:
+        if name not in data.bodies:
+            raise ValueError(f"view: unknown body {name!r}; the bodies are {listed(data.bodies)}")
+    return [data.bodies.index(name) for name in names]
+
+
+# --- what is shown ---
+
+
+def _opened(
+    source: Solution | Mechanism | str | Path, system: System | None
+) -> tuple[Picture, Solution | None, System | None]:
+    """The poses with their drawing, and the solution that forces are found from."""
+    if isinstance(source, str | Path) and not str(source).endswith(".npz"):
+        source = load_mechanism(source)
+    if isinstance(source, Mechanism):
+        return still(*source.build()), None, None
+    data = picture(source, system)
+    rows = _rows(data.arrays["t"])
+    data = Picture({k: x[rows] for k, x in data.arrays.items()}, data.drawing, data.result)
+    if not isinstance(source, Solution):
+        return data, None, None
+    finite = np.flatnonzero(np.isfinite(np.asarray(source.r)).all(axis=(1, 2)))
+    return data, source.rows(finite[rows]), source.system if system is None else system
+
+
+def _rows(t: np.ndarray) -> np.ndarray:
+    """Which rows a view has: the first and the last one and some between, with growing times."""
+    growing = np.flatnonzero(np.diff(np.maximum.accumulate(t), prepend=-np.inf) > 0.0)
+    span = float(t[growing[-1]] - t[0])
+    count = int(min(_MOST_ROWS, max(2, round(span * _PER_SECOND) + 1, min(len(growing), 200))))
+    if len(growing) <= count:
+        return growing
+    times = np.linspace(t[0], t[growing[-1]], count)
+    grown = t[growing]
+    near = np.searchsorted(0.5 * (grown[1:] + grown[:-1]), times)
+    rows = growing[np.unique(near)]
+    # glTF counts in single precision, in which times must grow too.
+    return rows[np.diff((t[rows] - t[0]).astype(np.float32), prepend=-1.0) > 0.0]
+
+
+def still(system: System, state: State) -> Picture:
+    """A mechanism as it is described, as a motion of one row."""
+    r, A = np.asarray(state.r)[None], np.asarray(state.A)[None]
+    zero, nb = np.zeros_like(r), system.nb
+    arrays: dict[str, Any] = {"t": np.zeros(1), "r": r, "A": A}
+    arrays |= {name: zero for name in ("v", "omega", "a", "alpha")}
+    arrays |= {"lam": np.zeros((1, system.nc)), "angles": np.zeros((1, 0))}
+    arrays |= {"iterations": np.zeros(1, int)}
+    if not nb:
+        raise ValueError(f"mechanism {system.name!r} has no bodies")
+    return Picture(arrays, drawing(system), "successful")
+
+
+def scene_of(source: Solution | str | Path, system: System | None = None) -> Scene:
+    """The scene of a result with the rows that a view has."""
+    return scene(_opened(source, system)[0])

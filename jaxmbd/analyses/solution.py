@@ -18,6 +18,7 @@ from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
+from .beams import BeamMotion, beam_motion
 from .compiled import Compiled, runs_now
 
 
@@ -205,6 +206,14 @@ class Solution(eqx.Module):
             moved = _by_rows(_displacement_motion, along, pose, twist, a, alpha)
             coordinates = coordinates[0], moved
         return JointMotion(*coordinates[0], *coordinates[1])
+
+    def beam(self, name: str, system: System | None = None) -> BeamMotion:
+        """Section forces and moments, strains and strain energy of a beam, element by element.
+
+        Raises:
+            ValueError: There is no such beam.
+        """
+        return beam_motion(self._own(system), name, self.state, self.lam, _by_rows)
 
     def energy(self, system: System | None = None) -> Energy:
         """Kinetic and potential energy; kinetic as the integrator counts it where it says so, see

@@ -172,6 +172,7 @@ def plain_drawing(nb: int, nc: int) -> dict[str, Any]:
         "shaped": [True] * nb,
         "connections": [],
         "springs": [],
+        "beams": [],
     }
 
 
@@ -202,6 +203,12 @@ class _Spring(_Part):
     s_j_bar: _Vector
 
 
+class _Beam(_Part):
+    name: str
+    nodes: Annotated[list[_Index], Field(min_length=2)]
+    extents: Annotated[list[_Number], Field(min_length=2, max_length=2)]
+
+
 class _Drawing(_Part):
     name: str
     bodies: list[str]
@@ -210,6 +217,7 @@ class _Drawing(_Part):
     shaped: list[bool]
     connections: list[_Connection]
     springs: list[_Spring]
+    beams: list[_Beam] = []
 
 
 def _read_drawing(raw: Any, data: dict[str, Any]) -> dict[str, Any]:
@@ -234,6 +242,9 @@ def _read_drawing(raw: Any, data: dict[str, Any]) -> dict[str, Any]:
     bodies = [b for c in drawing.connections for b in (c.i, c.j)] + [
         b for s in drawing.springs for b in s.bodies
     ]
+    nodes = [n for beam in drawing.beams for n in beam.nodes]
+    if max(nodes, default=0) >= nb:
+        raise ResultFileError(f"its drawing has a beam with node {max(nodes)}, but {nb} bodies")
     if max(bodies, default=0) > nb:
         raise ResultFileError(
             f"its drawing names body {max(bodies)}, but there are {nb} and the ground"

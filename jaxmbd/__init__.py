@@ -9,6 +9,8 @@ from .analyses import Adaptive as Adaptive
 from .analyses import AssemblyError as AssemblyError
 from .analyses import AssemblyWarning as AssemblyWarning
 from .analyses import DroppedBounceWarning as DroppedBounceWarning
+from .analyses import Equilibrium as Equilibrium
+from .analyses import EquilibriumError as EquilibriumError
 from .analyses import InverseDynamics as InverseDynamics
 from .analyses import Linearization as Linearization
 from .analyses import LostContactWarning as LostContactWarning
@@ -18,11 +20,13 @@ from .analyses import RedundantJointWarning as RedundantJointWarning
 from .analyses import SimulationError as SimulationError
 from .analyses import SingularPoseWarning as SingularPoseWarning
 from .analyses import Solution as Solution
+from .analyses import Spin as Spin
 from .analyses import accelerations as accelerations
 from .analyses import actuator_wrenches as actuator_wrenches
 from .analyses import assemble as assemble
 from .analyses import breaks_redundancy as breaks_redundancy
 from .analyses import count_steps as count_steps
+from .analyses import equilibrium as equilibrium
 from .analyses import inverse_dynamics as inverse_dynamics
 from .analyses import kinematics as kinematics
 from .analyses import linearize as linearize

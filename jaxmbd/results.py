@@ -45,6 +45,11 @@ class RESULTS(eqx.Enumeration):
         "orientation that is no rotation matrix, a NaN in the state, the step size or the "
         "initial time, or bodies that start inside each other"
     )
+    no_equilibrium = (
+        "no equilibrium was found: the loads drive the mechanism on, or its stiffness vanishes on "
+        "the way; check that something holds every body, apply the load in steps (load_steps=), or "
+        "follow the equilibrium from a smaller load with continuation"
+    )
     interrupted = "the run was interrupted; the rows before the interruption are kept"
 
 

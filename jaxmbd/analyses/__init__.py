@@ -15,6 +15,10 @@ from .assembly import AssemblyReport as AssemblyReport
 from .assembly import assemble as assemble
 from .batches import run_batch as run_batch
 from .dynamics import simulate as simulate
+from .equilibrium import Equilibrium as Equilibrium
+from .equilibrium import EquilibriumError as EquilibriumError
+from .equilibrium import Spin as Spin
+from .equilibrium import equilibrium as equilibrium
 from .failure import AssemblyError as AssemblyError
 from .failure import AssemblyWarning as AssemblyWarning
 from .failure import DroppedBounceWarning as DroppedBounceWarning

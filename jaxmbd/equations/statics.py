@@ -1,0 +1,254 @@
+"""Equilibrium: the balance of all bodies at rest, or turning steadily as one, and its exact tangent
+matrix.
+
+At rest the unknowns are the poses q and the multipliers λ of
+
+    g(q, λ) = f(q) + Rᵀ λ = 0,   Φ(q) = 0
+
+where f holds minus the applied wrenches and, in a steady rotation, the inertia of the turning
+bodies. The tangent matrix is [[K, Rᵀ], [R, 0]] with K = ∂g/∂q on small displacements of rA: of the
+mass centers, global, and small turns, body frame. K is symmetric where the loads have a potential.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..formulations import RA
+from ..indexing import take
+from ..linalg import Coupling, SaddleMatrix
+from ..linalg.saddle import apply_rows, scatter_rows
+from ..model.forces.base import AbstractForce
+from ..model.state import Pose, Twist
+from ..model.system import System
+from ..rotations.types import Scalar, Vec3
+from .motion import regularization
+from .rows import coupling_rows, phi, row_bodies, row_variations, rows
+
+_RA = RA()
+
+
+class Spin(eqx.Module):
+    """A steady rotation of the whole mechanism about a fixed axis.
+
+    Attributes:
+        axis: Its direction, global, of any length, (3,) [-].
+        rate: Angular velocity about the axis [rad/s].
+        point: A point of the axis, global, (3,) [m].
+    """
+
+    axis: Any
+    rate: Any
+    point: Any = (0.0, 0.0, 0.0)
+
+    @property
+    def direction(self) -> Vec3:
+        """The unit vector of the axis."""
+        return self.axis / jnp.sqrt(self.axis @ self.axis)
+
+    def twist(self, pose: Pose) -> Twist:
+        """The twist of a body that turns with the whole."""
+        w = self.rate * self.direction
+        return Twist(jnp.cross(w, pose.r - self.point), pose.A.T @ w)
+
+    def acceleration(self, pose: Pose) -> Vec3:
+        """Of its mass center [m/s²]."""
+        w = self.rate * self.direction
+        return jnp.cross(w, jnp.cross(w, pose.r - self.point))
+
+
+class Rest(eqx.Module):
+    """What is to be balanced: a system at an instant, held or turning.
+
+    Attributes:
+        system: At the instant (`System.at`), its angles counted from where the bodies are.
+        t: The instant, at which loads act [s].
+        share: Of gravity, of the centrifugal load and of all loads that store no energy; one for
+            the whole.
+        spin: The steady rotation, or None at rest.
+    """
+
+    system: System
+    t: Scalar
+    share: Scalar
+    spin: Spin | None = None
+
+    def twist(self, pose: Pose) -> Twist:
+        """The twist of one body."""
+        if self.spin is None:
+            zero = jnp.zeros_like(pose.r)
+            return Twist(zero, zero)
+        twist, root = self.spin.twist(pose), jnp.sqrt(self.share)
+        return Twist(root * twist.v, root * twist.omega)
+
+
+def static_loads(args: Rest, pose: Pose) -> Float[Array, "nb 6"]:
+    """f: inertia of the steady rotation minus applied wrenches, body by body."""
+    system = args.system
+    total = jax.vmap(lambda m, J, p: _own_load(args, m, J, p))(system.mass, system.inertia, pose)
+    for stack, load in _element_loads(args, pose):
+        total = total.at[stack.index].add(load, mode="drop")
+    return total
+
+
+def load_scale(args: Rest, pose: Pose, lam: Float[Array, " m"]) -> Scalar:
+    """The size of the forces that balance each other [N]: the largest sum of their magnitudes at a
+    body, torques divided by the system's length.
+    """
+    system = args.system
+    own = jax.vmap(lambda m, J, p: _own_load(args, m, J, p))(system.mass, system.inertia, pose)
+    total = jnp.abs(own)
+    for stack, load in _element_loads(args, pose):
+        total = total.at[stack.index].add(jnp.abs(load), mode="drop")
+    held = jnp.abs(rows(_RA, system, pose))
+    total = total + scatter_rows(held, jnp.abs(lam), row_bodies(_RA, system), system.nb)
+    return jnp.max(total * force_units(system)[None, :])
+
+
+def force_units(system: System) -> Float[Array, "6"]:
+    """Factors that turn a body's force and torque into forces [N, N]."""
+    return jnp.ones(6, system.dtype).at[3:].set(1.0 / system.length)
+
+
+def static_balance(args: Rest, pose: Pose, lam: Float[Array, " m"]) -> Float[Array, "nb 6"]:
+    """g: what is left of loads and reactions, body by body; zero at an equilibrium."""
+    system = args.system
+    return static_loads(args, pose) + scatter_rows(
+        rows(_RA, system, pose), lam, row_bodies(_RA, system), system.nb
+    )
+
+
+def static_gaps(
+    args: Rest, pose: Pose, base: Pose, moved: Float[Array, "nb 6"]
+) -> Float[Array, " m"]:
+    """Φ at position level, and what joints at velocity level see of a displacement `moved` from
+    `base`: they allow no other.
+    """
+    system = args.system
+    values = phi(_RA, system, pose)
+    if not system.nonholonomic:
+        return values
+    along = apply_rows(rows(_RA, system, base), moved, row_bodies(_RA, system))
+    return jnp.where(np.arange(values.size) >= system.holonomic_rows, along, values)
+
+
+def static_matrix(
+    args: Rest, pose: Pose, lam: Float[Array, " m"], damping: Scalar
+) -> SaddleMatrix:
+    """[[K + damping W, Rᵀ], [R, -E]] at a pose, W counting meters and length-scaled radians."""
+    system = args.system
+    weights = metric(system)
+    held = rows(_RA, system, pose)
+    diagonal = damping * weights + own_stiffness(args, pose)
+    couplings = (*stiffness_blocks(args, pose), *row_variations(_RA, system, pose, lam))
+    # E is small beside R (K + ..)⁻¹ Rᵀ, for which the largest stiffness [N/m] stands in.
+    units = force_units(system)
+    largest = jnp.max(jnp.abs(diagonal) * units[:, None] * units[None, :])
+    for c in couplings:
+        size = jnp.abs(c.blocks) * units[:, None, None] * units[None, None, :]
+        largest = jnp.maximum(largest, jnp.max(size, initial=0.0))
+    return SaddleMatrix(
+        diagonal,
+        couplings,
+        held,
+        held,
+        regularization(_RA, system, weights * largest, held),
+        row_bodies(_RA, system),
+        0,
+        coupling_rows(system),
+    ).localized()
+
+
+def metric(system: System) -> Float[Array, "nb 6 6"]:
+    """W: meters and length-scaled radians count alike."""
+    one = jnp.ones(3, system.dtype)
+    block = jnp.diag(jnp.concatenate([one, one * system.length**2]))
+    return jnp.broadcast_to(block, (system.nb, 6, 6))
+
+
+def own_stiffness(args: Rest, pose: Pose) -> Float[Array, "nb 6 6"]:
+    """The part of K of single bodies: the centrifugal load's."""
+    system = args.system
+    if args.spin is None:
+        return jnp.zeros((system.nb, 6, 6), system.dtype)
+
+    def one(mass, inertia, pose):
+        return jax.jacfwd(lambda d: _own_load(args, mass, inertia, _RA.retract(pose, d)))(
+            jnp.zeros(6, system.dtype)
+        )
+
+    return jax.vmap(one)(system.mass, system.inertia, pose)
+
+
+def stiffness_blocks(args: Rest, pose: Pose) -> list[Coupling]:
+    """The part of K of force elements, on their bodies."""
+    system, padded = args.system, _RA.with_ground(pose)
+    couplings = []
+    for stack in system.forces:
+
+        def block(element, at, moving):
+            def load(delta):
+                moved = jax.vmap(_RA.retract)(at, delta)
+                return _element_load(args, element, moved, moving)
+
+            return jax.jacfwd(load)(jnp.zeros((stack.index.shape[1], 6), system.dtype))
+
+        local = jax.tree.map(lambda x, stack=stack: take(x, stack.index), padded)
+        couplings.append(Coupling(stack.each(block, local, _moving(stack, system)), stack.bodies))
+    return couplings
+
+
+def _own_load(args: Rest, mass: Scalar, inertia, pose: Pose) -> Float[Array, "6"]:
+    """Inertia in the steady rotation minus gravity, of one body."""
+    force, torque = -args.share * mass * args.system.gravity, jnp.zeros_like(pose.r)
+    if args.spin is not None:
+        omega = args.spin.twist(pose).omega
+        force = force + args.share * mass * args.spin.acceleration(pose)
+        torque = args.share * jnp.cross(omega, inertia @ omega)
+    return jnp.concatenate([force, torque])
+
+
+def _element_loads(args: Rest, pose: Pose):
+    """Every stack of force elements with minus its wrenches, (n, k, 6)."""
+    padded = _RA.with_ground(pose)
+    for stack in args.system.forces:
+        local = jax.tree.map(lambda x, stack=stack: take(x, stack.index), padded)
+        yield (
+            stack,
+            stack.each(
+                lambda element, at, moving: _element_load(args, element, at, moving),
+                local,
+                _moving(stack, args.system),
+            ),
+        )
+
+
+def _moving(stack, system: System) -> Float[Array, "n k"]:
+    """Zero where a body of an element is the ground, which does not turn with the others."""
+    return jnp.asarray(stack.index < system.nb, system.dtype)
+
+
+def _element_load(args: Rest, element: AbstractForce, pose: Pose, moving) -> Float[Array, "k 6"]:
+    """Minus the wrench of one element, of which loads count by their share and stored energy
+    counts whole.
+    """
+    twist = jax.vmap(args.twist)(pose)
+    twist = jax.tree.map(lambda x: x * moving[:, None], twist)
+
+    def load(element):
+        return -jnp.concatenate(element.wrench(pose, twist, args.t), axis=1)
+
+    whole = load(element)
+    if not _stores_energy(element):
+        return args.share * whole
+    rest = element.dissipative()
+    return whole if rest is element else whole - (1.0 - args.share) * load(rest)
+
+
+def _stores_energy(element: AbstractForce) -> bool:
+    own = type(element)
+    return own.potential is not AbstractForce.potential or own.stored is not AbstractForce.stored

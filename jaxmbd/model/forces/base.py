@@ -60,6 +60,12 @@ class AbstractForce(eqx.Module):
         """The element without its potential."""
         return self
 
+    def tangent(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Array, Array] | None:
+        """Derivatives of the wrench by (δr, δθ̄) and by (v, ω̄) of its bodies, (k, 6, k, 6) each, for
+        an element that has them at less cost than automatic differentiation takes; else None.
+        """
+        return None
+
     def broken(self, pose: Pose) -> Bool[Array, ""]:
         """Whether its formula does not hold at this pose; a run then fails and names it."""
         return jnp.zeros((), bool)

@@ -25,6 +25,8 @@ from .base import AbstractForce
 # could pass it unnoticed is refused.
 LARGEST_BEND = 0.9 * np.pi
 
+Vec6 = Float[Array, "6"]
+
 
 class AbstractBeamElement(AbstractForce):
     """An element with the energy ½ L eᵀ K e; what derives from it says what the strains are.
@@ -98,30 +100,46 @@ class BeamElement(AbstractBeamElement):
     viscosity: Float[Array, "6"] | None = None
 
     def deformation(self, pose: Pose) -> Float[Array, "6"]:
-        rho, theta = _relative(pose)
-        return jnp.concatenate([rho, theta]) / self.length
+        return _relative(pose) / self.length
 
     def wrench_of(self, pose: Pose, load: Float[Array, "6"]):
         """-∂V/∂(r, θ̄) by δ log(H_i⁻¹ H_j) = T(ξ) η_j - T(-ξ) η_i with T = dexp⁻¹, η = (Aᵀδr, δθ̄)."""
-        rho, theta = _relative(pose)
-        force, moment = load[:3], load[3:]
-        x2 = theta @ theta
-        # NaN beyond the largest bend: the solve fails there, and `broken` says why.
-        x2 = jnp.where(x2 > LARGEST_BEND**2, jnp.nan, x2)
-        d, slope = jax.jvp(so3.inverse_coefficient, (x2,), (jnp.ones_like(x2),))
-        twisted = cross(theta, force)
-        doubled = cross(theta, twisted)
-        half, even = 0.5 * twisted, force + d * doubled
-        # Derivative of T's rotational part along ρ.
-        odd_rho = 0.5 * cross(rho, force)
-        even_rho = d * (cross(rho, twisted) + cross(theta, cross(rho, force)))
-        even_rho = even_rho + 2.0 * slope * (theta @ rho) * doubled
-        turned = cross(theta, moment)
-        odd_m, even_m = 0.5 * turned, moment + d * cross(theta, turned)
-        pull = pose.A[0] @ (even + half)
-        on_i = even_rho + odd_rho + even_m + odd_m
-        on_j = even_rho - odd_rho + even_m - odd_m
-        return jnp.stack([pull, -pull]), jnp.stack([on_i, -on_j])
+        xi = _relative(pose)
+        found = _local_wrench(xi, *_coefficients(xi[3:] @ xi[3:])[:2], load)
+        pull = pose.A[0] @ found[:3]
+        return jnp.stack([pull, -pull]), jnp.stack([found[3:6], found[6:]])
+
+    def tangent(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Array, Array]:
+        A_i, A_j = pose.A[0], pose.A[1]
+        xi = _relative(pose)
+        x2 = xi[3:] @ xi[3:]
+        d, slope, bend = _coefficients(x2)
+        P, D = _inverse_jacobian(xi, d, slope)
+        stretch, zero = P.T @ A_i.T, jnp.zeros((3, 3), xi.dtype)
+        # Changes of ξ by (δr_i, δθ̄_i, δr_j, δθ̄_j), and of the local wrench by section forces.
+        B = jnp.block([[-stretch, -D.T, stretch, D], [zero, -P.T, zero, P]])
+        M = jnp.block([[P, zero], [D, P], [-D.T, -P.T]])
+        V = [jnp.concatenate([A.T @ twist.v[k], twist.omega[k]]) for k, A in enumerate(pose.A)]
+
+        def local(xi):
+            # Coefficients to first order: they are not differentiated anew for every column.
+            more = xi[3:] @ xi[3:] - x2
+            at = xi, d + slope * more, slope + bend * more
+            load = self.stiffness * (xi / self.length - self.natural)
+            if self.viscosity is not None:
+                rate = _rate(*at, *V)
+                load = load + self.viscosity * rate / self.length
+            return _local_wrench(*at, load), load
+
+        slopes, load = jax.jacfwd(local, has_aux=True)(xi)
+        by_pose, by_twist = slopes @ B, jnp.zeros((9, 12), xi.dtype)
+        if self.viscosity is not None:
+            damping = M * (self.viscosity / self.length)
+            by_twist = damping @ B
+            turned = jnp.concatenate([-P.T @ skew(V[0][:3]), zero, P @ skew(V[1][:3])], axis=1)
+            by_pose = by_pose.at[:, 3:].add(damping[:, :3] @ turned)
+        by_pose = by_pose.at[:3, 3:6].add(-skew(P @ load[:3]))
+        return _on_bodies(A_i, by_pose), _on_bodies(A_i, by_twist)
 
     # Numbers that are quadratic in positions and directors; relative to those of the undeformed
     # element, so that a small change of them is a small strain.
@@ -131,8 +149,7 @@ class BeamElement(AbstractBeamElement):
         return jnp.concatenate([r, A.reshape(9)])
 
     def stored(self, invariants: Float[Array, "12"]) -> Scalar:
-        rho, theta = _logarithm(invariants[:3], invariants[3:].reshape(3, 3))
-        e = jnp.concatenate([rho, theta]) / self.length - self.natural
+        e = _logarithm(invariants[:3], invariants[3:].reshape(3, 3)) / self.length - self.natural
         return 0.5 * self.length * (e @ (self.stiffness * e))
 
 
@@ -176,13 +193,72 @@ class DirectorBeamElement(AbstractBeamElement):
         return 0.5 * self.length * (invariants @ (self.stiffness * invariants))
 
 
-def _relative(pose: Pose) -> tuple[Vec3, Vec3]:
+def _relative(pose: Pose) -> Vec6:
+    """ξ = log(H_i⁻¹ H_j)."""
     return _logarithm(pose.A[0].T @ (pose.r[1] - pose.r[0]), pose.A[0].T @ pose.A[1])
 
 
-def _logarithm(r: Vec3, A: Mat3) -> tuple[Vec3, Vec3]:
-    """(ρ, θ) of log on SE(3) for angles well below π."""
+def _logarithm(r: Vec3, A: Mat3) -> Vec6:
+    """The logarithm on SE(3) for angles well below π."""
     theta = so3.log_of_part_turn(A)
     d = so3.inverse_coefficient(theta @ theta)
     twisted = cross(theta, r)
-    return r - 0.5 * twisted + d * cross(theta, twisted), theta
+    return jnp.concatenate([r - 0.5 * twisted + d * cross(theta, twisted), theta])
+
+
+def _coefficients(x2: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+    """(1 - x/2 cot(x/2)) / x² with its first two derivatives by x²."""
+    # NaN beyond the largest bend: the solve fails there, and `broken` says why.
+    x2 = jnp.where(x2 > LARGEST_BEND**2, jnp.nan, x2)
+    one = jnp.ones_like(x2)
+
+    def slope(x2):
+        return jax.jvp(so3.inverse_coefficient, (x2,), (one,))
+
+    (value, first), (_, second) = jax.jvp(slope, (x2,), (one,))
+    return value, first, second
+
+
+# T(ξ) = dexp⁻¹ = [[P, D], [0, P]] with P = I + θ̃/2 + d θ̃² and D its derivative along ρ;
+# T(-ξ) = [[Pᵀ, Dᵀ], [0, Pᵀ]].
+
+
+def _inverse_jacobian(xi: Vec6, d: Scalar, slope: Scalar) -> tuple[Mat3, Mat3]:
+    rho, theta = skew(xi[:3]), skew(xi[3:])
+    square = theta @ theta
+    mixed = rho @ theta
+    P = jnp.eye(3, dtype=xi.dtype) + 0.5 * theta + d * square
+    D = 0.5 * rho + d * (mixed + mixed.T) + 2.0 * slope * (xi[:3] @ xi[3:]) * square
+    return P, D
+
+
+def _even_and_odd(xi: Vec6, d: Scalar, slope: Scalar, x: Vec3) -> tuple[Vec3, Vec3, Vec3, Vec3]:
+    """Symmetric and antisymmetric parts of P x and D x."""
+    rho, theta = xi[:3], xi[3:]
+    turned, shifted = cross(theta, x), cross(rho, x)
+    twice = cross(theta, turned)
+    even = d * (cross(rho, turned) + cross(theta, shifted)) + 2.0 * slope * (theta @ rho) * twice
+    return x + d * twice, 0.5 * turned, even, 0.5 * shifted
+
+
+def _local_wrench(xi: Vec6, d: Scalar, slope: Scalar, load: Vec6) -> Float[Array, "9"]:
+    """Force on the first node in its frame (the second has the opposite), torques on both."""
+    even, odd, even_D, odd_D = _even_and_odd(xi, d, slope, load[:3])
+    even_m, odd_m, _, _ = _even_and_odd(xi, d, slope, load[3:])
+    on_i = even_D + odd_D + even_m + odd_m
+    on_j = even_D - odd_D + even_m - odd_m
+    return jnp.concatenate([even + odd, on_i, -on_j])
+
+
+def _rate(xi: Vec6, d: Scalar, slope: Scalar, V_i: Vec6, V_j: Vec6) -> Vec6:
+    """T(ξ) V_j - T(-ξ) V_i, for velocities in the frames of the nodes."""
+    P, D = _inverse_jacobian(xi, d, slope)
+    return jnp.concatenate([P @ V_j[:3] + D @ V_j[3:], P @ V_j[3:]]) - jnp.concatenate(
+        [P.T @ V_i[:3] + D.T @ V_i[3:], P.T @ V_i[3:]]
+    )
+
+
+def _on_bodies(A_i: Mat3, by: Float[Array, "9 12"]) -> Float[Array, "2 6 2 6"]:
+    """Derivatives of the local wrench as those of force, global, and torque on both nodes."""
+    pull = A_i @ by[:3]
+    return jnp.concatenate([pull, by[3:6], -pull, by[6:]]).reshape(2, 6, 2, 6)

@@ -56,8 +56,8 @@ class AbstractForce(eqx.Module):
         """
         return None
 
-    def dissipative(self) -> "AbstractForce":
-        """The element without its potential."""
+    def dissipative(self) -> "AbstractForce | None":
+        """The element without its potential; None where nothing is left."""
         return self
 
     def tangent(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Array, Array] | None:

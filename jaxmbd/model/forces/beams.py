@@ -80,7 +80,9 @@ class AbstractBeamElement(AbstractForce):
     def broken(self, pose: Pose) -> Bool[Array, ""]:
         return self.bend(pose) > LARGEST_BEND
 
-    def dissipative(self) -> "AbstractBeamElement":
+    def dissipative(self) -> "AbstractBeamElement | None":
+        if self.viscosity is None:
+            return None
         return dataclasses.replace(self, stiffness=jnp.zeros_like(self.stiffness))
 
 

@@ -50,6 +50,11 @@ class RESULTS(eqx.Enumeration):
         "the way; check that something holds every body, apply the load in steps (load_steps=), or "
         "follow the equilibrium from a smaller load with continuation"
     )
+    not_steady = (
+        "the mechanism balances here, but cannot stay so: joints, gravity or loads do not turn "
+        "with it about the axis at this rate, or a joint prescribes a velocity where all should "
+        "rest"
+    )
     interrupted = "the run was interrupted; the rows before the interruption are kept"
 
 

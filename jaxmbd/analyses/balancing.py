@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ..equations.index1 import minimum_norm, saddle_matrix
+from ..equations.index1 import saddle_matrix
 from ..equations.rows import phi, rows
 from ..equations.statics import (
     Rest,
@@ -18,13 +18,14 @@ from ..equations.statics import (
     force_units,
     load_scale,
     metric,
+    reactions,
     static_balance,
     static_gaps,
     static_loads,
     static_matrix,
 )
 from ..formulations import RA
-from ..linalg import factorize, linear_solve
+from ..linalg import factorize
 from ..linalg.linear_solve import held
 from ..model.state import Pose
 from ..model.system import System
@@ -35,8 +36,15 @@ from ..rotations.types import Scalar
 # rounding.
 _LEFT, _ROUNDING = 0.62, 100.0  # exponent of eps; units of eps
 _TURN = 0.7  # [rad] a step: a linearized mechanism says little beyond
+_NEAR = 1e-6  # of the loads
+_REFUSED = 60  # steps in a row, after which the search ends
 _CLOSING = 12  # corrections that close the joints after a step
 _FLOOR = 0.75  # exponent of eps: the least damping, in loads per length
+# Unknowns up to which dense elimination takes over: single bodies often have no stiffness of their
+# own, which elimination in blocks needs, and an equilibrium is factored few times.
+_DENSE = 3000
+_REPEATS = 8  # refinements, which take damping and E out of solutions
+_NUDGE = 0.05  # of the system's length, by which loads move a pose off a dead center
 _MIXED = 0.5  # damping of the derivative, likewise; refinement takes it out
 
 
@@ -52,7 +60,6 @@ class Balanced(eqx.Module):
         found: Whether it is an equilibrium.
         closed: Whether the joints are closed.
         finite: Whether all loads there are numbers.
-        share: Of the loads, which was reached.
         last: The last correction, (nb, 6): what runs away where nothing was found.
     """
 
@@ -64,7 +71,6 @@ class Balanced(eqx.Module):
     found: Bool[Array, ""]
     closed: Bool[Array, ""]
     finite: Bool[Array, ""]
-    share: Scalar
     last: Float[Array, "nb 6"]
 
 
@@ -82,9 +88,9 @@ class _Place(eqx.Module):
 
 class _Loop(eqx.Module):
     place: _Place
+    delta: Float[Array, "nb 6"]  # the step that is tried next
     damping: Scalar  # relative to the residual
     previous: Scalar
-    last: Float[Array, "nb 6"]
     k: Int[Array, ""]
     refused: Int[Array, ""]
 
@@ -109,10 +115,10 @@ def balance_poses(
     found = search(*held((system, pose, angles, t, spin, shares)))
     base = held(found.pose)
     args = (system.wound(found.angles).at(t), t, spin, base)
-    xi, _ = implicit_root(_Equilibrium(), (), args)
+    xi, _ = implicit_root(_Equilibrium(), found.lam, args)
     pose = jax.vmap(RA().retract)(base, xi[: 6 * system.nb].reshape(-1, 6))
     rest = Rest(args[0], t, jnp.ones_like(t), spin)
-    lam = _multipliers(rest, pose, rows(RA(), rest.system, pose))[0]
+    lam = _multipliers(rest, rows(RA(), rest.system, pose), static_loads(rest, pose)[0])[0]
     ok = found.found
     pose, lam = jax.tree.map(
         lambda x, y: jnp.where(ok, x, y), (pose, lam), held((found.pose, found.lam))
@@ -123,27 +129,29 @@ def balance_poses(
 def _search(system, pose, angles, t, spin, shares, *, max_steps, downhill: bool) -> Balanced:
     now = system.at(t)
 
-    def settle(pose: Pose, angles, share) -> _Place:
-        return _closed_place(now, t, spin, pose, angles, share)
-
     def one_share(k, state):
         place, last, count, good = state
         share = shares[k]
-        start = settle(place.pose, place.angles, share)
-        limit = count + max_steps
-        end = jax.lax.while_loop(
-            lambda s: good & ~_is_done(s) & (s.k < limit) & (s.refused < 60),
-            lambda s: _step(now, t, spin, share, s, settle, downhill),
-            _Loop(
-                start,
-                jnp.asarray(0.1, t.dtype),
-                jnp.asarray(jnp.inf, t.dtype),
-                jnp.zeros((system.nb, 6), t.dtype),
-                count,
-                jnp.zeros((), int),
-            ),
+        start = _Loop(
+            eqx.tree_at(lambda p: p.residual, place, jnp.asarray(jnp.inf, t.dtype)),
+            jnp.zeros((system.nb, 6), t.dtype),
+            jnp.asarray(0.1, t.dtype),
+            jnp.asarray(jnp.inf, t.dtype),
+            jnp.zeros((), int),
+            jnp.zeros((), int),
         )
-        return end.place, end.last, end.k, good & _is_balanced(end.place)
+        end = jax.lax.while_loop(
+            lambda s: good & ~_is_done(s) & (s.k <= max_steps) & (s.refused < _REFUSED),
+            lambda s: _step(now, t, spin, share, s, downhill),
+            start,
+        )
+        # The first turn of the loop only looks at the start.
+        return (
+            end.place,
+            end.delta,
+            count + jnp.maximum(end.k - 1, 0),
+            good & _is_balanced(end.place),
+        )
 
     zero = jnp.zeros((system.nb, 6), t.dtype)
     nothing = jnp.zeros((), t.dtype)
@@ -155,8 +163,28 @@ def _search(system, pose, angles, t, spin, shares, *, max_steps, downhill: bool)
     finite = jnp.all(jnp.isfinite(place.rest))
     closed = place.gap <= _closed_gap(now)
     return Balanced(
-        place.pose, place.angles, place.lam, place.residual, k, good, closed, finite, shares[-1], last
+        pose=place.pose,
+        angles=place.angles,
+        lam=place.lam,
+        residual=place.residual,
+        iterations=k,
+        found=good,
+        closed=closed,
+        finite=finite,
+        last=last,
     )
+
+
+def yielding_pose(system: System, t: Scalar, spin: Spin | None, pose: Pose) -> Pose:
+    """The pose moved a little the way that its loads push it past the joints."""
+    args = Rest(system, t, jnp.ones_like(t), spin)
+    held_rows, loads = rows(RA(), system, pose), static_loads(args, pose)[0]
+    lam = _multipliers(args, held_rows, loads)[0]
+    arm = force_units(system)[None, :]
+    way = -(loads + reactions(args, held_rows, lam)) * arm**2
+    size = jnp.max(jnp.abs(way) / arm)
+    way = _NUDGE * system.length / jnp.where(size > 0.0, size, 1.0) * way
+    return jax.vmap(RA().retract)(pose, way)
 
 
 def _closed_gap(system: System) -> Scalar:
@@ -175,49 +203,62 @@ def _is_done(s: _Loop) -> Bool[Array, ""]:
     return (s.place.residual <= _ROUNDING * eps) | stalled
 
 
-def _step(now: System, t, spin, share, s: _Loop, settle, downhill: bool) -> _Loop:
-    """One damped Newton step, taken if it leads on."""
-    place, length = s.place, now.length
-    system = now.wound(place.angles)
-    args = Rest(system, t, share, spin)
-    eps = jnp.finfo(t.dtype).eps
-    tiny = jnp.finfo(t.dtype).tiny
-    unit = place.scale / length + tiny**0.5
-    sigma = jnp.maximum(s.damping * place.residual, eps**_FLOOR) * unit
-    whole = jnp.ones_like(sigma)
-    if not downhill:
-        sigma, whole = eps**_FLOOR * unit, 1.0 / jnp.maximum(10.0 * s.damping, 1.0)
-    matrix = static_matrix(args, place.pose, place.lam, sigma)
-    factors = factorize(matrix, now.linear_solver)
-    right = jnp.concatenate([-place.rest.reshape(-1), jnp.zeros_like(place.lam)])
-    delta = factors.solve(right)[: right.size - place.lam.size].reshape(-1, 6)
-    arm = force_units(now)
-    size = jnp.max(jnp.abs(delta) * jnp.where(arm == 1.0, 1.0 / length, 1.0)[None, :])
-    delta = whole * jnp.minimum(1.0, _TURN / (size + tiny)) * delta
-    new = settle(jax.vmap(RA().retract)(place.pose, delta), place.angles, share)
-    before, after = jnp.sum(delta * place.rest), jnp.sum(delta * new.rest)
+def _step(now: System, t, spin, share, s: _Loop, downhill: bool) -> _Loop:
+    """Take the step if it leads on, and look for the next one: a damped Newton step."""
+    pose = jax.vmap(RA().retract)(s.place.pose, s.delta)
+    new = _closed_place(now, t, spin, pose, s.place.angles, share)
+    before, after = jnp.sum(s.delta * s.place.rest), jnp.sum(s.delta * new.rest)
     good = jnp.all(jnp.isfinite(new.rest)) & (new.gap <= _closed_gap(now))
     if downhill:
         # Loads do work along the way, and at its end none that would lead back.
         leads = (before < 0.0) & (after <= 0.5 * jnp.abs(before))
         # Near the end the work is rounding.
-        accept = good & (leads | ((new.residual < 0.5 * place.residual) & (place.residual < 1e-6)))
+        leads = leads | ((new.residual < 0.5 * s.place.residual) & (s.place.residual < _NEAR))
     else:
-        accept = good & (new.residual < (1.0 - 1e-4 * whole) * place.residual)
-    # Uphill the stiffness is negative: damp by twice its size.
-    across = jnp.einsum("bij,bi,bj->", metric(now), delta, delta) + tiny
-    curvature = jnp.abs(before) / across
-    enough = 2.0 * curvature / (unit * place.residual + tiny)
+        leads = new.residual < (1.0 - 1e-4 * _share_of_step(s.damping)) * s.place.residual
+    accept = (good & leads) | (s.k == 0)
+    # Where loads lead uphill the stiffness is negative: damp by twice its size.
+    tiny = jnp.finfo(t.dtype).tiny
+    across = jnp.einsum("bij,bi,bj->", metric(now), s.delta, s.delta) + tiny
+    enough = 2.0 * before / across / (_unit(now, s.place) * s.place.residual + tiny)
     more = jnp.maximum(10.0 * s.damping, jnp.where(before > 0.0, enough, 0.0))
-    damping = jnp.where(accept, jnp.maximum(0.1 * s.damping, 1e-4), more if downhill else 2.0 * s.damping)
+    less = jnp.where(s.k == 0, s.damping, jnp.maximum(0.1 * s.damping, 1e-4))
+    damping = jnp.where(accept, less, more if downhill else 2.0 * s.damping)
+    place = jax.tree.map(lambda a, b: jnp.where(accept, a, b), new, s.place)
     return _Loop(
-        jax.tree.map(lambda a, b: jnp.where(accept, a, b), new, place),
+        place,
+        _newton_step(now, t, spin, share, place, damping, downhill),
         damping,
-        jnp.where(accept, place.residual, s.previous),
-        delta,
+        jnp.where(accept, s.place.residual, s.previous),
         s.k + 1,
         jnp.where(accept, 0, s.refused + 1),
     )
+
+
+def _newton_step(
+    now: System, t, spin, share, place: _Place, damping: Scalar, downhill: bool
+) -> Float[Array, "nb 6"]:
+    """The displacement that balances the linearized forces, no longer than linearization holds."""
+    args = Rest(now.wound(place.angles), t, share, spin)
+    least = jnp.finfo(t.dtype).eps ** _FLOOR
+    relative = jnp.maximum(damping * place.residual, least) if downhill else least
+    matrix = static_matrix(args, place.pose, place.lam, relative * _unit(now, place))
+    factors = factorize(matrix, now.linear_solver, dense_limit=_DENSE)
+    right = jnp.concatenate([-place.rest.reshape(-1), jnp.zeros_like(place.lam)])
+    delta = factors.solve(right)[: place.rest.size].reshape(-1, 6)
+    size = jnp.max(jnp.abs(delta[:, 3:])) + jnp.max(jnp.abs(delta[:, :3])) / now.length
+    whole = jnp.ones_like(t) if downhill else _share_of_step(damping)
+    return whole * jnp.minimum(1.0, _TURN / (size + jnp.finfo(t.dtype).tiny)) * delta
+
+
+def _unit(now: System, place: _Place) -> Scalar:
+    """Loads per length [N/m]: the stiffness that damping is compared with."""
+    return place.scale / now.length + jnp.finfo(place.scale.dtype).tiny ** 0.5
+
+
+def _share_of_step(damping: Scalar) -> Scalar:
+    """How much of Newton's step the search for any equilibrium takes."""
+    return 1.0 / jnp.maximum(10.0 * damping, 1.0)
 
 
 def _closed_place(now: System, t, spin, pose: Pose, angles, share) -> _Place:
@@ -235,11 +276,12 @@ def _closed_place(now: System, t, spin, pose: Pose, angles, share) -> _Place:
         turned = now.wound(angles).angle_values(RA().with_ground(pose))
         system = now.wound(turned)
         args = Rest(system, t, share, spin)
-        lam, factors, forces = _multipliers(args, pose, rows(RA(), system, pose))
+        held_rows, (loads, sizes) = rows(RA(), system, pose), static_loads(args, pose)
+        lam, factors = _multipliers(args, held_rows, loads)
         values = phi(RA(), system, pose)
         closing = factors.solve(jnp.concatenate([jnp.zeros(n, t.dtype), -values]))[:n]
-        rest = static_balance(args, pose, lam)
-        scale = load_scale(args, pose, lam)
+        rest = loads + reactions(args, held_rows, lam)
+        scale = load_scale(args, held_rows, lam, sizes)
         left = jnp.max(jnp.abs(rest) * force_units(system)[None, :])
         relative = left / jnp.where(scale > 0.0, scale, 1.0)
         gap = jnp.max(jnp.abs(values), initial=0.0)
@@ -261,19 +303,20 @@ def _closed_place(now: System, t, spin, pose: Pose, angles, share) -> _Place:
     return end.place
 
 
-def _multipliers(args: Rest, pose: Pose, blocks):
-    """The multipliers that balance the loads best, of minimum norm where rows repeat; the factors
-    behind them, and the loads.
+def _multipliers(args: Rest, held_rows, loads: Float[Array, "nb 6"]):
+    """The multipliers that balance the loads best, of minimum norm where rows repeat, and the
+    factors behind them.
     """
     system = args.system
-    matrix = saddle_matrix(RA(), system, metric(system), blocks)
-    factors = factorize(matrix, system.linear_solver)
-    forces = static_loads(args, pose)
-    right = jnp.concatenate([-forces.reshape(-1), jnp.zeros(blocks.shape[0], forces.dtype)])
-    x = linear_solve(matrix.matvec, factors, right)
-    if matrix.regularization is not None:
-        x = minimum_norm(x, factors)
-    return x[forces.size :], factors, forces
+    matrix = saddle_matrix(RA(), system, metric(system), held_rows)
+    factors = factorize(matrix, system.linear_solver, checked=False)
+
+    def solve(_, b):
+        return _repeated(matrix.matvec, factors.solve, b)
+
+    right = jnp.concatenate([-loads.reshape(-1), jnp.zeros(held_rows.shape[0], loads.dtype)])
+    x = jax.lax.custom_linear_solve(matrix.matvec, right, solve=solve, symmetric=True)
+    return x[loads.size :], factors
 
 
 class _Refined(eqx.Module):
@@ -295,7 +338,7 @@ def _repeated(matvec, solve, b):
     def again(x, _):
         return x + solve(b - matvec(x)), None
 
-    return jax.lax.scan(again, jnp.zeros_like(b), None, length=4)[0]
+    return jax.lax.scan(again, jnp.zeros_like(b), None, length=_REPEATS)[0]
 
 
 class _Equilibrium(AbstractRootProblem):
@@ -311,17 +354,17 @@ class _Equilibrium(AbstractRootProblem):
         return jnp.concatenate([forces.reshape(-1), static_gaps(rest, pose, base, xi)])
 
     def solve(self, guess, args):
-        system, t, spin, base = args
-        rest = Rest(system, t, jnp.ones_like(t), spin)
-        lam = _multipliers(rest, base, rows(RA(), system, base))[0]
-        return jnp.concatenate([jnp.zeros(6 * system.nb, system.dtype), lam]), ()
+        system = args[0]
+        return jnp.concatenate([jnp.zeros(6 * system.nb, system.dtype), guess]), ()
 
     def factors(self, x: Float[Array, " n"], args):
         system, t, spin, base = args
         rest = Rest(system, t, jnp.ones_like(t), spin)
         lam = x[6 * system.nb :]
-        unit = load_scale(rest, base, lam) / system.length + jnp.finfo(t.dtype).tiny ** 0.5
+        sizes = static_loads(rest, base)[1]
+        scale = load_scale(rest, rows(RA(), system, base), lam, sizes)
+        unit = scale / system.length + jnp.finfo(t.dtype).tiny ** 0.5
         sigma = jnp.finfo(t.dtype).eps ** _MIXED * unit
         damped = static_matrix(rest, base, lam, sigma)
         exact = eqx.tree_at(lambda k: k.diagonal, damped, damped.diagonal - sigma * metric(system))
-        return _Refined(exact, factorize(damped, system.linear_solver))
+        return _Refined(exact, factorize(damped, system.linear_solver, dense_limit=_DENSE))

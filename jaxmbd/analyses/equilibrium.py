@@ -8,20 +8,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ..equations.rows import velocity_right_side, velocity_values
-from ..equations.statics import Rest, Spin, static_loads
+from ..equations.statics import Spin
 from ..formulations import RA
-from ..model.state import Pose, State
+from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..results import RESULTS, ended_as
 from ..rotations import so3
 from ..rotations.types import Scalar
 from .arguments import check_system, valid_numbers
-from .balancing import Balanced, balance_poses
+from .assembly import assemble
+from .balancing import Balanced, balance_poses, yielding_pose
 from .compiled import compiled_once
 from .solution import Reaction, Row, Solution, make_solution
+from .stability import LARGEST, Stability, stability_of
 from .starting import assembled, outcome_of_assembly
+from .steadiness import Unsteadiness, unsteadiness
+
+# Saddles that a search leaves again, and how far aside it then starts [rad, or lengths].
+_KICKS, _KICK = 5, 0.1
+_SINGULAR = 1e-3  # of the largest stiffness
 
 
 class EquilibriumError(RuntimeError):
@@ -59,6 +65,22 @@ class Equilibrium(eqx.Module):
     t: Scalar
     spin: Spin | None
     motion: Solution
+
+    def stability(self) -> Stability:
+        """The stiffness against the displacements that all joints allow, and whether it is
+        positive; concrete values only.
+
+        Raises:
+            ValueError: The values are traced, or the mechanism has more than 3000 unknowns.
+        """
+        if not is_concrete(self) or self.motion.system is None:
+            raise ValueError(
+                "stability looks at concrete values: call it outside jit, vmap and grad"
+            )
+        found = stability_of(self.motion.system, self.state, self.lam, self.t, self.spin)
+        if found is None:
+            raise ValueError(f"stability: more than {LARGEST} unknowns take minutes")
+        return found
 
     def reactions(self) -> dict[str, Reaction]:
         """Force and moment at each joint, by name, (1, 3) each; see `Solution.reactions`."""
@@ -109,9 +131,9 @@ def equilibrium(
             runs away.
 
     Reference:
-        Levenberg-Marquardt damping in proportion to the residual, which keeps quadratic convergence
-        to equilibria that are not isolated: Yamashita, Fukushima, "On the rate of convergence of the
-        Levenberg-Marquardt method", Computing Suppl. 15 (2001).
+        Damping in proportion to the residual keeps quadratic convergence to equilibria that are
+        not isolated: Yamashita, Fukushima, "On the rate of convergence of the Levenberg-Marquardt
+        method", Computing Suppl. 15 (2001).
     """
     check_system(system, state, "equilibrium")
     system.refuse_laws("equilibrium", "leave them out, or simulate until the motion has died away")
@@ -122,25 +144,94 @@ def equilibrium(
     steps, limit = (_count(x, n) for x, n in ((load_steps, "load_steps"), (max_steps, "max_steps")))
     t = as_jax(t, system.dtype)
     given = state = system.with_turns(state)
-    state, report = assembled(system, state, t, velocities=False)
+    state, report = assembled(system, _off_dead_center(system, state, t, spin), t, velocities=False)
     shares = np.asarray(np.arange(1, steps + 1) / steps, system.dtype)
-    parts = _equilibrium(
-        system, given, state, report, t, spin, as_jax(shares, system.dtype), limit, not unstable
-    )
-    row, result, found, last = parts
-    motion = make_solution(t[None], row, result, {}, system)
-    new = jax.tree.map(lambda x: x[0], motion.state)
-    found = Equilibrium(
-        new, motion.lam[0], found.residual, found.iterations, result, t, spin, motion
-    )
-    if throw and is_concrete(found):
-        refuse_failure(system, given, found, last)
+    shares = as_jax(shares, system.dtype)
+
+    def search(state: State, shares, used):
+        parts = _equilibrium(
+            system, given, state, report, t, spin, shares, limit, used, not unstable
+        )
+        return _made(system, t, spin, *parts)
+
+    found, last, changes = search(state, shares, jnp.zeros((), int))
+    if is_concrete((found, given)):
+        for _ in range(_KICKS):
+            aside = None if unstable else _off_saddle(system, found)
+            if aside is None:
+                break
+            found, last, changes = search(aside, shares[-1:], found.iterations)
+        if throw:
+            refuse_failure(system, given, found, last, changes)
     return found
+
+
+def _made(system: System, t: Scalar, spin, row: Row, result: RESULTS, residual, last, changes):
+    """The result, the last correction and what is not steady."""
+    motion = make_solution(t[None], row, result, {}, system)
+    state = jax.tree.map(lambda x: x[0], motion.state)
+    numbers = residual, motion.iterations[0], result
+    return Equilibrium(state, motion.lam[0], *numbers, t, spin, motion), last, changes
+
+
+def _off_saddle(system: System, found: Equilibrium) -> State | None:
+    """A state beside an equilibrium that the search reached though loads drive away from it; None
+    where that is not so.
+
+    Newton's method may run up a saddle in one direction while it goes downhill in the others.
+    """
+    if not ended_as(found.result, RESULTS.successful) or not int(found.iterations):
+        return None
+    judged = stability_of(system, found.state, found.lam, found.t, found.spin)
+    if judged is None or not judged.unstable:
+        return None
+    lowest = judged.stiffness[0]
+    if not lowest.real < 0.0 or abs(lowest.imag) > 1e-6 * abs(lowest):
+        return None
+    way = judged.shapes[0].real
+    size = np.max(np.abs(way[:, 3:])) + np.max(np.abs(way[:, :3])) / float(system.length)
+    return _moved(found.state, as_jax(_KICK / size * way, system.dtype))
+
+
+@compiled_once
+def _moved(state: State, way: Float[Array, "nb 6"]) -> State:
+    pose = jax.vmap(RA().retract)(state.pose, way)
+    return State(pose.r, pose.A, state.v, state.omega, state.angles)
+
+
+def _off_dead_center(system: System, state: State, t: Scalar, spin: Spin | None) -> State:
+    """The state, moved a little by its loads where joints do not close from it.
+
+    From a straight chain whose ends are too far apart no small motion brings them closer: its
+    weight tells which way it sags. With concrete values only.
+    """
+    if not is_concrete((system, state, t, spin)):
+        return state
+    if bool(assemble(system, state, t=t, velocities=False)[1].closed):
+        return state
+    moved = _yielded(system, state, t, spin)
+    closes = bool(assemble(system, moved, t=t, velocities=False)[1].closed)
+    return moved if closes else state
+
+
+@compiled_once
+def _yielded(system: System, state: State, t: Scalar, spin: Spin | None) -> State:
+    pose = yielding_pose(system.wound(state.angles).at(t), t, spin, state.pose)
+    return State(pose.r, pose.A, state.v, state.omega, state.angles)
 
 
 @compiled_once
 def _equilibrium(
-    system: System, given: State, state: State, report, t, spin, shares, max_steps, downhill: bool
+    system: System,
+    given: State,
+    state: State,
+    report,
+    t,
+    spin,
+    shares,
+    max_steps,
+    used,
+    downhill: bool,
 ):
     angles = system.turns() if state.angles is None else state.angles
     found = balance_poses(system, state.pose, angles, t, spin, shares, max_steps, downhill)
@@ -151,24 +242,22 @@ def _equilibrium(
         v, omega, a = twist.v, twist.omega, jax.vmap(spin.acceleration)(pose)
     state = State(pose.r, pose.A, v, omega, found.angles)
     lam = system.to_natural(found.lam[: system.nc])
-    row = Row(pose, state.twist, a, zero, lam, found.angles, found.iterations, {})
+    iterations = used + found.iterations
+    row = Row(pose, state.twist, a, zero, lam, found.angles, iterations, {})
     row = jax.tree.map(lambda x: x[None], row)
-    return row, _outcome(system, given, report, found, t), found, found.last
+    changes = jax.lax.stop_gradient(unsteadiness(system.wound(found.angles), pose, t, spin))
+    result = _outcome(system, given, report, found, t, changes)
+    return row, result, found.residual, found.last, changes
 
 
-def _outcome(system: System, given: State, report, found: Balanced, t) -> RESULTS:
-    result = RESULTS.where(found.found, RESULTS.successful, RESULTS.no_equilibrium)
+def _outcome(system: System, given: State, report, found: Balanced, t, changes) -> RESULTS:
+    result = RESULTS.where(changes.steady, RESULTS.successful, RESULTS.not_steady)
+    result = RESULTS.where(found.found, result, RESULTS.no_equilibrium)
     result = RESULTS.where(found.finite, result, RESULTS.non_finite)
     on_branch = system.wound(found.angles).at(t).on_branch(RA().with_ground(found.pose))
     result = RESULTS.where(on_branch, result, RESULTS.wrong_branch)
     result = outcome_of_assembly(report, result)
-    good = jax.lax.stop_gradient(valid_state(system, given, t))
-    return RESULTS.where(good, result, RESULTS.invalid_input)
-
-
-def valid_state(system: System, state: State, t: Scalar):
-    """Whether the given numbers can be those of a mechanism."""
-    return valid_numbers(system, state, t)
+    return RESULTS.where(valid_numbers(system, given, t), result, RESULTS.invalid_input)
 
 
 def _spin(spin: Any, system: System) -> Spin | None:
@@ -176,14 +265,28 @@ def _spin(spin: Any, system: System) -> Spin | None:
         return None
     if not isinstance(spin, Spin):
         try:
-            axis, rate = spin
-        except (TypeError, ValueError):
+            spin = Spin(*spin)
+        except TypeError:
             raise TypeError(
                 "equilibrium: spin must be mbd.Spin(axis, rate, point) or a pair (axis, rate), "
                 f"not {spin!r}"
             ) from None
-        spin = Spin(axis, rate)
-    return jax.tree.map(lambda x: as_jax(x, system.dtype), spin)
+    parts = [numbers(x, system.dtype) for x in (spin.axis, spin.rate, spin.point)]
+    for x, shape, name in zip(parts, ((3,), (), (3,)), ("axis", "rate", "point"), strict=True):
+        if x.shape != shape:
+            raise ValueError(
+                f"equilibrium: spin: {name} must have the shape {shape}, not {x.shape}"
+            )
+        if is_concrete(x) and not np.isfinite(np.asarray(x)).all():
+            raise ValueError(f"equilibrium: spin: {name} contains NaN or infinity")
+    if is_concrete(parts[0]) and not np.any(np.asarray(parts[0])):
+        raise ValueError("equilibrium: spin: the axis has length zero")
+    return Spin(*parts)
+
+
+def numbers(x: Any, dtype) -> Array:
+    """Numbers, some of which may be traced, as one array."""
+    return as_jax(x, dtype) if is_concrete(x) else jnp.asarray(x, dtype)
 
 
 def _count(value: Any, name: str) -> int:
@@ -199,25 +302,52 @@ def _refuse_loose_bodies(system: System) -> None:
     loose = [repr(name) for b, name in enumerate(system.bodies) if b not in held]
     if loose:
         raise ValueError(
-            f"equilibrium: nothing holds {', '.join(loose)} of mechanism {system.name!r}: neither a "
-            "joint nor a force element; it would fall for ever, or rest anywhere. Connect it, or "
-            "leave it out"
+            f"equilibrium: nothing holds {', '.join(loose)} of mechanism {system.name!r}: neither "
+            "a joint nor a force element; it would fall for ever, or rest anywhere. Connect it, "
+            "or leave it out"
         )
 
 
-def refuse_failure(system: System, given: State, found: Equilibrium, last) -> None:
+def refuse_failure(
+    system: System, given: State, found: Equilibrium, last, changes: Unsteadiness
+) -> None:
     """Raise `EquilibriumError` where no equilibrium was found, with the body that runs away."""
     if ended_as(found.result, RESULTS.successful):
         return
-    sentence = RESULTS[found.result]
-    moved = np.linalg.norm(np.asarray(found.state.r) - np.asarray(given.r), axis=1)
-    turned = np.asarray(jax.vmap(lambda A, B: so3.log(A.T @ B))(given.A, found.state.A))
+    parts = [f"mechanism {system.name!r}: {RESULTS[found.result]}"]
+    if ended_as(found.result, RESULTS.not_steady):
+        parts.append(f"It is {changes.blame(system)} that changes")
+    if ended_as(found.result, RESULTS.no_equilibrium):
+        parts.append(_runaway(system, given, found, last))
+        parts += _singular_tangent(system, found)
+    raise EquilibriumError(". ".join(parts), found)
+
+
+def _runaway(system: System, given: State, found: Equilibrium, last) -> str:
     last = np.abs(np.asarray(last))
     way = np.max(last[:, :3], axis=1) / float(system.length) + np.max(last[:, 3:], axis=1)
     b = int(np.argmax(np.nan_to_num(way, nan=np.inf)))
-    raise EquilibriumError(
-        f"mechanism {system.name!r}: {sentence}. The body that runs away is {system.bodies[b]!r}: "
-        f"it moved by {moved[b]:.3g} m and turned by {np.linalg.norm(turned[b]):.3g} rad; "
-        f"{float(found.residual):.1e} of the loads are left unbalanced",
-        found,
+    moved = np.linalg.norm(np.asarray(found.state.r)[b] - np.asarray(given.r)[b])
+    turned = np.linalg.norm(so3.log(given.A[b].T @ found.state.A[b]))
+    return (
+        f"The body that runs away is {system.bodies[b]!r}: it moved by {moved:.3g} m and turned by "
+        f"{turned:.3g} rad; {float(found.residual):.1e} of the loads are left unbalanced"
     )
+
+
+def _singular_tangent(system: System, found: Equilibrium) -> list[str]:
+    """That the tangent stiffness is singular where the search ended, with the body that it lets
+    go.
+    """
+    judged = stability_of(system, found.state, found.lam, found.t, found.spin)
+    if judged is None or not judged.stiffness.size:
+        return []
+    size = np.abs(judged.stiffness)
+    k = int(np.argmin(size))
+    if not size[k] < _SINGULAR * np.max(size) or judged.indifferent:
+        return []
+    b = int(np.argmax(np.max(np.abs(judged.shapes[k]), axis=1)))
+    return [
+        f"The tangent stiffness is nearly singular there, most of all for {system.bodies[b]!r}: "
+        "this is a limit point, beyond which no equilibrium is near; mbd.continuation passes it"
+    ]

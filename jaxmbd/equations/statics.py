@@ -86,27 +86,40 @@ class Rest(eqx.Module):
         return Twist(root * twist.v, root * twist.omega)
 
 
-def static_loads(args: Rest, pose: Pose) -> Float[Array, "nb 6"]:
-    """f: inertia of the steady rotation minus applied wrenches, body by body."""
-    system = args.system
-    total = jax.vmap(lambda m, J, p: _own_load(args, m, J, p))(system.mass, system.inertia, pose)
-    for stack, load in _element_loads(args, pose):
-        total = total.at[stack.index].add(load, mode="drop")
-    return total
-
-
-def load_scale(args: Rest, pose: Pose, lam: Float[Array, " m"]) -> Scalar:
-    """The size of the forces that balance each other [N]: the largest sum of their magnitudes at a
-    body, torques divided by the system's length.
+def static_loads(args: Rest, pose: Pose) -> tuple[Float[Array, "nb 6"], Float[Array, "nb 6"]]:
+    """f, inertia of the steady rotation minus applied wrenches, body by body; and the sum of the
+    magnitudes of its terms.
     """
     system = args.system
     own = jax.vmap(lambda m, J, p: _own_load(args, m, J, p))(system.mass, system.inertia, pose)
-    total = jnp.abs(own)
-    for stack, load in _element_loads(args, pose):
-        total = total.at[stack.index].add(jnp.abs(load), mode="drop")
-    held = jnp.abs(rows(_RA, system, pose))
-    total = total + scatter_rows(held, jnp.abs(lam), row_bodies(_RA, system), system.nb)
-    return jnp.max(total * force_units(system)[None, :])
+    total, size, padded = own, jnp.abs(own), _RA.with_ground(pose)
+    for stack in system.forces:
+        local = jax.tree.map(lambda x, stack=stack: take(x, stack.index), padded)
+        load = stack.each(
+            lambda element, at, moving: element_load(args, element, at, moving),
+            local,
+            moving_bodies(stack, system),
+        )
+        total = total.at[stack.index].add(load, mode="drop")
+        size = size.at[stack.index].add(jnp.abs(load), mode="drop")
+    return total, size
+
+
+def reactions(
+    args: Rest, held: Float[Array, "m k 6"], lam: Float[Array, " m"]
+) -> Float[Array, "nb 6"]:
+    """Rᵀ λ, body by body, of the rows `held`."""
+    return scatter_rows(held, lam, row_bodies(_RA, args.system), args.system.nb)
+
+
+def load_scale(
+    args: Rest, held: Float[Array, "m k 6"], lam: Float[Array, " m"], size: Float[Array, "nb 6"]
+) -> Scalar:
+    """The largest sum of magnitudes of loads and reactions at a body [N], torques divided by the
+    system's length; `size` is that of the loads.
+    """
+    total = size + reactions(args, jnp.abs(held), jnp.abs(lam))
+    return jnp.max(total * force_units(args.system)[None, :])
 
 
 def force_units(system: System) -> Float[Array, "6"]:
@@ -116,10 +129,7 @@ def force_units(system: System) -> Float[Array, "6"]:
 
 def static_balance(args: Rest, pose: Pose, lam: Float[Array, " m"]) -> Float[Array, "nb 6"]:
     """g: what is left of loads and reactions, body by body; zero at an equilibrium."""
-    system = args.system
-    return static_loads(args, pose) + scatter_rows(
-        rows(_RA, system, pose), lam, row_bodies(_RA, system), system.nb
-    )
+    return static_loads(args, pose)[0] + reactions(args, rows(_RA, args.system, pose), lam)
 
 
 def static_gaps(
@@ -136,9 +146,7 @@ def static_gaps(
     return jnp.where(np.arange(values.size) >= system.holonomic_rows, along, values)
 
 
-def static_matrix(
-    args: Rest, pose: Pose, lam: Float[Array, " m"], damping: Scalar
-) -> SaddleMatrix:
+def static_matrix(args: Rest, pose: Pose, lam: Float[Array, " m"], damping: Scalar) -> SaddleMatrix:
     """[[K + damping W, Rᵀ], [R, -E]] at a pose, W counting meters and length-scaled radians."""
     system = args.system
     weights = metric(system)
@@ -193,12 +201,14 @@ def stiffness_blocks(args: Rest, pose: Pose) -> list[Coupling]:
         def block(element, at, moving):
             def load(delta):
                 moved = jax.vmap(_RA.retract)(at, delta)
-                return _element_load(args, element, moved, moving)
+                return element_load(args, element, moved, moving)
 
-            return jax.jacfwd(load)(jnp.zeros((stack.index.shape[1], 6), system.dtype))
+            return jax.jacfwd(load)(jnp.zeros((len(moving), 6), system.dtype))
 
         local = jax.tree.map(lambda x, stack=stack: take(x, stack.index), padded)
-        couplings.append(Coupling(stack.each(block, local, _moving(stack, system)), stack.bodies))
+        couplings.append(
+            Coupling(stack.each(block, local, moving_bodies(stack, system)), stack.bodies)
+        )
     return couplings
 
 
@@ -212,27 +222,12 @@ def _own_load(args: Rest, mass: Scalar, inertia, pose: Pose) -> Float[Array, "6"
     return jnp.concatenate([force, torque])
 
 
-def _element_loads(args: Rest, pose: Pose):
-    """Every stack of force elements with minus its wrenches, (n, k, 6)."""
-    padded = _RA.with_ground(pose)
-    for stack in args.system.forces:
-        local = jax.tree.map(lambda x, stack=stack: take(x, stack.index), padded)
-        yield (
-            stack,
-            stack.each(
-                lambda element, at, moving: _element_load(args, element, at, moving),
-                local,
-                _moving(stack, args.system),
-            ),
-        )
-
-
-def _moving(stack, system: System) -> Float[Array, "n k"]:
+def moving_bodies(stack, system: System) -> Float[Array, "n k"]:
     """Zero where a body of an element is the ground, which does not turn with the others."""
     return jnp.asarray(stack.index < system.nb, system.dtype)
 
 
-def _element_load(args: Rest, element: AbstractForce, pose: Pose, moving) -> Float[Array, "k 6"]:
+def element_load(args: Rest, element: AbstractForce, pose: Pose, moving) -> Float[Array, "k 6"]:
     """Minus the wrench of one element, of which loads count by their share and stored energy
     counts whole.
     """

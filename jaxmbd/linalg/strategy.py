@@ -31,14 +31,17 @@ def by_size(unknowns: int) -> str:
     return "dense" if unknowns <= _SMALL else "block_sparse"
 
 
-def factorize(matrix: SaddleMatrix, strategy: str, *, checked: bool = True):
+def factorize(
+    matrix: SaddleMatrix, strategy: str, *, checked: bool = True, dense_limit: int = DENSE_LIMIT
+):
     """Factors of a saddle matrix, an object with `solve`, `solve_transpose` and
     `solve_unregularized`.
 
     `checked` verifies every solution of a strategy that does not choose its pivots by size, see
     `CheckedFactors`. What does not suit range-space elimination goes by size: bodies that more than
     rows couple; small matrices that are factored once, for which LU compiles faster; redundant
-    rows, unless unchecked and in double precision.
+    rows, unless unchecked and in double precision. `dense_limit` is the number of unknowns up to
+    which checked factors fall back on dense ones.
     """
     double = jnp.finfo(matrix.diagonal.dtype).bits == 64
     softness = matrix.regularization
@@ -54,7 +57,7 @@ def factorize(matrix: SaddleMatrix, strategy: str, *, checked: bool = True):
     if strategy == "dense":
         return DenseFactors.of(matrix)
     factors = BlockFactors.of(matrix, bodies_first=strategy == "range_space")
-    return CheckedFactors(matrix, factors) if checked else factors
+    return CheckedFactors(matrix, factors, dense_limit) if checked else factors
 
 
 class CheckedFactors(eqx.Module):
@@ -66,6 +69,7 @@ class CheckedFactors(eqx.Module):
 
     matrix: SaddleMatrix
     factors: BlockFactors
+    dense_limit: int = eqx.field(static=True, default=DENSE_LIMIT)
 
     @property
     def regularization(self) -> Float[Array, " m"] | None:
@@ -93,7 +97,7 @@ class CheckedFactors(eqx.Module):
         bad = ~self._good(matrix, b, x, rest)
         if refined:
             x = x + by_blocks(rest)
-        if b.size > DENSE_LIMIT:
+        if b.size > self.dense_limit:
             return jnp.where(bad, jnp.nan, x)
 
         def again(state):

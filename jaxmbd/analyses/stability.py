@@ -1,0 +1,117 @@
+"""Stability of an equilibrium: the stiffness along the motions that the joints allow."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Complex
+
+from ..equations.motion import mass_matrix
+from ..equations.rows import dense_rows
+from ..equations.statics import Rest, Spin, static_matrix
+from ..formulations import RA
+from ..model.state import State
+from ..model.system import System
+from ..rotations.types import Scalar
+from .compiled import compiled_once
+
+# Of the largest stiffness: what counts as none.
+_NONE = 1e-9
+# Unknowns beyond which singular values take minutes.
+LARGEST = 3000
+
+
+class Stability(eqx.Module):
+    """The stiffness of an equilibrium against the displacements that all joints allow, loads and
+    drivers held; concrete values.
+
+    Attributes:
+        stiffness: Eigenvalues of the reduced stiffness, (f,), smallest real part first: against
+            the reduced mass, the squares of the undamped angular frequencies [1/s²]; for bodies
+            without mass against meters and length-scaled radians [N/m]. Complex where loads without
+            a potential drive a flutter.
+        shapes: The displacements that belong to them, (f, nb, 6): of the mass centers, global, and
+            turns, body frame.
+        stable: Whether no eigenvalue is negative or complex.
+        indifferent: Number of those that are zero: directions in which any pose is as good.
+        unstable: Number of negative or complex ones.
+    """
+
+    stiffness: Complex[np.ndarray, " f"]
+    shapes: Complex[np.ndarray, "f nb 6"]
+    indifferent: int = eqx.field(static=True)
+    unstable: int = eqx.field(static=True)
+
+    @property
+    def stable(self) -> bool:
+        return self.unstable == 0
+
+
+def stability_of(
+    system: System, state: State, lam: Any, t: Any, spin: Spin | None
+) -> Stability | None:
+    """The stability of an equilibrium; None where it is too large to be judged.
+
+    Gyroscopic and damping forces are left out: in a steady rotation the motion may be stable though
+    this stiffness is not, see `modes`.
+    """
+    n = 6 * system.nb
+    if max(n, system.nc) > LARGEST:
+        return None
+    K, M, R = (np.asarray(x) for x in _matrices(system, state, lam, t, spin))
+    scale = np.tile([1.0] * 3 + [1.0 / float(system.length)] * 3, system.nb)
+    Z = scale[:, None] * null_space(R * scale[None, :])
+    if not Z.shape[1]:
+        return Stability(np.zeros(0, complex), np.zeros((0, system.nb, 6), complex), 0, 0)
+    reduced = Z.T @ K @ Z
+    reduced_mass = np.eye(Z.shape[1]) if system.massless else Z.T @ M @ Z
+    from scipy import linalg  # late: it would take a fifth of the import of the package
+
+    symmetric = np.max(np.abs(reduced - reduced.T)) <= 1e-7 * np.max(np.abs(reduced))
+    regular = np.linalg.cond(reduced_mass) < 1e12
+    if symmetric and regular:
+        values, vectors = linalg.eigh(0.5 * (reduced + reduced.T), reduced_mass)
+    else:
+        values, vectors = linalg.eig(reduced, reduced_mass)  # pyright: ignore[reportAssignmentType]
+    values: Any = np.asarray(values, complex)
+    vectors = np.asarray(vectors, complex)
+    order = np.argsort(np.where(np.isfinite(values), values.real, np.inf))
+    values, vectors = values[order], vectors[:, order]
+    none = _zero(reduced, reduced_mass, values, vectors)
+    bad = ~none & ((values.real < 0.0) | (np.abs(values.imag) > 1e-6 * np.abs(values)))
+    shapes = (Z @ vectors).T.reshape(-1, system.nb, 6)
+    return Stability(values, shapes, int(np.sum(none)), int(np.sum(bad)))
+
+
+def _zero(K: np.ndarray, M: np.ndarray, values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Which eigenvalues are zero: along their vectors the stiffness is rounding."""
+    largest = np.max(np.abs(K), initial=0.0)
+    along = np.linalg.norm(K @ vectors, axis=0)
+    size = np.linalg.norm(vectors, axis=0)
+    return along <= _NONE * largest * size
+
+
+def null_space(R: np.ndarray) -> np.ndarray:
+    """An orthonormal basis of the displacements that rows allow, (n, f)."""
+    m, n = R.shape
+    if not m:
+        return np.eye(n)
+    norms = np.linalg.norm(R, axis=1, keepdims=True)
+    _, values, right = np.linalg.svd(R / np.where(norms > 1e-9, norms, 1.0))
+    tolerance = 0.1 * max(R.shape) * np.sqrt(np.finfo(R.dtype).eps) * values[0]
+    return right[int(np.sum(values > tolerance)) :].T
+
+
+@compiled_once
+def _matrices(system: System, state: State, lam, t: Scalar, spin: Spin | None):
+    system = system.wound(state.angles).at(t)
+    args = Rest(system, t, jnp.ones_like(t), spin)
+    none = jnp.zeros_like(t)
+    n = 6 * system.nb
+    K = static_matrix(args, state.pose, system.to_stacked(lam), none).dense()[:n, :n]
+    M = mass_matrix(RA(), system, state.pose)
+    dense = jnp.zeros((n, n), t.dtype)
+    index = np.arange(n).reshape(-1, 6)
+    dense = dense.at[index[:, :, None], index[:, None, :]].set(M)
+    return K, dense, dense_rows(RA(), system, state.pose)

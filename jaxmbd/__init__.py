@@ -84,6 +84,7 @@ from .model import AbstractRelation as AbstractRelation
 from .model import AbstractVelocityPrimitive as AbstractVelocityPrimitive
 from .model import Actuator as Actuator
 from .model import Armature as Armature
+from .model import Beam as Beam
 from .model import Belt as Belt
 from .model import Box as Box
 from .model import Cam as Cam
@@ -131,6 +132,7 @@ from .model import RotationDriver as RotationDriver
 from .model import Sampled as Sampled
 from .model import Screw as Screw
 from .model import Servo as Servo
+from .model import Section as Section
 from .model import Sphere as Sphere
 from .model import Spherical as Spherical
 from .model import SpringDamper as SpringDamper

@@ -72,6 +72,14 @@ def drawing(system: System) -> dict:
             }
             for c in system.connections
         ],
+        "beams": [
+            {
+                "name": beam.name,
+                "nodes": list(beam.nodes),
+                "extents": np.asarray(beam.extents).tolist(),
+            }
+            for beam in system.beams
+        ],
         "springs": [
             {"bodies": list(bodies), "s_i_bar": s_i.tolist(), "s_j_bar": s_j.tolist()}
             for stack in system.forces

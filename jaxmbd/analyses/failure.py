@@ -25,6 +25,7 @@ from .mobility import freedoms_lost_nearby, mobility, nearly_repeating
 _ROUNDING = 5e-3
 # Of the largest singular value; ordinary mechanisms have smallest ones of 0.01 and more.
 _NEAR_SINGULAR = 5e-3
+_MUCH_BENT = 1.5  # rad, of one element of a beam: a step or two from half a turn
 # Rows up to which drivers are checked for redundancy, which takes singular values.
 _LARGEST = 600
 # Depth at the start that is rounding, of the length; time stepping removes it at once.
@@ -332,6 +333,8 @@ def describe_failure(system: System, solution, state: State | None = None, h: An
     if found:
         return ". ".join(parts + found)
     parts += _advice(system, name)
+    if name in ("non_finite", "newton_max_steps"):
+        parts += _most_bent(last)
     if name == "contact_not_converged":
         parts += _closed_laws(last)
     if name in ("singular", "newton_max_steps", "step_too_small"):
@@ -374,6 +377,19 @@ def _advice(system: System, name: str) -> list[str]:
     return ["Check where the joints' axes or points fall together at this pose"]
 
 
+def _most_bent(row) -> list[str]:
+    """The element of a beam that bends most, where that is much."""
+    found = [(float(row.beam(b.name).bend.max()), b.name) for b in row.system.beams]
+    if not found or max(found)[0] < _MUCH_BENT:
+        return []
+    angle, name = max(found)
+    k = int(np.argmax(row.beam(name).bend[0]))
+    return [
+        f"Element {k} of beam {name!r} bends by {np.degrees(angle):.0f} degrees there, and its "
+        "strains are defined up to half a turn; use more elements"
+    ]
+
+
 def _singular_pose(system: System, state: State, t: float) -> list[str]:
     """That a pose is close to a singular one, with the joints; the last good row is beside it, not
     on it.
@@ -409,7 +425,11 @@ def _culprits(system: System, state: State, instants: list[float]) -> list[str]:
             )
             loads = stack.each(lambda element, p, w, t=t: element.wrench(p, w, t), *local)
             finite = np.all([np.isfinite(np.asarray(x)).all(axis=(1, 2)) for x in loads], axis=0)
-            for k in np.flatnonzero(~finite):
+            broken = stack.each(lambda element, p: element.broken(p), local[0])
+            broken = np.broadcast_to(np.asarray(broken), finite.shape)
+            for k in np.flatnonzero(broken):
+                sentences.append(_bent(stack, k, bodies))
+            for k in np.flatnonzero(~finite & ~broken):
                 on = " and ".join(repr(bodies[b]) for b in stack.bodies[k])
                 sentences.append(
                     f"Force {stack.names[k]!r} on {on} is NaN or infinite at t = {instant:g} s"
@@ -421,6 +441,14 @@ def _culprits(system: System, state: State, instants: list[float]) -> list[str]:
         if sentences:
             return sentences[:3]
     return []
+
+
+def _bent(stack, k: int, bodies: list[str]) -> str:
+    i, j = (bodies[b] for b in stack.bodies[k])
+    return (
+        f"Beam element {stack.names[k]!r}, between {i!r} and {j!r}, bends by more than its strains "
+        "can tell, nearly half a turn; use more elements or smaller steps"
+    )
 
 
 def _bad_motions(system: System, t) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
+from .beams import BeamMotion, beam_motion
 from .compiled import Compiled, runs_now
 
 
@@ -228,6 +229,14 @@ class Solution(eqx.Module):
             moved = frame_motion(frame, np, *map(np.asarray, body))
             return jax.tree.map(jax.device_put, moved)
         return frame_motion(frame, jnp, *body)
+
+    def beam(self, name: str, system: System | None = None) -> BeamMotion:
+        """Section forces and moments, strains and strain energy of a beam, element by element.
+
+        Raises:
+            ValueError: There is no such beam.
+        """
+        return beam_motion(self._own(system), name, self.state, self.lam, _by_rows)
 
     def energy(self, system: System | None = None) -> Energy:
         """Kinetic and potential energy; kinetic as the integrator counts it where it says so, see

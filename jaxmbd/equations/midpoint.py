@@ -90,7 +90,7 @@ def residual(args: StepData, q: Coordinates, mu: Float[Array, " m"]) -> Float[Ar
 
 def matrix(args: StepData, q: Coordinates, mu: Float[Array, " m"], *, exact: bool) -> SaddleMatrix:
     """The derivative of `residual`; without terms of reactions and loads, of second order in the
-    step, if not exact.
+    step, if not exact; those of stiff loads stay.
     """
     formulation, system = Directors(), args.end
     middle = 0.5 * (args.q + q)
@@ -100,7 +100,9 @@ def matrix(args: StepData, q: Coordinates, mu: Float[Array, " m"], *, exact: boo
     if args.chosen is not None:
         right, left = args.chosen[:, None, None] * right, args.chosen[:, None, None] * left
         mu, absent = args.chosen * mu, 1.0 - args.chosen
-    if exact:
+    if not exact:
+        couplings += _load_blocks(args, q, only_stiff=True)
+    else:
         couplings += row_variations(formulation, args.middle, middle, 0.5 * mu)
         couplings += _load_blocks(args, q)
         diagonal = diagonal + normalization_variations(formulation, system, middle, 0.5 * mu)
@@ -108,7 +110,7 @@ def matrix(args: StepData, q: Coordinates, mu: Float[Array, " m"], *, exact: boo
     return SaddleMatrix(diagonal, tuple(couplings), right, left, absent, bodies, inner)
 
 
-def _load_blocks(args: StepData, q: Coordinates) -> list[Coupling]:
+def _load_blocks(args: StepData, q: Coordinates, *, only_stiff: bool = False) -> list[Coupling]:
     before, after = Directors().with_ground(args.q), Directors().with_ground(q)
 
     def block(element, x, y):
@@ -119,6 +121,7 @@ def _load_blocks(args: StepData, q: Coordinates) -> list[Coupling]:
             stack.each(block, take(before, stack.index), take(after, stack.index)), stack.bodies
         )
         for stack in args.end.forces
+        if stack.force.stiff or not only_stiff
     ]
 
 
@@ -132,8 +135,11 @@ def discrete_load(
     damper never does positive work.
     """
     potential, middle = _potential_load(element, before, after), 0.5 * (before + after)
+    rest = element.dissipative()
+    if rest is None:
+        return potential
     pose, twist = midpoint_motion(before, after, h)
-    force, torque = element.dissipative().wrench(pose, twist, t)
+    force, torque = rest.wrench(pose, twist, t)
     moment = jnp.einsum("kij,kj->ki", pose.A, torque)
 
     def spread(q, moment):

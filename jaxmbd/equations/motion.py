@@ -122,6 +122,13 @@ def force_blocks(
         )
 
         def block(element, q_k, u_k, tangent_k):
+            if formulation.plain:
+                twist = jax.vmap(formulation.twist)(q_k, u_k)
+                if (found := element.tangent(formulation.pose(q_k), twist, t)) is not None:
+                    by_pose, by_twist = found
+                    turned = jnp.einsum("aibj,bjk->aibk", by_pose, tangent_k)
+                    return -(scales.position * turned + scales.velocity * by_twist)
+
             def moved(delta):
                 turned = jnp.einsum("kij,kj->ki", tangent_k, delta)
                 q_new = jax.vmap(formulation.retract)(q_k, scales.position * turned)

@@ -29,6 +29,8 @@ class AbstractFormulation(eqx.Module):
         name: Its name in files and on the command line.
         size: Velocity coordinates per body.
         normalizations: Constraints among the coordinates of one body (1 for Euler parameters).
+        plain: Whether u is (v, ω̄), generalized forces are the wrench, and `retract` moves (r, θ̄):
+            derivatives of forces in closed form then need no map.
         regular_mass: Whether the mass matrix of a body with inertia in all directions can be
             inverted.
     """
@@ -36,6 +38,7 @@ class AbstractFormulation(eqx.Module):
     name: ClassVar[str]
     size: ClassVar[int]
     normalizations: ClassVar[int]
+    plain: ClassVar[bool] = False
     regular_mass: ClassVar[bool] = True
 
     # --- one body --------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ class RA(AbstractFormulation):
     name: ClassVar[str] = "rA"
     size: ClassVar[int] = 6
     normalizations: ClassVar[int] = 0
+    plain: ClassVar[bool] = True
 
     rows: str = eqx.field(static=True, default="closed")
 

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from .. import model
+from ..model.beams import Beam
 from ..model.body import orientation
 from ..model.elements import kinds
 from ..model.expressions import Expression, shown, time_function
@@ -20,6 +21,7 @@ from ..model.joints import AbstractRelation
 from ..model.laws import AbstractLawDescription
 from ..model.mechanism import Mechanism
 from ..model.primitives import primitives
+from ..model.sections import Section
 from ..model.validation import users_line
 from .older_format import is_older_format, read_older_format
 from .schema import mechanism_file
@@ -31,8 +33,10 @@ _SECTIONS = {
     "forces": "force",
     "laws": "law",
     "frames": "frame",
+    "beams": "beam",
     "constraints": "constraint",
 }
+_BEAM = specs(Beam)
 _MAX_BYTES = 64 * 2**20
 
 
@@ -179,6 +183,12 @@ def _from_file(file: Any) -> Mechanism:
         fields = body.model_dump(exclude={"name", "shape", "visuals", "comment"})
         shape = None if body.shape is None else _shape(body.shape)
         m.add_body(body.name, shape=shape, visuals=[_visual(v) for v in body.visuals], **fields)
+    for beam in file.beams:
+        fields = {name: _read_field(spec, getattr(beam, name)) for name, (spec, _) in _BEAM.items()}
+        section = Section(**beam.section.model_dump())
+        m.add_beam(
+            beam.name, fields.pop("points"), section=section, elements=beam.elements, **fields
+        )
     for part in [*file.joints, *file.drivers]:
         m.add(_element(part, AbstractRelation))
     for part in file.forces:

@@ -174,6 +174,7 @@ def plain_drawing(nb: int, nc: int) -> dict[str, Any]:
         "gravity": [0.0, 0.0, 0.0],
         "connections": [],
         "springs": [],
+        "beams": [],
     }
 
 
@@ -212,11 +213,18 @@ class _Spring(_Part):
     s_j_bar: _Vector
 
 
+<<<<<<< HEAD
 class _Solid(_Part):
     kind: str
     fields: dict[str, str | int | _Number | list[int | _Number] | list[list[int | _Number]]]
     r: _Vector
     A: _Matrix
+=======
+class _Beam(_Part):
+    name: str
+    nodes: Annotated[list[_Index], Field(min_length=2)]
+    extents: Annotated[list[_Number], Field(min_length=2, max_length=2)]
+>>>>>>> beams
 
 
 class _Drawing(_Part):
@@ -229,6 +237,7 @@ class _Drawing(_Part):
     gravity: _Vector
     connections: list[_Connection]
     springs: list[_Spring]
+    beams: list[_Beam] = []
 
 
 def _read_drawing(raw: Any, data: dict[str, Any]) -> dict[str, Any]:
@@ -254,6 +263,9 @@ def _read_drawing(raw: Any, data: dict[str, Any]) -> dict[str, Any]:
     bodies = [b for c in drawing.connections for b in (c.i, c.j)] + [
         b for s in drawing.springs for b in s.bodies
     ]
+    nodes = [n for beam in drawing.beams for n in beam.nodes]
+    if max(nodes, default=0) >= nb:
+        raise ResultFileError(f"its drawing has a beam with node {max(nodes)}, but {nb} bodies")
     if max(bodies, default=0) > nb:
         raise ResultFileError(
             f"its drawing names body {max(bodies)}, but there are {nb} and the ground"

@@ -15,10 +15,12 @@ from pydantic import (
     Discriminator,
     Field,
     StrictBool,
+    StrictInt,
     Tag,
     create_model,
 )
 
+from ..model.beams import Beam
 from ..model.elements import AbstractElement, kinds
 from ..model.expressions import Expression, shown
 from ..model.forces import AbstractForceDescription
@@ -240,6 +242,36 @@ class BodyFile(Strict):
     comment: str | None = None
 
 
+# --- beams ---
+
+
+def _one_or_two(value: Any) -> str:
+    return "two" if isinstance(value, list | tuple) else "one"
+
+
+Pair = Annotated[
+    Union[
+        Annotated[Number, Tag("one")],
+        Annotated[list[Number], Field(min_length=2, max_length=2), Tag("two")],
+    ],
+    Discriminator(_one_or_two),
+]
+
+
+class SectionFile(Strict):
+    """A section: moduli in Pa, area in m², second moments about y and z and the torsion constant in
+    m⁴, density in kg/m³, shear correction factors along y and z.
+    """
+
+    E: Number
+    G: Number
+    A: Number
+    I: Pair  # noqa: E741
+    J: Number
+    rho: Number
+    shear: Pair = 1.0
+
+
 # --- elements: joints, drivers, forces and primitives, as their classes declare them ---
 
 
@@ -288,6 +320,18 @@ def _fields(specs: dict[str, tuple[Spec, dataclasses.Field]]) -> dict[str, Any]:
             default = list(field.default) if isinstance(field.default, tuple) else field.default
             fields[name] = (annotation, default)
     return fields
+
+
+def _beam_file() -> type[BaseModel]:
+    """Beams have no types; their nodes "NAME.0", ... may be named where bodies are."""
+    return create_model(
+        "BeamFile",
+        __base__=_Named,
+        __doc__=summary(Beam),
+        section=(SectionFile, ...),
+        elements=(StrictInt | None, None),
+        **_fields(specs(Beam)),
+    )
 
 
 def _tagged(models: list[type[BaseModel]]) -> Any:
@@ -339,7 +383,7 @@ class _Mechanism(Strict):
     name: Name
     description: str | None = None
     gravity: Vec3 = [0.0, 0.0, -9.81]
-    bodies: Annotated[list[BodyFile], Field(min_length=1)]
+    bodies: list[BodyFile]
 
 
 def mechanism_file() -> type[BaseModel]:
@@ -364,6 +408,7 @@ def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) ->
         forces=(forces, []),
         laws=(laws, []),
         frames=(frames, []),
+        beams=(list[_beam_file()], []),
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..files import written
 from ..model import shapes
+from ..model.beams import Beam
 from ..model.body import Body
 from ..model.elements import AbstractElement
 from ..model.expressions import Components
@@ -43,7 +44,7 @@ def mechanism_to_dict(mechanism: Mechanism) -> dict[str, Any]:
         "format": "jaxmbd-1",
         "name": mechanism.name,
         "gravity": _numbers(mechanism.gravity, f"mechanism {mechanism.name!r}: gravity"),
-        "bodies": [_body(b) for b in mechanism.bodies.values()],
+        "bodies": [_body(b) for b in mechanism.single_bodies.values()],
         # The order of description is that of the rows: drivers stand where they were added.
         "joints": [_element(p) for p in parts],
         "forces": [_element(p) for p in mechanism.forces.values()],
@@ -52,6 +53,7 @@ def mechanism_to_dict(mechanism: Mechanism) -> dict[str, Any]:
         **(
             {"frames": [_element(p) for p in mechanism.frames.values()]} if mechanism.frames else {}
         ),
+        **({"beams": [_beam(b) for b in mechanism.beams.values()]} if mechanism.beams else {}),
     }
 
 
@@ -86,6 +88,18 @@ def _visual(visual: Visual, what: str) -> dict[str, Any]:
     file = {"shape": _shape(visual.shape, what), "position": _numbers(visual.position, what)}
     file["A"] = _numbers(visual.A, what)
     return file if visual.color is None else file | {"color": list(visual.color)}
+
+
+def _beam(beam: Beam) -> dict[str, Any]:
+    file = {k: v for k, v in _element(beam).items() if k != "type"}
+    what = f"{beam.title}: section"
+    file["section"] = {
+        f.name: _numbers(getattr(beam.section, f.name), f"{what}: {f.name}")
+        for f in dataclasses.fields(beam.section)
+    }
+    if beam.elements is not None:
+        file["elements"] = int(beam.elements)
+    return file
 
 
 def _shape(shape: Any, what: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ table of primitives in `joints.py`.
 """
 
 from . import given as given
+from .beams import Beam as Beam
 from .body import Body as Body
 from .couplings import AbstractCoupling as AbstractCoupling
 from .couplings import Belt as Belt
@@ -69,6 +70,7 @@ from .rolling import KnifeEdge as KnifeEdge
 from .rolling import NoSlip as NoSlip
 from .rolling import RollingDisc as RollingDisc
 from .rolling import RollingSphere as RollingSphere
+from .sections import Section as Section
 from .shapes import Box as Box
 from .shapes import Capsule as Capsule
 from .shapes import Composite as Composite

@@ -12,6 +12,7 @@ import numpy as np
 from ..linalg import choose_strategy
 from ..rotations.types import Array, host, library_of
 from . import parameters
+from .beams import Beam, described
 from .body import Body, ground, make_body
 from .coordinates import Angle, AngleStack
 from .forces import AbstractForceDescription, AbstractInertia, ForceStack
@@ -22,11 +23,12 @@ from .laws import KINDS, AbstractLawDescription, LawStack
 from .laws.base import CONTACT
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, AbstractPrimitive, PrimitiveStack
+from .sections import Section
 from .shapes import AbstractShape
 from .stacking import asarrays, group_alike, on_device, stack_arrays
 from .stacking import stack as stack_alike
 from .state import State
-from .system import Connection, System
+from .system import BeamLabel, Connection, System
 from .topology import Forest
 from .validation import default_dtype, is_concrete, vector, warn_if_single
 from .visuals import Looks, Visual
@@ -38,6 +40,7 @@ _PLURALS = {
     "force": "forces",
     "law": "laws",
     "frame": "frames",
+    "beam": "beams",
 }
 
 
@@ -64,6 +67,7 @@ class Mechanism:
         self.forces: dict[str, AbstractForceDescription] = {}
         self.laws: dict[str, AbstractLawDescription] = {}
         self.frames: dict[str, Frame] = {}
+        self.beams: dict[str, Beam] = {}
 
     @property
     def gravity(self) -> Array:
@@ -141,7 +145,91 @@ class Mechanism:
             visuals=visuals,
         )
         self.bodies[name] = body
+        # Nodes of beams follow all other bodies, in files too.
+        for beam in self.beams.values():
+            for node in beam.nodes:
+                self.bodies[node.name] = self.bodies.pop(node.name)
         return body
+
+    def add_beam(
+        self,
+        name: str,
+        points: Any,
+        *,
+        section: Section,
+        elements: int | None = None,
+        y_axis: Any = None,
+        twist: Any = 0.0,
+        natural: Any = None,
+        damping: Any = None,
+        rigid: str = "none",
+        strains: str = "logarithm",
+        v: Any = None,
+        omega: Any = None,
+    ) -> Beam:
+        """Add a geometrically exact beam. Its nodes are rigid bodies "NAME.0", "NAME.1", ..., for
+        any joint, driver, force or law: `beam.nodes[k]`, `beam.first`, `beam.last`.
+
+        The x axis of a node is the tangent, y and z are the principal axes of the section.
+
+        Args:
+            name: Unique among the beams.
+            points: The line of centroids as described, global: two points or more (k, 3) [m], joined
+                by a cubic spline; or three expressions of t, or a function of t, for t from 0 to 1.
+            section: Stiffness and density; see `mbd.Section`.
+            elements: Their number; by default one between every two points, 8 on a function.
+                Nodes are evenly spaced in the number of the point, or in t.
+            y_axis: Where the section's y axis points at the start, global; its part along the beam
+                is left out. By default y is horizontal, and z points up; of a vertical beam, y is
+                the global y axis.
+            twist: The angle by which the section is turned about the tangent from start to end, in
+                even parts [rad].
+            natural: Strains at which the beam is free of stress, beyond those of the line, (6,) or
+                (elements, 6): stretch, shear along y and z [-], torsion, bending about y and z
+                [1/m]. By default the line as described is free of stress.
+            damping: Kelvin-Voigt damping: section forces are K (e + damping ė) [s].
+            rigid: Strains that it does not have: "none", "stretch", "shear" or "stretch and shear".
+                They become constraint rows.
+            strains: "logarithm": of the relative pose on SE(3); arcs are exact. "quadratic": of
+                positions and directors, with which `EnergyMomentum` conserves energy to rounding.
+            v, omega: Velocities of the nodes [m/s], global, and angular velocities [rad/s], body
+                frame; (3,) for all or (elements + 1, 3).
+
+        Returns:
+            The beam.
+
+        Raises:
+            ValueError: Something is missing, of wrong shape or physically impossible; the message
+                names the beam.
+        """
+        self._check_name(name, "beam", self.beams)
+        beam = described(
+            Beam(
+                name,
+                points=points,
+                section=section,
+                elements=elements,
+                y_axis=y_axis,
+                twist=twist,
+                natural=natural,
+                damping=damping,
+                rigid=rigid,
+                strains=strains,
+                v=v,
+                omega=omega,
+            )
+        )
+        for node in beam.nodes:
+            self._check_name(node.name, "body", self.bodies)
+        self.beams[name] = beam
+        self.bodies |= {node.name: node for node in beam.nodes}
+        return beam
+
+    @property
+    def single_bodies(self) -> dict[str, Body]:
+        """The bodies that are no nodes of beams."""
+        nodes = {node.name for beam in self.beams.values() for node in beam.nodes}
+        return {name: body for name, body in self.bodies.items() if name not in nodes}
 
     def add(self, part: Part) -> Part:
         """Add a joint, a driver, a constraint, a force, a law (stop, dry friction, contact) or a
@@ -194,8 +282,9 @@ class Mechanism:
 
         Paths: "gravity"; "bodies.NAME.mass" (inertia, r, A, v, omega); "joints.NAME.FIELD" with the
         fields of the joint or driver, for a `Constraint` "joints.NAME.primitives.0.s_i_bar";
-        "forces.NAME.FIELD", "laws.NAME.FIELD", "frames.NAME.FIELD". A field that holds a function
-        with arrays (an `equinox` module, a neural network) is one value.
+        "forces.NAME.FIELD", "laws.NAME.FIELD", "frames.NAME.FIELD"; "beams.NAME.FIELD" and
+        "beams.NAME.section.E" (G, A, I, J, rho, shear). A field that holds a function with arrays
+        (an `equinox` module, a neural network) is one value.
         """
         return parameters.values(self)
 
@@ -224,7 +313,7 @@ class Mechanism:
             raise ValueError(f"mechanism {self.name!r} has no bodies; add one with add_body")
         bodies = list(self.bodies.values())
         stacks, order, connections, angles = self._stack_constraints()
-        forces, inertias = self._stack_forces()
+        forces, inertias, beams = self._stack_forces(connections)
         index = self._indices()
         system = System(
             mass=stack_arrays(*(_or_nan(b.mass, ()) for b in bodies)),
@@ -249,6 +338,7 @@ class Mechanism:
                 frame.on((body := self._body(frame.body, frame.name)), index[body.name])
                 for frame in self.frames.values()
             ),
+            beams=beams,
         )
         state = State(
             *(stack_arrays(*(getattr(b, k) for b in bodies)) for k in ("r", "A", "v", "omega"))
@@ -333,7 +423,8 @@ class Mechanism:
         by_type: dict[type, list[tuple]] = {}
         connections, angles = [], []
         count = 0
-        for part in self.constraints.values():
+        held = [joint for beam in self.beams.values() for joint in beam.joints()]
+        for part in [*self.constraints.values(), *held]:
             bodies = [self._body(b, part.name) for b in part.targets()]
             i, j = bodies[:2]
             at = tuple(index[b.name] for b in bodies)
@@ -383,8 +474,10 @@ class Mechanism:
             turning,
         )
 
-    def _stack_forces(self) -> tuple[tuple[ForceStack, ...], tuple[ForceStack, ...]]:
-        """Force elements, and inertia of joint coordinates, which follows accelerations."""
+    def _stack_forces(
+        self, connections: tuple[Connection, ...]
+    ) -> tuple[tuple[ForceStack, ...], tuple[ForceStack, ...], tuple[BeamLabel, ...]]:
+        """Force elements; inertia of joint coordinates, which follows accelerations; beams."""
         dtype, index = default_dtype(), self._indices()
         elements, targets, names = [], [], []
         for part in self.forces.values():
@@ -392,14 +485,24 @@ class Mechanism:
             elements.append(asarrays(part.element(*bodies), dtype))
             targets.append(tuple(index[b.name] for b in bodies))
             names.append(part.name)
-        stacks = [
-            ForceStack(
+        for beam in self.beams.values():
+            nodes = [index[node.name] for node in beam.nodes]
+            elements += [asarrays(element, dtype) for element in beam.forces()]
+            targets += zip(nodes[:-1], nodes[1:], strict=True)
+            names += [f"{beam.name}[{k}]" for k in range(beam.count)]
+        forces, inertias, place = [], [], {}
+        for members, stacked in group_alike(elements):
+            stack = ForceStack(
                 stacked, tuple(targets[k] for k in members), tuple(names[k] for k in members)
             )
-            for members, stacked in group_alike(elements)
-        ]
-        inertias = tuple(s for s in stacks if isinstance(s.force, AbstractInertia))
-        return tuple(s for s in stacks if not isinstance(s.force, AbstractInertia)), inertias
+            if isinstance(stacked, AbstractInertia):
+                inertias.append(stack)
+                continue
+            place |= {names[k]: (len(forces), n) for n, k in enumerate(members)}
+            forces.append(stack)
+        rows = {c.name: c.rows for c in connections}
+        labels = tuple(beam.label(index, place, rows) for beam in self.beams.values())
+        return tuple(forces), tuple(inertias), labels
 
     def _fixed_together(self, i: Body, j: Body) -> str | None:
         """The fixed joint that holds two bodies together, if one does."""

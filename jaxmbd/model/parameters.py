@@ -33,7 +33,7 @@ def _tables(mechanism) -> dict[str, Mapping[str, Any]]:
 def values(mechanism) -> dict[str, Any]:
     """All numbers of a mechanism by path; see `Mechanism.values`."""
     found: dict[str, Any] = {"gravity": mechanism.gravity}
-    for body in mechanism.bodies.values():
+    for body in mechanism.single_bodies.values():
         for field in _BODY_FIELDS:
             if getattr(body, field) is not None:
                 found[f"bodies.{body.name}.{field}"] = getattr(body, field)
@@ -41,6 +41,13 @@ def values(mechanism) -> dict[str, Any]:
         for name, part in parts.items():
             for field in dataclasses.fields(part):
                 _collect(f"{kind}.{name}.{field.name}", getattr(part, field.name), found)
+    for name, beam in mechanism.beams.items():
+        for field in dataclasses.fields(beam):
+            if field.name not in ("name", "section", "elements"):
+                _collect(f"beams.{name}.{field.name}", getattr(beam, field.name), found)
+        for field in dataclasses.fields(beam.section):
+            path = f"beams.{name}.section.{field.name}"
+            _collect(path, getattr(beam.section, field.name), found)
     return found
 
 
@@ -69,18 +76,25 @@ def _is_numeric(value: Any) -> bool:
 
 def with_values(mechanism, changes: Mapping[str, Any]):
     """A copy with some numbers replaced; see `Mechanism.with_values`."""
-    bodies, parts, gravity = {}, {}, mechanism.gravity
+    bodies, parts, beams, gravity = {}, {}, {}, mechanism.gravity
     for path, value in changes.items():
         kind, name, fields = _split(mechanism, path)
         if kind == "gravity":
             gravity = value
         elif kind == "bodies":
             bodies.setdefault(name, {})[fields[0]] = value
+        elif kind == "beams":
+            beams.setdefault(name, []).append((fields, value))
         else:
             parts.setdefault((kind, name), []).append((fields, value))
     copy = type(mechanism)(mechanism.name, gravity=gravity)
-    for name, body in mechanism.bodies.items():
+    for name, body in mechanism.single_bodies.items():
         copy.bodies[name] = _changed_body(body, bodies.get(name, {}))
+    for name, beam in mechanism.beams.items():
+        for fields, value in beams.get(name, []):
+            beam = _changed_beam(beam, fields, value)
+        own = {f.name: getattr(beam, f.name) for f in dataclasses.fields(beam)}
+        copy.add_beam(own.pop("name"), own.pop("points"), **own)
     for kind, table in _tables(mechanism).items():
         for name, part in table.items():
             for fields, value in parts.get((kind, name), []):
@@ -94,7 +108,11 @@ def _split(mechanism, path: str) -> tuple[str, str, list[str]]:
     if path == "gravity":
         return "gravity", "", []
     kind, _, rest = path.partition(".")
-    tables = {"bodies": mechanism.bodies, **_tables(mechanism)}
+    tables = {
+        "bodies": mechanism.single_bodies,
+        "beams": mechanism.beams,
+        **_tables(mechanism),
+    }
     for name in sorted(tables.get(kind, ()), key=len, reverse=True):
         if rest.startswith(name + "."):
             fields = rest[len(name) + 1 :].split(".")
@@ -110,6 +128,9 @@ def _split(mechanism, path: str) -> tuple[str, str, list[str]]:
 def _has_field(kind: str, part: Any, fields: list[str]) -> bool:
     if kind == "bodies":
         return len(fields) == 1 and fields[0] in _BODY_FIELDS
+    if kind == "beams" and fields[0] == "section":
+        known = {f.name for f in dataclasses.fields(part.section)}
+        return len(fields) == 2 and fields[1] in known
     if fields[0] == "primitives" and len(fields) == 3 and fields[1].isdigit():
         k = int(fields[1])
         return k < len(part.primitives) and hasattr(part.primitives[k], fields[2])
@@ -136,6 +157,13 @@ def _changed_body(body: Body, changes: dict[str, Any]) -> Body:
                 v, omega = checked.get("described", body.described)
                 checked["described"] = (v or field == "v", omega or field == "omega")
     return dataclasses.replace(body, **checked)
+
+
+def _changed_beam(beam: Any, fields: list[str], value: Any) -> Any:
+    if fields[0] == "section":
+        section = dataclasses.replace(beam.section, **{fields[1]: value})
+        return dataclasses.replace(beam, section=section)
+    return dataclasses.replace(beam, **{fields[0]: value})
 
 
 def _is_unphysical(body: Body) -> bool:

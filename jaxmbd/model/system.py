@@ -75,6 +75,26 @@ class Connection(eqx.Module):
         return self.element.__name__
 
 
+class BeamLabel(eqx.Module):
+    """A beam as the reports know it.
+
+    Attributes:
+        extents: Edges along y and z of a rectangle like its section, (2,) [m].
+        name: As given by the user.
+        nodes: Indices of its nodes.
+        elements: Of each element, the force stack and the place in it.
+        held: Strains that it does not have.
+        rows: Of each element, the rows that hold them, in the order of `Solution.lam`.
+    """
+
+    extents: Float[Array, "2"]
+    name: str = eqx.field(static=True)
+    nodes: tuple[int, ...] = eqx.field(static=True)
+    elements: tuple[tuple[int, int], ...] = eqx.field(static=True)
+    held: tuple[int, ...] = eqx.field(static=True, default=())
+    rows: tuple[tuple[int, ...], ...] = eqx.field(static=True, default=())
+
+
 class System(eqx.Module):
     """A mechanism, stacked by type. Made by `Mechanism.build`; a pytree whose numbers may all be
     differentiated.
@@ -100,6 +120,7 @@ class System(eqx.Module):
         laws: One block per structure of stop, dry friction or contact.
         inertias: One block per structure of inertia of joint coordinates.
         frames: Frames on bodies, for reports.
+        beams: For reports and pictures.
     """
 
     mass: Float[Array, " nb"]
@@ -121,6 +142,7 @@ class System(eqx.Module):
     laws: tuple[LawStack, ...] = ()
     inertias: tuple[ForceStack, ...] = ()
     frames: tuple[FrameOnBody, ...] = ()
+    beams: tuple[BeamLabel, ...] = ()
 
     def unnamed(self) -> "System":
         """The same arrays and topology without names, shapes and other labels, which no computation
@@ -143,6 +165,7 @@ class System(eqx.Module):
             bodies=("",) * self.nb,
             massless=("",) * len(self.massless),
             described=(),
+            beams=(),
         )
 
     @property

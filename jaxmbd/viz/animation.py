@@ -11,7 +11,12 @@ from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
 
 from ..analyses.solution import Solution
 from ..model.system import System
+<<<<<<< HEAD
 from .data import Picture, cube, drawn, ends, label, outlines, parts, picture, quiet_fonts
+=======
+from .beams import beam_lines
+from .data import LARGEST, Picture, label, picture, quiet_fonts
+>>>>>>> beams
 
 MAX_FRAMES = 20_000
 
@@ -204,11 +209,20 @@ class _Artists:
         self.ax, self.data = ax, data
         self.lines: list[tuple[np.ndarray, np.ndarray, Any]] = []
         self.traces: list[tuple[int, Any]] = []
+<<<<<<< HEAD
         fixed = [p for part in parts(data) for b, p in ends(part) if b == len(data.bodies)]
+=======
+        self.beams: list[tuple[np.ndarray, np.ndarray, Any, Any]] = []
+        fixed = [p for part in _parts(data) for b, p in _ends(part) if b == len(data.bodies)]
+>>>>>>> beams
         if fixed:
             ax.plot(*np.array(fixed).T, "s", color=_GROUND, ms=8.0, alpha=0.7)
+        nodes = _nodes(data)
         for b in range(len(data.bodies)):
-            self._draw_body(b, half, trace)
+            if b not in nodes:
+                self._draw_body(b, half, trace)
+        for k, beam in enumerate(_beams(data)):
+            self._draw_beam(beam, _COLORS[k % len(_COLORS)])
         for spring in data.drawing["springs"]:
             self._add(*zip(*ends(spring), strict=True), color="tab:green", lw=1.4)
         for connection in drawn(data):
@@ -216,7 +230,7 @@ class _Artists:
         dots = [end for c in drawn(data) for end in (ends(c) if c["link"] else ends(c)[1:])]
         if dots:
             self._add(*zip(*dots, strict=True), marker="o", ls="", mfc="white", mec="black", ms=5.0)
-        if len(data.bodies) <= _MAX_LEGEND:
+        if len(data.bodies) - len(nodes) + len(_beams(data)) <= _MAX_LEGEND:
             ax.figure.legend(loc="upper right", fontsize=8, frameon=False)
 
     def _draw_body(self, b: int, half: float, trace: bool) -> None:
@@ -249,6 +263,12 @@ class _Artists:
         if trace:
             self.traces.append((b, self.ax.plot([], [], [], color=color, lw=0.8, alpha=_TRACE)[0]))
 
+    def _draw_beam(self, beam: dict, color: str) -> None:
+        name = label(beam["name"], 24)
+        (center,) = self.ax.plot([], [], [], color=color, lw=2.2, label=name)
+        (edges,) = self.ax.plot([], [], [], color=color, lw=0.8, alpha=0.7)
+        self.beams.append((np.array(beam["nodes"]), np.array(beam["extents"]), center, edges))
+
     def _draw_connection(self, c: dict, half: float) -> None:
         for (b, p), axis in zip(ends(c), (c["axis_i_bar"], c["axis_j_bar"]), strict=True):
             if np.any(axis):
@@ -270,7 +290,8 @@ class _Artists:
 
     @property
     def all(self):
-        return [line for _, _, line in self.lines] + [line for _, line in self.traces]
+        beams = [line for *_, center, edges in self.beams for line in (center, edges)]
+        return [line for _, _, line in self.lines] + [line for _, line in self.traces] + beams
 
     def move(self, k: int) -> None:
         arrays = self.data.arrays
@@ -278,11 +299,48 @@ class _Artists:
         A = np.concatenate([arrays["A"][k], np.eye(3)[None]])
         for bodies, points, line in self.lines:
             line.set_data_3d(*(r[bodies] + np.einsum("nij,nj->ni", A[bodies], points)).T)
+        for nodes, extents, center, edges in self.beams:
+            line, around = beam_lines(r[nodes], A[nodes], extents)
+            center.set_data_3d(*line.T)
+            edges.set_data_3d(*_joined(around).T)
         rows = np.unique(np.append(np.arange(0, k, math.ceil(len(arrays["t"]) / _TRACE_POINTS)), k))
         for b, line in self.traces:
             line.set_data_3d(*arrays["r"][rows, b].T)
 
 
+<<<<<<< HEAD
+=======
+def _drawn(data: Picture) -> list[dict]:
+    """Connections that a picture shows; most drivers sit at a joint that is drawn already."""
+    return [c for c in data.drawing["connections"] if c["link"] or not c["kind"].endswith("Driver")]
+
+
+def _beams(data: Picture) -> list[dict]:
+    """Beams; files of earlier versions have none."""
+    return data.drawing.get("beams", [])
+
+
+def _nodes(data: Picture) -> set[int]:
+    """Bodies that are drawn as parts of beams."""
+    return {n for beam in _beams(data) for n in beam["nodes"]}
+
+
+def _parts(data: Picture) -> list[dict]:
+    return [*_drawn(data), *data.drawing["springs"]]
+
+
+def _ends(part: dict) -> tuple[tuple[int, list[float]], tuple[int, list[float]]]:
+    """Body and point of the two ends of a connection or spring."""
+    i, j = part["bodies"] if "bodies" in part else (part["i"], part["j"])
+    return (i, part["s_i_bar"]), (j, part["s_j_bar"])
+
+
+def _outlines(part: dict) -> tuple[list, list]:
+    """Lines of a joint on its two bodies; files of earlier versions have none."""
+    return part.get("outline_i", []), part.get("outline_j", [])
+
+
+>>>>>>> beams
 def _joined(polylines) -> np.ndarray:
     """Polylines as one, with a gap (NaN) between two."""
     gap = np.full((1, 3), np.nan)

@@ -3,12 +3,12 @@ time.
 """
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from ...rotations.types import Array, Scalar
 from ...rotations.vectors import cross
@@ -17,7 +17,13 @@ from ..state import Pose, Twist
 
 
 class AbstractForce(eqx.Module):
-    """A force element on k bodies, written once on poses."""
+    """A force element on k bodies, written once on poses.
+
+    Class attributes:
+        stiff: Whether a step has to know its derivative to converge at all, as with beams.
+    """
+
+    stiff: ClassVar[bool] = False
 
     @abc.abstractmethod
     def wrench(
@@ -50,9 +56,19 @@ class AbstractForce(eqx.Module):
         """
         return None
 
-    def dissipative(self) -> "AbstractForce":
-        """The element without its potential."""
+    def dissipative(self) -> "AbstractForce | None":
+        """The element without its potential; None where nothing is left."""
         return self
+
+    def tangent(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Array, Array] | None:
+        """Derivatives of the wrench by (δr, δθ̄) and by (v, ω̄) of its bodies, (k, 6, k, 6) each, for
+        an element that has them at less cost than automatic differentiation takes; else None.
+        """
+        return None
+
+    def broken(self, pose: Pose) -> Bool[Array, ""]:
+        """Whether its formula does not hold at this pose; a run then fails and names it."""
+        return jnp.zeros((), bool)
 
 
 class AbstractActuator(AbstractForce):

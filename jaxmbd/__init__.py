@@ -131,8 +131,8 @@ from .model import RollingSphere as RollingSphere
 from .model import RotationDriver as RotationDriver
 from .model import Sampled as Sampled
 from .model import Screw as Screw
-from .model import Servo as Servo
 from .model import Section as Section
+from .model import Servo as Servo
 from .model import Sphere as Sphere
 from .model import Spherical as Spherical
 from .model import SpringDamper as SpringDamper

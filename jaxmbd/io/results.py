@@ -213,18 +213,17 @@ class _Spring(_Part):
     s_j_bar: _Vector
 
 
-<<<<<<< HEAD
 class _Solid(_Part):
     kind: str
     fields: dict[str, str | int | _Number | list[int | _Number] | list[list[int | _Number]]]
     r: _Vector
     A: _Matrix
-=======
+
+
 class _Beam(_Part):
     name: str
     nodes: Annotated[list[_Index], Field(min_length=2)]
     extents: Annotated[list[_Number], Field(min_length=2, max_length=2)]
->>>>>>> beams
 
 
 class _Drawing(_Part):

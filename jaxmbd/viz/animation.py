@@ -11,12 +11,8 @@ from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
 
 from ..analyses.solution import Solution
 from ..model.system import System
-<<<<<<< HEAD
-from .data import Picture, cube, drawn, ends, label, outlines, parts, picture, quiet_fonts
-=======
 from .beams import beam_lines
-from .data import LARGEST, Picture, label, picture, quiet_fonts
->>>>>>> beams
+from .data import Picture, cube, drawn, ends, label, outlines, parts, picture, quiet_fonts
 
 MAX_FRAMES = 20_000
 
@@ -209,12 +205,8 @@ class _Artists:
         self.ax, self.data = ax, data
         self.lines: list[tuple[np.ndarray, np.ndarray, Any]] = []
         self.traces: list[tuple[int, Any]] = []
-<<<<<<< HEAD
-        fixed = [p for part in parts(data) for b, p in ends(part) if b == len(data.bodies)]
-=======
         self.beams: list[tuple[np.ndarray, np.ndarray, Any, Any]] = []
-        fixed = [p for part in _parts(data) for b, p in _ends(part) if b == len(data.bodies)]
->>>>>>> beams
+        fixed = [p for part in parts(data) for b, p in ends(part) if b == len(data.bodies)]
         if fixed:
             ax.plot(*np.array(fixed).T, "s", color=_GROUND, ms=8.0, alpha=0.7)
         nodes = _nodes(data)
@@ -308,13 +300,6 @@ class _Artists:
             line.set_data_3d(*arrays["r"][rows, b].T)
 
 
-<<<<<<< HEAD
-=======
-def _drawn(data: Picture) -> list[dict]:
-    """Connections that a picture shows; most drivers sit at a joint that is drawn already."""
-    return [c for c in data.drawing["connections"] if c["link"] or not c["kind"].endswith("Driver")]
-
-
 def _beams(data: Picture) -> list[dict]:
     """Beams; files of earlier versions have none."""
     return data.drawing.get("beams", [])
@@ -325,22 +310,6 @@ def _nodes(data: Picture) -> set[int]:
     return {n for beam in _beams(data) for n in beam["nodes"]}
 
 
-def _parts(data: Picture) -> list[dict]:
-    return [*_drawn(data), *data.drawing["springs"]]
-
-
-def _ends(part: dict) -> tuple[tuple[int, list[float]], tuple[int, list[float]]]:
-    """Body and point of the two ends of a connection or spring."""
-    i, j = part["bodies"] if "bodies" in part else (part["i"], part["j"])
-    return (i, part["s_i_bar"]), (j, part["s_j_bar"])
-
-
-def _outlines(part: dict) -> tuple[list, list]:
-    """Lines of a joint on its two bodies; files of earlier versions have none."""
-    return part.get("outline_i", []), part.get("outline_j", [])
-
-
->>>>>>> beams
 def _joined(polylines) -> np.ndarray:
     """Polylines as one, with a gap (NaN) between two."""
     gap = np.full((1, 3), np.nan)

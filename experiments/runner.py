@@ -64,6 +64,7 @@ EXPERIMENTS = {
     "benchmarks": Experiment("benchmarks.run", cores=1),
     "scale": Experiment("benchmarks.scale", cores=1),
     "batch": Experiment("benchmarks.batch"),
+    "paired": Experiment("benchmarks.paired", cores=1),
     "first_result": Experiment("benchmarks.first_result"),
 }
 Name: Any = StrEnum("Name", {name: name for name in EXPERIMENTS})

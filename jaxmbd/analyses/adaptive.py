@@ -15,7 +15,7 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
-from ..roots import save_roots
+from ..roots import save_roots, saved
 from ..rotations.types import Scalar
 from .arguments import check_run, chosen_formulation, chosen_integrator, instants
 from .assembly import AssemblyReport
@@ -174,7 +174,7 @@ def _integrate(
         outcome = RESULTS.where(info.singular, RESULTS.singular, RESULTS.successful)
         poses = jax.vmap(formulation.pose)(formulation.with_ground(new.q))
         outcome = checked_motion(now, poses, p.t + h, outcome)
-        good = info.converged & (error <= 1.0) & (outcome == RESULTS.successful)
+        good = saved(info.converged & (error <= 1.0) & (outcome == RESULTS.successful))
         # NaN counts as a large error.
         factor = jnp.where(error > 0.0, _SAFETY * error ** (-1.0 / (order + 1)), _GROW)
         factor = jnp.where(

@@ -17,7 +17,7 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..results import RESULTS, ended_as
-from ..roots import save_roots
+from ..roots import save_roots, saved
 from ..rotations.types import Scalar, host
 from .adaptive import Adaptive, simulate_chosen
 from .arguments import (
@@ -454,7 +454,7 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
         )
         poses = jax.vmap(formulation.pose)(formulation.with_ground(new.q))
         why = checked_motion(now, poses, t, why)
-        ok = active & (why == RESULTS.successful)
+        ok = saved(active & (why == RESULTS.successful))
         # The last good motion stays in place: a failed member of a batch keeps finite values and
         # derivatives.
         reached = new, now.angle_values(poses)

@@ -18,7 +18,7 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..results import RESULTS, ended_as
-from ..roots import AbstractRootProblem, Newton, NewtonOptions, implicit_root, save_roots
+from ..roots import AbstractRootProblem, Newton, NewtonOptions, implicit_root, save_roots, saved
 from ..roots import newton as newton_method
 from ..rotations.types import Scalar
 from .arguments import (
@@ -283,7 +283,7 @@ def _instant(system: System, tolerance, formulation: AbstractFormulation, mode: 
         poses = jax.vmap(formulation.pose)(formulation.with_ground(q_new))
         why = checked_motion(wound, poses, t, why)
         result = RESULTS.where(active, why, result)
-        ok = result == RESULTS.successful
+        ok = saved(result == RESULTS.successful)
         angles = jnp.where(ok, wound.angle_values(poses), carry.angles)
         q, u, a = jax.tree.map(lambda x, y: jnp.where(ok, x, y), (q_new, u_new, a_new), (q, u, a))
         row = make_row(formulation, system.wound(angles), q, u, a, lam, info.iterations, ok)

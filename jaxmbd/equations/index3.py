@@ -7,16 +7,19 @@ Velocities and coordinates at the end of a step are affine in the unknown accele
 and a method is its choice of u*, d*, c_u and c_q. Positions satisfy the constraints at every step.
 """
 
+import functools
+import operator
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ..formulations import RA, AbstractFormulation, Screw
 from ..linalg import SaddleMatrix, damped_correction, factorize, only_forces
+from ..linalg.linear_solve import held
 from ..linalg.saddle import scatter_rows
 from ..linalg.strategy import DENSE_LIMIT
 from ..model.system import System
@@ -24,6 +27,7 @@ from ..roots import AbstractRootProblem, Newton, NewtonOptions, implicit_root, n
 from ..rotations.types import Scalar
 from .index1 import closest_velocity, minimum_norm, undetermined_part
 from .motion import StepScales, balance, step_matrix
+from .past import UNKNOWN
 from .rows import step_values
 
 GROUPS = ("SO3xR3", "SE3")
@@ -126,8 +130,10 @@ class Index3Step(AbstractRootProblem):
         return factorize(self.matrix(x, args, exact=True), args.system.linear_solver)
 
     def solve(self, guess, args: StepData):
-        a, lam, active, tolerance, undetermined = guess
-        x0 = jnp.concatenate([a.reshape(-1), lam])
+        last, active, tolerance, undetermined, past = guess
+        x0, assumed, observe = last, UNKNOWN, None
+        if past is not None:
+            x0, (assumed, observe) = past.guess(last), past.trusted()
         matrix = self.matrix(x0, args, exact=self.mode == "exact")
 
         def unchecked(matrix):  # the iteration itself tells whether these factors are good enough
@@ -165,12 +171,18 @@ class Index3Step(AbstractRootProblem):
             active,
             careful if stalls and self.mode != "quasi" else None,
             doubtful if stalls else None,
+            assumed,
+            last,
         )
         x, *lost = self._least(x, matrix, factors, args)
         info = eqx.tree_at(lambda i: (i.undetermined, i.singular), info, tuple(lost))
         # A failed solve returns its starting point: finite, so that a masked member of a batch has
         # finite derivatives.
-        return jnp.where(info.converged, x, x0), info
+        x = jnp.where(info.converged, x, last)
+        if past is not None:
+            size = self._norm(args, None)
+            past = past.after(last, x0, x, size, info.contraction, observe)
+        return x, (info, past)
 
     def _careful(self, matrix: SaddleMatrix, value, args: StepData, tolerance):
         """Newton's correction where constraints nearly lose rank, its norm, and whether the iterate
@@ -294,7 +306,8 @@ def take_step(
     before: Any,
     active,
 ):
-    """Solve one step from the guess a; (q, u, a, λ) at its end, and what Newton's method says.
+    """Solve one step from the last accelerations a; (q, u, a, λ) at its end, what Newton's method
+    says, and what the next step may know of this one.
 
     `method` has the settings `newton` and `velocity_projection`; `system` is that of all times,
     whose motions have rates.
@@ -306,14 +319,27 @@ def take_step(
         method.newton.max_steps,
         method.newton.tangent,
     )
-    x, info = implicit_root(
-        problem, (a, before.lam, active, method.newton.tolerance, before.undetermined), args
+    past = before.past
+    if past is not None:
+        past = past.valid(args.scales.position, _differs(before.q, args.q))
+    last = jnp.concatenate([a.reshape(-1), before.lam])
+    x, (info, past) = implicit_root(
+        problem, (last, active, method.newton.tolerance, before.undetermined, past), args
     )
     a, lam = problem.split(x, args.u)
     q, u = jax.vmap(formulation.retract)(args.q, args.displacement(a)), args.velocity(a)
     if method.velocity_projection:
         u = closest_velocity(formulation, system, q, u, args.t)
-    return q, u, a, lam, info
+    return q, u, a, lam, info, held(past)
+
+
+def _differs(old: Any, new: Any) -> Bool[Array, ""] | bool:
+    """Whether coordinates were given in other charts; formulations of one chart return what they
+    got.
+    """
+    pairs = zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True)
+    moved = [jnp.any(x != y) for x, y in pairs if x is not y]
+    return functools.reduce(operator.or_, moved, False)
 
 
 def check_settings(name: str, newton: Newton) -> None:

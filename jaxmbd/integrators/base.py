@@ -25,6 +25,7 @@ class Motion(eqx.Module):
         memory: Whatever else the integrator carries from step to step.
         undetermined: Whether the pose is so close to a singular one that `lam` leaves out a part of
             the forces.
+        past: What the solves of earlier steps say about the next one, or None.
     """
 
     q: Coordinates
@@ -33,6 +34,7 @@ class Motion(eqx.Module):
     lam: Float[Array, " m"]
     memory: Any = None
     undetermined: Bool[Array, ""] = eqx.field(default_factory=lambda: jnp.zeros((), bool))
+    past: Any = None
 
 
 class AbstractIntegrator(eqx.Module):

@@ -1,5 +1,6 @@
 """BDF2 for the index-3 equations: second order, strongly damping, with steps of any size."""
 
+import dataclasses
 from typing import ClassVar
 
 import equinox as eqx
@@ -54,12 +55,13 @@ class BDF2(AbstractOnGroup):
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
     ) -> Motion:
+        motion = super().start(formulation, system, motion, t, h)
         # The step before the first, from Taylor's series.
         inner = inner_formulation("BDF2", self.group, formulation)
         u, a = converted(formulation, inner, motion.q, motion.u, motion.a)
         jerk = acceleration_rate(inner, system, motion.q, u, a, t, h)
         memory = Memory(h * a - h**2 / 2 * jerk, h * u - h**2 / 2 * a + h**3 / 6 * jerk, h)
-        return Motion(motion.q, motion.u, motion.a, motion.lam, memory)
+        return dataclasses.replace(motion, memory=memory)
 
     def step(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
@@ -76,11 +78,10 @@ class BDF2(AbstractOnGroup):
         k, c = ratio**2 / (1.0 + 2.0 * ratio), (1.0 + ratio) / (1.0 + 2.0 * ratio) * h
         start = u + k * du
         args = StepData(system.at(t), q, start, k * dq + c * start, t, StepScales(c, c**2))
-        q, u_new, a, lam, info = take_step(self, inner, system, args, a, motion, active)
+        q, u_new, a, lam, info, past = take_step(self, inner, system, args, a, motion, active)
         memory = Memory(u_new - u, args.displacement(a), h)
-        return Motion(
-            q, *converted(inner, formulation, q, u_new, a), lam, memory, info.undetermined
-        ), info
+        u_new, a = converted(inner, formulation, q, u_new, a)
+        return Motion(q, u_new, a, lam, memory, info.undetermined, past), info
 
     def error(self, before: Motion, after: Motion, h: Scalar):
         # The formula's leading error, once for u' = a and once for q' = u; a' from its last

@@ -2,6 +2,7 @@
 dissipation.
 """
 
+import dataclasses
 from typing import ClassVar
 
 import equinox as eqx
@@ -70,6 +71,7 @@ class GeneralizedAlpha(AbstractOnGroup):
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
     ) -> Motion:
+        motion = super().start(formulation, system, motion, t, h)
         # b approximates the acceleration at t + (α_m - α_f) h; without that its error would show at
         # first order.
         inner = inner_formulation("GeneralizedAlpha", self.group, formulation)
@@ -78,14 +80,14 @@ class GeneralizedAlpha(AbstractOnGroup):
         jerk = acceleration_rate(inner, system, motion.q, u, a, t, h)
         memory = Memory(a + (alpha_m - alpha_f) * h * jerk, h)
         if self.velocity_projection:
-            return Motion(motion.q, motion.u, motion.a, motion.lam, memory)
+            return dataclasses.replace(motion, memory=memory)
         # Positions are held at every step, so velocities across the constraints settle at an error
         # of h². Started without it, they and the multipliers would ring around it.
         third = jerk + _bent(inner, u, a)
         gap = third / 6.0 - (beta + 0.5 * (alpha_m - alpha_f)) * jerk
         u = u + h**2 * held_part(inner, system, motion.q, gap, t)
         u, _ = converted(inner, formulation, motion.q, u, a)
-        return Motion(motion.q, u, motion.a, motion.lam, memory)
+        return dataclasses.replace(motion, u=u, memory=memory)
 
     def step(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
@@ -108,11 +110,10 @@ class GeneralizedAlpha(AbstractOnGroup):
             t,
             StepScales(gamma * share * h, beta * share * h**2),
         )
-        q, u, a, lam, info = take_step(self, inner, system, args, a, motion, active)
+        q, u, a, lam, info, past = take_step(self, inner, system, args, a, motion, active)
         memory = Memory(known + share * a, h)
-        return Motion(
-            q, *converted(inner, formulation, q, u, a), lam, memory, info.undetermined
-        ), info
+        u, a = converted(inner, formulation, q, u, a)
+        return Motion(q, u, a, lam, memory, info.undetermined, past), info
 
     def error(self, before: Motion, after: Motion, h: Scalar):
         # Taylor's series of the formula for q; that for u is right to the next order.

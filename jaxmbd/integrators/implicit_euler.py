@@ -37,8 +37,8 @@ class ImplicitEuler(AbstractIndex3):
     ):
         q, u, a = formulation.rechart(motion.q, motion.u, motion.a)
         args = StepData(system.at(t), q, u, h * u, t, StepScales(h, h**2))
-        q, u, a, lam, info = take_step(self, formulation, system, args, a, motion, active)
-        return Motion(q, u, a, lam, None, info.undetermined), info
+        q, u, a, lam, info, past = take_step(self, formulation, system, args, a, motion, active)
+        return Motion(q, u, a, lam, None, info.undetermined, past), info
 
     def error(self, before: Motion, after: Motion, h: Scalar):
         gap = 0.5 * h * (after.u - before.u)

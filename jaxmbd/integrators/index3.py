@@ -5,8 +5,9 @@ import dataclasses
 import equinox as eqx
 
 from ..equations.index3 import check_group, check_settings
+from ..equations.past import Past
 from ..roots import Newton, quasi_stage
-from .base import AbstractIntegrator
+from .base import AbstractIntegrator, Motion
 
 
 class AbstractIndex3(AbstractIntegrator):
@@ -31,9 +32,14 @@ class AbstractIndex3(AbstractIntegrator):
         return None if newton is None else dataclasses.replace(self, newton=newton)
 
     def for_chosen_steps(self) -> "AbstractIndex3":
-        if self.velocity_projection is not None:
-            return self
-        return dataclasses.replace(self, velocity_projection=True)
+        # Steps of other sizes have other accelerations: there is nothing to extrapolate.
+        newton = dataclasses.replace(self.newton, extrapolate=False)
+        project = self.velocity_projection is not False
+        return dataclasses.replace(self, newton=newton, velocity_projection=project)
+
+    def start(self, formulation, system, motion: Motion, t, h) -> Motion:
+        past = Past.none(motion.a, motion.lam) if self.newton.extrapolates else None
+        return dataclasses.replace(motion, past=past)
 
 
 class AbstractOnGroup(AbstractIndex3):

@@ -5,6 +5,7 @@ in lanes.
 from .implicit import AbstractRootProblem as AbstractRootProblem
 from .implicit import implicit_root as implicit_root
 from .implicit import save_roots as save_roots
+from .implicit import saved as saved
 from .newton import NewtonInfo as NewtonInfo
 from .newton import NewtonOptions as NewtonOptions
 from .newton import newton as newton

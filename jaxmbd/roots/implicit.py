@@ -25,6 +25,15 @@ ROOT_NAME = "jaxmbd_root"
 save_roots = jax.checkpoint_policies.save_only_these_names(ROOT_NAME)
 
 
+def saved(tree: Any) -> Any:
+    """The same arrays, which the backward pass of a step keeps.
+
+    For what a step concludes from the information about a root, such as whether it counts: to
+    compute that again would solve for the root again.
+    """
+    return jax.tree.map(lambda x: checkpoint_name(x, ROOT_NAME), tree)
+
+
 class AbstractRootProblem(eqx.Module):
     """A family of equations residual(x, args) = 0; static, so that all numbers pass through `args`.
 
@@ -70,14 +79,12 @@ def implicit_root(
 
     @jax.custom_jvp
     def root(dynamic):
-        x, info = solve(dynamic)
-        return checkpoint_name(x, ROOT_NAME), info
+        return saved(solve(dynamic))
 
     @root.defjvp
     def _(primals, tangents):
         (dynamic,), (dynamic_dot,) = primals, tangents
-        x, info = root(dynamic)
-        x = checkpoint_name(x, ROOT_NAME)
+        x, info = saved(root(dynamic))
         _, args_dynamic = dynamic
         _, args_dot = dynamic_dot
         _, args_static = static

@@ -38,6 +38,8 @@ class NewtonInfo(eqx.Module):
         undetermined: Whether the root leaves undetermined a part of what it holds; False unless the
             caller of `newton` finds that out.
         singular: Whether that ends a run; found out by the caller too.
+        contraction: Of the last two corrections by the frozen matrix, NaN where there was one, and
+            1 where the exact matrix was needed.
     """
 
     iterations: Int[Array, ""]
@@ -46,6 +48,7 @@ class NewtonInfo(eqx.Module):
     careful: Bool[Array, ""]
     undetermined: Bool[Array, ""]
     singular: Bool[Array, ""]
+    contraction: Scalar = eqx.field(default_factory=lambda: jnp.ones(()))
 
 
 class NewtonOptions(eqx.Module):
@@ -91,6 +94,8 @@ def newton(
     active: Bool[Array, ""] | bool = True,
     careful: Callable[[Any, Vector], tuple[Vector, Scalar, Bool[Array, ""]]] | None = None,
     doubtful: Callable[[Vector], Bool[Array, ""]] | None = None,
+    assumed: float | Scalar = 0.5,
+    anew: Vector | None = None,
 ) -> tuple[Vector, NewtonInfo]:
     """Solve residual(x) = 0.
 
@@ -108,17 +113,20 @@ def newton(
             takes over, from x0 anew, once the exact stage contracts poorly.
         doubtful: Whether an iterate of the frozen stage, a root or not, is one for the careful
             solver from x0 on; where there is no exact stage, it is no root.
+        assumed: The contraction of the frozen matrix before it was observed.
+        anew: Starting point of the exact stage where the frozen one diverged; x0 by default.
 
     Returns:
         The last iterate and what happened. Nothing raises; `converged` tells.
     """
     infinity = jnp.asarray(jnp.inf, x0.dtype)
     active, no = jnp.asarray(active), jnp.zeros((), bool)
+    again = x0 if anew is None else anew
 
-    def converged(step_norm, previous):
+    def converged(step_norm, previous, assumed: float | Scalar = 0.5):
         if not options.estimate_error:
             return step_norm <= options.tolerance
-        theta = jnp.where(jnp.isfinite(previous), step_norm / previous, 0.5)
+        theta = jnp.where(jnp.isfinite(previous), step_norm / previous, assumed)
         remaining = jnp.where(theta < 1.0, theta / (1.0 - theta), jnp.inf) * step_norm
         # A correction far below the tolerance ends the iteration even where rounding hides the
         # contraction.
@@ -127,7 +135,7 @@ def newton(
     def correct(loop: _Loop, factors: Factors) -> _Loop:
         delta = factors.solve(-residual(loop.x))
         step_norm = norm(delta)
-        done = converged(step_norm, loop.norm)
+        done = converged(step_norm, loop.norm, assumed)
         return _Loop(loop.x + delta, loop.k + 1, step_norm, loop.norm, done, loop.careful)
 
     def correct_exactly(loop: _Loop) -> _Loop:
@@ -140,19 +148,19 @@ def newton(
             anew, takes_over = poor & ~takes_over, takes_over | poor
             first = step_norm, delta, root, loop.careful & active
 
-            def again(state):
+            def carefully(state):
                 delta, step_norm, root = solve(factors, value)
                 return step_norm, delta, root, jnp.zeros((), bool)
 
             # A loop of at most one turn: under vmap it runs only while some member needs it.
-            step_norm, delta, root, _ = jax.lax.while_loop(lambda state: state[3], again, first)
+            step_norm, delta, root, _ = jax.lax.while_loop(lambda state: state[3], carefully, first)
         done = converged(step_norm, loop.norm) | root
         if options.halvings:
             delta = _shortened(residual, loop.x, value, delta, jnp.where(done, 0, options.halvings))
         new = _Loop(loop.x + delta, loop.k + 1, step_norm, loop.norm, done, takes_over)
         if careful is not None:
             # Poor corrections may have led far along the direction that the matrix hardly sees.
-            start = _Loop(x0, loop.k + 1, infinity, infinity, no, takes_over)
+            start = _Loop(again, loop.k + 1, infinity, infinity, no, takes_over)
             new = jax.tree.map(lambda a, b: jnp.where(anew, a, b), start, new)
         return new
 
@@ -169,6 +177,9 @@ def newton(
     else:
         loop = start
 
+    contraction = jnp.where(loop.k > 1, loop.norm / loop.previous, jnp.nan)
+    contraction = jnp.where(loop.done, contraction, 1.0)
+
     if options.max_exact_steps:
         limit = loop.k + options.max_exact_steps
 
@@ -178,18 +189,17 @@ def newton(
 
         # Where the frozen matrix contracted, however slowly, go on from there; where it diverged,
         # start anew.
-        restart = jnp.where(loop.norm < loop.previous, loop.x, x0)
+        restart = jnp.where(loop.norm < loop.previous, loop.x, again)
         first, doubt = loop.k, no
         if careful is not None and doubtful is not None:
             doubt = doubtful(loop.x)
-        begin = jnp.where(doubt, x0, jnp.where(loop.done, loop.x, restart))
+        begin = jnp.where(doubt, again, jnp.where(loop.done, loop.x, restart))
         second = _Loop(begin, loop.k, infinity, infinity, loop.done & ~doubt, doubt)
         loop = jax.lax.while_loop(exact_continues, correct_exactly, second)
     elif doubtful is not None:
         loop = eqx.tree_at(lambda s: s.done, loop, loop.done & ~doubtful(loop.x))
-    return loop.x, NewtonInfo(
-        loop.k, loop.done & jnp.all(jnp.isfinite(loop.x)), loop.norm, loop.careful, no, no
-    )
+    ended = loop.done & jnp.all(jnp.isfinite(loop.x))
+    return loop.x, NewtonInfo(loop.k, ended, loop.norm, loop.careful, no, no, contraction)
 
 
 def _shortened(residual, x: Vector, value: Vector, delta: Vector, halvings) -> Vector:

@@ -23,6 +23,10 @@ class Newton(eqx.Module):
             paper does (Eq. 46).
         tangent: Whether the quasi matrix knows that rotation matrices move by exponentials. The
             paper leaves their tangent out (Eq. 37), which costs iterations at large steps.
+        extrapolate: Whether steps of equal size start from the accelerations and multipliers that
+            the last three extrapolate to, and take the contraction of their matrix as known from
+            earlier ones; most of them then take one iteration. Only with `exact` None and the
+            criterion "position".
     """
 
     tolerance: Any = None
@@ -30,12 +34,18 @@ class Newton(eqx.Module):
     max_steps: int = eqx.field(static=True, default=10)
     criterion: str = eqx.field(static=True, default="position")
     tangent: bool = eqx.field(static=True, default=True)
+    extrapolate: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self):
         if self.exact not in (None, True, False):
             raise ValueError(f"Newton: exact must be None, True or False, not {self.exact!r}")
         if self.criterion not in CRITERIA:
             raise ValueError(f"Newton: criterion must be one of {CRITERIA}, not {self.criterion!r}")
+
+    @property
+    def extrapolates(self) -> bool:
+        """Whether steps learn from earlier ones."""
+        return self.extrapolate and self.exact is None and self.criterion == "position"
 
     @property
     def mode(self) -> str:

@@ -112,3 +112,36 @@ def test_gradients_are_finite_at_rest_at_zero_angle_and_with_aligned_axes():
 
     gradient = jax.jit(jax.grad(run))(jnp.array([0.0, 0.0, 0.0, 0.0, 2.0]))
     assert np.all(np.isfinite(gradient)) and float(jnp.max(jnp.abs(gradient))) > 0.1
+
+
+def test_the_backward_pass_does_not_solve_for_the_roots_again():
+    system, state = mbd.load("four_bar")
+
+    def height(mass):
+        heavier = eqx.tree_at(lambda s: s.mass, system, mass)
+        return mbd.simulate(heavier, state, h=1e-3, steps=4).r[-1, -1, 2]
+
+    scans = [e for e in equations(jax.make_jaxpr(jax.grad(height))(system.mass).jaxpr) if steps(e)]
+    assert len(scans) == 2  # of the steps: forward and backward
+    loops = [
+        sum(e.primitive.name == "while" for e in equations(x.params["jaxpr"].jaxpr)) for x in scans
+    ]
+    assert loops[0] > 0 and loops[1] == 0
+
+
+def steps(equation) -> bool:
+    """Whether an equation of a jaxpr is the loop over four steps."""
+    return equation.primitive.name == "scan" and equation.params["length"] == 4
+
+
+def equations(jaxpr):
+    """All equations of a jaxpr and of those inside it."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jax.tree.leaves(
+            list(equation.params.values()),
+            is_leaf=lambda x: hasattr(x, "eqns") or hasattr(x, "jaxpr"),
+        ):
+            inner = getattr(inner, "jaxpr", inner)
+            if hasattr(inner, "eqns"):
+                yield from equations(inner)

@@ -112,10 +112,12 @@ def built(force, start: Start):
     def feedback(pose, twist, t):
         q = jnp.stack([pose.r[0, 0], jnp.arctan2(pose.A[1, 0, 2], pose.A[1, 2, 2])])
         v = jnp.stack([twist.v[0, 0], twist.omega[1, 1]])
-        zero = jnp.zeros((4, 3), pose.r.dtype)
+        zero = jnp.zeros((2, 3), pose.r.dtype)
         return zero.at[0, 0].set(force(q, v)), zero
 
-    system, state = problems.parallelogram(feedback).build()
+    m = problems.parallelogram()
+    m.add(mbd.UserForce("feedback", ["cart", "left"], feedback))  # what it sees, and no more
+    system, _ = m.build()
     (x, phi), (v, rate) = start.q, start.v
     s, c, zero, one = jnp.sin(phi), jnp.cos(phi), jnp.zeros_like(phi), jnp.ones_like(phi)
     along, across = jnp.stack([s, zero, c]), rate * jnp.stack([c, zero, -s])

@@ -139,8 +139,10 @@ def judged(policy, size: Size) -> dict:
 # The trainings
 
 
-def courses(train, size: Size) -> list[dict]:
-    """Of all seeds: scores on the way and the judgement of the last policy."""
+def courses(train, size: Size, keep) -> list[dict]:
+    """Of all seeds: scores on the way and the judgement of the last policy. `keep` gets what is
+    done after each, so that an interrupted run leaves whole seeds.
+    """
     found = []
     for seed in tqdm(range(size.seeds), desc="seeds", leave=False):
         course = train(problem.Policy(jax.random.key(seed)), seed)
@@ -156,6 +158,7 @@ def courses(train, size: Size) -> list[dict]:
                 "policy": course.policies[-1],
             }
         )
+        keep(summary(found))
     return found
 
 
@@ -164,7 +167,7 @@ def summary(found: list[dict]) -> dict:
     return {"seeds": [{k: x for k, x in run.items() if k != "policy"} for run in found]}
 
 
-def tuning(size: Size) -> dict:
+def tuning(size: Size, keep) -> dict:
     """Rates and deviations by trainings in minimal coordinates, where a run costs least; the seed
     is not used again.
     """
@@ -204,7 +207,7 @@ def tuning(size: Size) -> dict:
     return {"settings": found}
 
 
-def regulator(size: Size) -> dict:
+def regulator(size: Size, keep) -> dict:
     """Linear feedback, by the weight of the force in its quadratic cost. The cost of the task is
     the first row of this table: its other weights are those of the task to second order.
     """
@@ -220,7 +223,7 @@ def regulator(size: Size) -> dict:
     return {"weights": found, "best_weight": best["weight"], "end": end}
 
 
-def exact(size: Size) -> dict:
+def exact(size: Size, keep) -> dict:
     """`mbd.train` with this package's gradients."""
     loss = functools.partial(problem.exact_loss, h=size.h, steps=size.steps)
     optimizer = methods.adam(RATE, size.updates)
@@ -237,10 +240,10 @@ def exact(size: Size) -> dict:
             every=size.every,
         )
 
-    return summary(courses(train, size))
+    return summary(courses(train, size, keep))
 
 
-def evolution(size: Size) -> dict:
+def evolution(size: Size, keep) -> dict:
     """The evolution strategy with this package's motions, for several times as many runs."""
     settings = methods.Evolution(pairs=2, starts=1) if size is QUICK else methods.Evolution()
     updates = max(1, size.longer * size.runs // settings.runs)
@@ -256,10 +259,10 @@ def evolution(size: Size) -> dict:
             program, policy, settings, updates=updates, seed=seed, every=every
         )
 
-    return {"settings": settings._asdict()} | summary(courses(train, size))
+    return {"settings": settings._asdict()} | summary(courses(train, size, keep))
 
 
-def soft_loop(size: Size) -> dict:
+def soft_loop(size: Size, keep) -> dict:
     """`mbd.train` with MJX's gradients, at half the step: its method is of first order."""
     if not soft.installed():
         return {"missing": "mujoco and mujoco-mjx are not installed: pip install 'jaxmbd[bench]'"}
@@ -281,7 +284,7 @@ def soft_loop(size: Size) -> dict:
             every=size.every,
         )
 
-    found, starts = courses(train, size), held_out(size)
+    found, starts = courses(train, size, keep), held_out(size)
     some = jax.tree.map(lambda x: x[: size.replayed], starts)
 
     @eqx.filter_jit
@@ -303,7 +306,7 @@ PARTS = {
     "exact": exact,
     "evolution": evolution,
     "soft": soft_loop,
-    "residual": lambda size: residual.run(size is QUICK),
+    "residual": lambda size, keep: residual.run(size is QUICK),
 }
 Parts = parts(PARTS)
 
@@ -313,11 +316,16 @@ def run(out: Path, quick: bool, *, chosen: Parts = None):
     jax.config.update("jax_disable_most_optimizations", quick)
     target = out / "results.json"
     results = json.loads(target.read_text()) if target.exists() else {}
+
+    def keep(part, found):
+        results[part] = found
+        target.write_text(json.dumps(results, indent=1) + "\n")
+
     for part in tqdm(chosen or PARTS, desc="learning"):
         begin = time.process_time()
-        found = PARTS[part](QUICK if quick else Size())
-        results[part] = found | {"total_processor_s": time.process_time() - begin}
-        target.write_text(json.dumps(results, indent=1) + "\n")
+        size = QUICK if quick else Size()
+        found = PARTS[part](size, functools.partial(keep, part))
+        keep(part, found | {"total_processor_s": time.process_time() - begin})
     figures.policies(results, out)
     figures.linkage(results, out)
     print(json.dumps(results, indent=1))

@@ -77,12 +77,13 @@ dist: $(VENV)/.test
 
 benchmark: $(VENV)/.test
 	$(BIN)/python -m experiments benchmarks
+	$(BIN)/python -m experiments scale
 	$(BIN)/python -m experiments first_result
 
 # Each writes to its own folder; `python -m experiments --list` says what they are.
 experiments: benchmark
 	for name in rotation_formulations gradients identification control munthe_kaas_groups \
-	    discrete_null_space rotation_elements bicycle contact; do \
+	    discrete_null_space rotation_elements bicycle contact limits learning; do \
 	  $(BIN)/python -m experiments $$name || exit 1; \
 	done
 

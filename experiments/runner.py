@@ -61,6 +61,8 @@ EXPERIMENTS = {
     "control": Experiment("control.run"),
     "bicycle": Experiment("bicycle.run"),
     "contact": Experiment("contact.run", cores=1),
+    "learning": Experiment("learning.run", cores=1),
+    "limits": Experiment("limits.run"),
     "benchmarks": Experiment("benchmarks.run", cores=1),
     "scale": Experiment("benchmarks.scale", cores=1),
     "batch": Experiment("benchmarks.batch"),

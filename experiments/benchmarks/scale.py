@@ -14,7 +14,6 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import matplotlib
 import numpy as np
 from rich.console import Console
 from tqdm import tqdm
@@ -23,9 +22,9 @@ import jaxmbd as mbd
 from jaxmbd.analyses import dynamics
 from jaxmbd.equations import rows as equations
 
+from ..drawing import legend_above
 from . import peers
 
-matplotlib.use("Agg")
 H = 1e-3
 CHUNK = 128
 
@@ -169,18 +168,16 @@ def plot(results, path):
         [r["bodies"] for r in ladder.values()], [r["us_per_step"] for r in ladder.values()], "^-"
     )
     ax.lines[-1].set_label("jaxmbd, ladder of redundant loops")
-    gears = results["gears"]
-    ax.loglog(
-        [r["bodies"] for r in gears.values()],
-        [r["us_per_step"] for r in gears.values()],
-        "v-",
-        label="jaxmbd, train of gears",
-    )
+    if gears := results["gears"]:
+        ax.loglog(
+            [r["bodies"] for r in gears.values()],
+            [r["us_per_step"] for r in gears.values()],
+            "v-",
+            label="jaxmbd, train of gears",
+        )
     ax.loglog(n, 16.0 * np.array(n), ":", color="gray", label="16 µs per body")
-    ax.set(
-        xlabel="bodies", ylabel="µs per step", title="One step of 1 ms, double precision, one core"
-    )
-    ax.legend()
+    ax.set(xlabel="bodies", ylabel="time of a step of 1 ms, one core [µs]")
+    legend_above(ax)
     ax.grid(alpha=0.3, which="both")
     fig.savefig(path, dpi=130)
 

@@ -151,7 +151,7 @@ def workspace(cuts, yaw, singular, path):
         axes[2].axvline(a, color="r", lw=0.7, ls=":")
     axes[2].axhline(0.0, color="k", lw=0.5)
     axes[2].set(xlabel="yaw at home [°]", title="singular where the determinant changes sign")
-    axes[2].legend(fontsize=8)
+    axes[2].legend(fontsize=8, loc="lower center", frameon=False)
     _save(figure, path)
 
 

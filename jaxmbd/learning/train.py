@@ -1,5 +1,6 @@
 """A training loop over batches of simulated motions."""
 
+import functools
 import json
 import os
 import time
@@ -66,7 +67,7 @@ def train(
     optimizer: Any = None,
     seed: int = 0,
     checkpoint: str | os.PathLike | None = None,
-    log: Callable[[int, dict[str, float]], None] | None = None,
+    log: Callable[[int, dict[str, float], Any], None] | None = None,
     progress: bool = True,
 ) -> Training:
     """Minimize the mean of a loss over random starts, by exact gradients through the simulator.
@@ -95,8 +96,8 @@ def train(
         seed: Of the starts. Update k draws the same starts whether or not the training was resumed.
         checkpoint: A file that keeps model, optimizer and history, written every half minute and at
             the end. Where it exists, training goes on from it.
-        log: Called after every update with its number and its loss, gradient_norm, failed and
-            seconds.
+        log: Called after every update with its number, from 0; its loss, gradient_norm, failed and
+            seconds; and the model.
         progress: Show a progress bar on standard error.
 
     Returns:
@@ -118,7 +119,7 @@ def train(
     if not jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)):
         raise TypeError("train: the model has no floating-point arrays that could be trained")
     optimizer = _default(updates) if optimizer is None else optimizer
-    update = _update(loss, starts, optimizer, batch)
+    update = _program(loss, starts, optimizer, batch)
     run = _Run(model, optimizer.init(eqx.filter(model, eqx.is_inexact_array)), seed, batch)
     file = None if checkpoint is None else Path(checkpoint)
     if file is not None and file.exists():
@@ -138,7 +139,7 @@ def train(
                 bar.set_postfix(loss=f"{numbers['loss']:.4g}", refresh=False)
                 bar.update(1)
                 if log is not None:
-                    log(run.done - 1, numbers)
+                    log(run.done - 1, numbers, run.model)
                 if file is not None and time.monotonic() - saved > _BETWEEN:
                     run.save(file)
                     saved = time.monotonic()
@@ -154,9 +155,18 @@ def train(
     return Training(run.model, **history, updates=updates)
 
 
+@functools.lru_cache(maxsize=8)
 def _default(updates: int):
     rate = optax.cosine_decay_schedule(1e-2, updates)
     return optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate))
+
+
+def _program(loss, starts, optimizer, batch: int):
+    """The program of one update, kept for trainings by the same functions from other seeds."""
+    try:
+        return _kept(loss, starts, optimizer, batch)
+    except TypeError:  # a callable that has no hash, such as a module with arrays
+        return _update(loss, starts, optimizer, batch)
 
 
 def _update(loss, starts, optimizer, batch: int):
@@ -208,6 +218,10 @@ def _update(loss, starts, optimizer, batch: int):
         )
 
     return update
+
+
+# Few, since they keep alive what their functions hold.
+_kept = functools.lru_cache(maxsize=8)(_update)
 
 
 def _norm(tree: Any) -> jax.Array:

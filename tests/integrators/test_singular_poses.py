@@ -29,7 +29,7 @@ OTHERS = [
 Y, G = (0.0, 1.0, 0.0), 9.81
 BAR = (1e-3, 1 / 12, 1 / 12)
 # [m]: Newton's tolerance, 2e-12 of the system's length, times what contraction is estimated
-# wrongly; 8e-10 is the worst that docs/concepts/choosing.md gives.
+# wrongly; docs/concepts/choosing.md gives this limit.
 CLOSED = 1e-9
 STEPS = 8  # of a run across a pose; it lands on it at step 3
 # Distances [rad] from the pose at which that step lands.

@@ -53,14 +53,14 @@ def test_a_training_that_was_cut_goes_on_as_if_it_had_not_been(tmp_path):
     whole = train(optimizer=optax.adam(0.1))
     file = tmp_path / "runs" / "gain.ckpt"
 
-    def stop(update, numbers):
+    def stop(update, numbers, model):
         if update == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         train(optimizer=optax.adam(0.1), checkpoint=file, log=stop)
     seen = []
-    rest = train(optimizer=optax.adam(0.1), checkpoint=file, log=lambda k, _: seen.append(k))
+    rest = train(optimizer=optax.adam(0.1), checkpoint=file, log=lambda k, _, model: seen.append(k))
     assert seen == [3, 4, 5]
     assert rest.model.value == whole.model.value
     np.testing.assert_array_equal(rest.loss, whole.loss)

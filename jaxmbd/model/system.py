@@ -100,6 +100,7 @@ class System(eqx.Module):
         laws: One block per structure of stop, dry friction or contact.
         inertias: One block per structure of inertia of joint coordinates.
         frames: Frames on bodies, for reports.
+        light: Indices of links without inertia of their own.
     """
 
     mass: Float[Array, " nb"]
@@ -121,6 +122,7 @@ class System(eqx.Module):
     laws: tuple[LawStack, ...] = ()
     inertias: tuple[ForceStack, ...] = ()
     frames: tuple[FrameOnBody, ...] = ()
+    light: tuple[int, ...] = eqx.field(static=True, default=())
 
     def unnamed(self) -> "System":
         """The same arrays and topology without names, shapes and other labels, which no computation

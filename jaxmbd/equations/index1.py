@@ -40,7 +40,9 @@ def saddle_matrix(
     """
     softness = regularization(formulation, system, weights, blocks)
     bodies, inner = row_bodies(formulation, system), inner_rows(formulation, system)
-    matrix = SaddleMatrix(weights, tuple(couplings), blocks, blocks, softness, bodies, inner)
+    matrix = SaddleMatrix(
+        weights, tuple(couplings), blocks, blocks, softness, bodies, inner, light=system.light
+    )
     return matrix.localized() if couplings else matrix
 
 

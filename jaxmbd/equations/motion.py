@@ -213,6 +213,7 @@ def step_matrix(
         bodies,
         inner,
         coupling_rows(system),
+        system.light,
     )
     return matrix.localized()
 

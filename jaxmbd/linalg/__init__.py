@@ -9,6 +9,7 @@ from .block_sparse import BlockFactors as BlockFactors
 from .dense import DenseFactors as DenseFactors
 from .dense import dense_solve as dense_solve
 from .linear_solve import linear_solve as linear_solve
+from .ordering import carried_bodies as carried_bodies
 from .rank_deficient import damped_correction as damped_correction
 from .rank_deficient import only_forces as only_forces
 from .saddle import Coupling as Coupling

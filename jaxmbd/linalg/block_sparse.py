@@ -45,7 +45,16 @@ class BlockFactors(eqx.Module):
         """Eliminate; `bodies_first` is for regular bodies that nothing couples but rows."""
         nb, d, _ = matrix.diagonal.shape
         coupled = tuple(sorted({pair for c in matrix.couplings for pair in c.bodies}))
-        plan = schedule(nb, d, matrix.bodies, matrix.inner, coupled, bodies_first, matrix.couplers)
+        plan = schedule(
+            nb,
+            d,
+            matrix.bodies,
+            matrix.inner,
+            coupled,
+            bodies_first,
+            matrix.couplers,
+            matrix.light,
+        )
         # The last block is zero: the slot of a pair of nodes without one.
         blocks = jnp.concatenate(
             [_blocks(matrix, plan), jnp.zeros((1, plan.size, plan.size), matrix.diagonal.dtype)]
@@ -148,7 +157,12 @@ def _weights(matrix: SaddleMatrix, plan: Schedule) -> Float[Array, "nodes m"]:
         jnp.repeat(jnp.mean(x, axis=1, keepdims=True), x.shape[1], axis=1)
         for x in (own[:, :3], own[:, 3:])
     ]
-    inertia = jnp.maximum(jnp.concatenate(mean, axis=1), jnp.finfo(own.dtype).tiny)
+    mean = jnp.concatenate(mean, axis=1)
+    if matrix.light:  # any weight serves: take that of the others
+        heavy = np.setdiff1d(np.arange(nb), matrix.light)
+        usual = jnp.mean(mean[heavy], axis=0)
+        mean = mean.at[np.array(matrix.light)].set(usual[None, :])
+    inertia = jnp.maximum(mean, jnp.finfo(own.dtype).tiny)
     mobility = jnp.concatenate(
         [1.0 / inertia, jnp.zeros((1, d), own.dtype)]
     )  # the ground's is zero

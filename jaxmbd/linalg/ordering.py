@@ -84,6 +84,7 @@ def schedule(
     coupled: tuple[tuple[int, ...], ...],
     bodies_first: bool = False,
     couplers: tuple[int, ...] = (),
+    light: tuple[int, ...] = (),
 ) -> Schedule:
     """The elimination of a saddle matrix with nb bodies of d unknowns and rows between the given
     bodies.
@@ -91,7 +92,8 @@ def schedule(
     Index nb is the ground; the last `inner` rows bind the coordinates of one body alone; `coupled`
     are sets of bodies that further blocks couple. `bodies_first` eliminates bodies before all rows
     that bind two of them. `couplers` are rows that bind, of each of their bodies, what its joint
-    leaves free.
+    leaves free. Bodies that are `light`, without inertia of their own, wait for those that they
+    carry.
     """
     own, cut, waits = (
         _bodies_and_rows(nb, d, row_bodies, inner)
@@ -120,6 +122,9 @@ def schedule(
         (a, a) for a in range(len(members))
     }
     waiting = {nb + k: set(w) for k, w in enumerate(waits)}
+    if light:
+        carried = carried_bodies(nb, row_bodies, inner)
+        waiting |= {body: carried[body] for body in light}
     picks, remains = _levels(adjacent, waiting, _dense_nodes(len(members), bodies_first))
     order = [k for level in picks for k in level[0]] + remains
     rank = {node: r for r, node in enumerate(order)}
@@ -215,19 +220,24 @@ def _bodies_and_rows(nb: int, d: int, row_bodies, inner: int) -> _Nodes:
     return own, cut, [set(range(nb)) for _ in cut]
 
 
-def _supernodes(nb: int, d: int, row_bodies, inner: int, couplers: frozenset[int]) -> _Nodes:
-    """Rows of every supernode, row groups that are cut, and the bodies each of these waits for.
+def carried_bodies(nb: int, row_bodies, inner: int) -> list[set[int]]:
+    """For every body, those that hang on it in the tree of `schedule`: its children."""
+    parent = _tree(nb, _rows(nb, row_bodies, inner)[1])
+    carried: list[set[int]] = [set() for _ in range(nb)]
+    for body, above in parent.items():
+        if above < nb and above != body:
+            carried[above].add(body)
+    return carried
 
-    A body takes in the row of a coupler too, where its node has room beside those of its joint: a
-    train of gears is a chain then.
+
+def _tree(nb: int, groups: dict[tuple[int, ...], list[int]]) -> dict[int, int]:
+    """The parent of every body, itself for a root: Prim's tree, joints with many rows first, then
+    those close to the ground.
     """
-    own, groups = _rows(nb, row_bodies, inner)
     neighbors: list[list[tuple[int, int]]] = [[] for _ in range(nb + 1)]
     for bodies, rows in groups.items():
         for a in bodies:
             neighbors[a] += [(b, len(rows)) for b in bodies if b != a and len(bodies) == 2]
-
-    # Prim's tree: joints with many rows first, then those close to the ground.
     parent, depth = {nb: nb}, {nb: 0}
     for root in [nb, *range(nb)]:
         if root != nb and root in parent:
@@ -242,7 +252,17 @@ def _supernodes(nb: int, d: int, row_bodies, inner: int, couplers: frozenset[int
                 continue
             parent[b], depth[b] = a, depth[a] + 1
             edges += [(-n, depth[b], b, c) for c, n in neighbors[b] if c not in parent]
+    return parent
 
+
+def _supernodes(nb: int, d: int, row_bodies, inner: int, couplers: frozenset[int]) -> _Nodes:
+    """Rows of every supernode, row groups that are cut, and the bodies each of these waits for.
+
+    A body takes in the row of a coupler too, where its node has room beside those of its joint: a
+    train of gears is a chain then.
+    """
+    own, groups = _rows(nb, row_bodies, inner)
+    parent = _tree(nb, groups)
     cut: list[tuple[list[int], tuple[int, ...]]] = []
     for bodies, rows in sorted(groups.items(), key=lambda x: couplers.issuperset(x[1])):
         ends = (bodies, bodies[::-1]) if len(bodies) == 2 else ()

@@ -44,6 +44,7 @@ class SaddleMatrix(eqx.Module):
         inner: Number of rows at the end that bind the coordinates of one body alone.
         couplers: Rows such as those of gears: each binds, of each of its bodies, what the joint of
             that body leaves free.
+        light: Bodies without inertia of their own, which can go only after those that they carry.
     """
 
     diagonal: Float[Array, "nb d d"]
@@ -54,6 +55,7 @@ class SaddleMatrix(eqx.Module):
     bodies: Index = eqx.field(static=True)
     inner: int = eqx.field(static=True, default=0)
     couplers: tuple[int, ...] = eqx.field(static=True, default=())
+    light: tuple[int, ...] = eqx.field(static=True, default=())
 
     @property
     def index(self) -> np.ndarray:
@@ -138,6 +140,7 @@ class SaddleMatrix(eqx.Module):
             self.bodies,
             self.inner,
             self.couplers,
+            self.light,
         )
 
     def localized(self) -> "SaddleMatrix":

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..linalg import choose_strategy
+from ..linalg import carried_bodies, choose_strategy
 from ..rotations.types import Array, host, library_of
 from . import parameters
 from .beams import Beam, described
@@ -315,6 +315,7 @@ class Mechanism:
         stacks, order, connections, angles = self._stack_constraints()
         forces, inertias, beams = self._stack_forces(connections)
         index = self._indices()
+        light = tuple(k for k, b in enumerate(bodies) if b.massless)
         system = System(
             mass=stack_arrays(*(_or_nan(b.mass, ()) for b in bodies)),
             inertia=stack_arrays(*(_or_nan(b.inertia, (3, 3)) for b in bodies)),
@@ -330,7 +331,8 @@ class Mechanism:
             order=order,
             has_loops=_has_loops(len(bodies), connections),
             massless=tuple(b.name for b in bodies if b.mass is None),
-            linear_solver=self._strategy(connections, 6 * len(bodies) + len(order)),
+            linear_solver=_strategy(bodies, light, connections, stacks, len(order)),
+            light=light,
             described=tuple(b.described for b in bodies),
             laws=self._stack_laws(connections),
             inertias=inertias,
@@ -344,13 +346,6 @@ class Mechanism:
             *(stack_arrays(*(getattr(b, k) for b in bodies)) for k in ("r", "A", "v", "omega"))
         )
         return on_device(system), state
-
-    def _strategy(self, connections: tuple[Connection, ...], unknowns: int) -> str:
-        bodies = list(self.bodies.values())
-        if any(b.massless for b in bodies):
-            # Block elimination pivots on bodies one by one, which such a link does not bear.
-            return "dense"
-        return choose_strategy(_suits_range_space(bodies, connections), unknowns)
 
     def _check_precision(self) -> None:
         """Refuse numbers that were rounded to single precision before double was switched on."""
@@ -572,6 +567,23 @@ def _hoist_motions(primitive):
 
 def _or_nan(value: Array | None, shape: tuple[int, ...]) -> Array:
     return host.full(shape, np.nan, default_dtype()) if value is None else value
+
+
+def _strategy(
+    bodies: list[Body],
+    light: tuple[int, ...],
+    connections: tuple[Connection, ...],
+    stacks: tuple[PrimitiveStack, ...],
+    rows: int,
+) -> str:
+    """The linear solver for a topology."""
+    if light:
+        pairs = [at for stack in stacks for at in stack.bodies]
+        carried = carried_bodies(len(bodies), pairs, 0)
+        # A link without inertia needs a body beyond it before it can go.
+        if not all(carried[k] for k in light):
+            return "dense"
+    return choose_strategy(_suits_range_space(bodies, connections), 6 * len(bodies) + rows)
 
 
 def _suits_range_space(bodies: list[Body], connections: tuple[Connection, ...]) -> bool:

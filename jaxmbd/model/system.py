@@ -121,6 +121,7 @@ class System(eqx.Module):
         inertias: One block per structure of inertia of joint coordinates.
         frames: Frames on bodies, for reports.
         beams: For reports and pictures.
+        light: Indices of links without inertia of their own.
     """
 
     mass: Float[Array, " nb"]
@@ -143,6 +144,7 @@ class System(eqx.Module):
     inertias: tuple[ForceStack, ...] = ()
     frames: tuple[FrameOnBody, ...] = ()
     beams: tuple[BeamLabel, ...] = ()
+    light: tuple[int, ...] = eqx.field(static=True, default=())
 
     def unnamed(self) -> "System":
         """The same arrays and topology without names, shapes and other labels, which no computation

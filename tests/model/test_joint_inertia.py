@@ -1,5 +1,7 @@
 """Inertia of joints (armature), springs along joint coordinates, servos, tendons."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -226,3 +228,24 @@ def test_a_cross_without_inertia_makes_a_cardan_joint():
         mbd.Mechanism("m").add_body("x", mass=1.0, inertia=(1, 1, 1), massless=True)
     with pytest.raises(ValueError, match="'x': mass must be positive.*massless=True"):
         mbd.Mechanism("m").add_body("x", mass=0.0, inertia=(1, 1, 1))
+
+
+def test_links_without_inertia_are_eliminated_after_what_they_carry():
+    """Block elimination takes a long chain of cardan joints; a leaf has nothing to go after."""
+    m = mbd.Mechanism("chain of crosses")
+    last = m.ground
+    for k in range(5):
+        cross = m.add_body(f"cross {k}", massless=True, r=(0.4 * k, 0, 0))
+        rod = m.add_body(f"rod {k}", mass=1.0, inertia=(0.1, 0.2, 0.2), r=(0.4 * k + 0.2, 0, 0))
+        point = (0.4 * k, 0, 0)
+        m.add(mbd.Revolute(f"first {k}", last, cross, point=point, axis=(0, 0.2, 1)))
+        m.add(mbd.Revolute(f"second {k}", cross, rod, point=point, axis=(0, 1, 0)))
+        last = rod
+    system, state = m.build()
+    assert system.linear_solver == "block_sparse"
+    dense = dataclasses.replace(system, linear_solver="dense")
+    one, two = mbd.accelerations(system, state), mbd.accelerations(dense, state)
+    np.testing.assert_allclose(one.alpha, two.alpha, atol=1e-11 * float(jnp.max(two.alpha)))
+    m.add_body("idle", massless=True)
+    m.add(mbd.Revolute("idle", last, "idle", point=(2, 0, 0), axis=(0, 1, 0)))
+    assert m.build()[0].linear_solver == "dense"

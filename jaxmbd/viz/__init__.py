@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from .viewer import View as View
 from .viewer import view as view
 
-
 if TYPE_CHECKING:
     from .animation import animate as animate
     from .animation import snapshot as snapshot

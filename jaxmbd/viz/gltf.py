@@ -25,7 +25,7 @@ def glb(scene: Scene) -> bytes:
     """A scene with its motion as the bytes of a .glb file. Times start at zero; y points up, as
     glTF has it.
     """
-    return _Writer(scene).bytes()
+    return _Writer(scene).whole()
 
 
 class _Writer:
@@ -45,7 +45,7 @@ class _Writer:
         self.nodes: list[dict] = []
         self.times: int | None = None
 
-    def bytes(self) -> bytes:
+    def whole(self) -> bytes:
         nb = sum(node.kind == "body" for node in self.scene.nodes)
         for node in self.scene.nodes:
             self._node(node)

@@ -316,6 +316,27 @@ def from_urdf(
     return read_urdf(source, options)
 
 
+def view(source, system=None, **options):
+    """A motion, or a mechanism before it is simulated, in three dimensions: see `jaxmbd.viz.view`.
+
+        mbd.view(sol)                                  # in a notebook: shows it
+        mbd.view(sol, out="view.html")                 # one file, with everything inside
+        mbd.view("four_bar", out="four_bar.glb")       # a packaged mechanism, as binary glTF
+
+    Args:
+        source: A solution, the path of a result file, a mechanism, a packaged name, or the path of
+            a model file.
+        system: The system of a solution that carries none.
+        options: out, plots, show, paths and others of `jaxmbd.viz.view`.
+
+    Returns:
+        A `jaxmbd.viz.View`.
+    """
+    from .viz import view  # needs scipy and model files; computing does not
+
+    return view(source, system, **options)
+
+
 def register_format(suffix: str, *, read=None, write=None) -> None:
     """Make `load`, `save` and the command line know a file format.
 

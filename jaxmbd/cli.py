@@ -703,6 +703,33 @@ def animate(
     _say(f"wrote {target}")
 
 
+@app.command()
+def view(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="RESULT|MODEL", help="Result file (.npz), packaged name, or model file."
+        ),
+    ],
+    out_file: Annotated[
+        Path | None,
+        typer.Option("--out", help="Page (.html), or the animated model alone (.glb)."),
+    ] = None,
+    plot: Annotated[
+        list[str] | None,
+        typer.Option("--plot", "-p", help="Plot this quantity, such as pin.angle; repeat."),
+    ] = None,
+    speed: Annotated[float, typer.Option(help="Seconds of motion per second.")] = 1.0,
+) -> None:
+    """Show RESULT, or MODEL as it is described, in three dimensions: one page for any browser."""
+    stem = Path(source.partition(":")[0])
+    target = out_file or stem.with_suffix(".html")
+    _check_out(target, (".html", ".glb"))
+    with _busy(f"drawing {target.name}"):
+        mbd.view(source, out=target, plots=plot or (), speed=speed)
+    _say(f"wrote {target}")
+
+
 def _viz():
     try:
         import matplotlib

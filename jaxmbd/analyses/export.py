@@ -119,7 +119,7 @@ def _solid(kind: str, fields: dict[str, Any], A: np.ndarray = _EYE) -> dict:
 
 
 def _equivalent(mass: np.floating, inertia: np.ndarray) -> list[dict]:
-    """The solid box with the given mass and inertia; none where it has no extent, or no thickness."""
+    """The solid box with the given mass and inertia; none where an edge of it is zero."""
     half, axes = _half_edges(mass, inertia)
     return [_solid("Box", {"size": 2.0 * half}, axes)] if np.all(half > 0.0) else []
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import __name__ as _package
-from ..rotations.vectors import basis_from_axis
-from .meshes import Mesh, joined
+from .meshes import Mesh, frame, joined
 from .scene import Node, Part, Scene, quaternions
 
 _FLOAT, _SHORT, _INT = 5126, 5123, 5125
@@ -26,7 +25,7 @@ def glb(scene: Scene) -> bytes:
     """A scene with its motion as the bytes of a .glb file. Times start at zero; y points up, as
     glTF has it.
     """
-    return _Writer(scene).bytes()
+    return _Writer(scene).whole()
 
 
 class _Writer:
@@ -46,7 +45,7 @@ class _Writer:
         self.nodes: list[dict] = []
         self.times: int | None = None
 
-    def bytes(self) -> bytes:
+    def whole(self) -> bytes:
         nb = sum(node.kind == "body" for node in self.scene.nodes)
         for node in self.scene.nodes:
             self._node(node)
@@ -152,7 +151,7 @@ class _Writer:
                 "name": part.color,
                 "pbrMetallicRoughness": {
                     "baseColorFactor": [*np.round(linear, 5).tolist(), part.opacity],
-                    "metallicFactor": 0.35 if part.metal else 0.0,
+                    "metallicFactor": 0.15 if part.metal else 0.0,
                     "roughnessFactor": 0.45 if part.metal else 0.6,
                 },
             }
@@ -198,7 +197,7 @@ class _Writer:
 
 def _to_y_up(up: np.ndarray) -> np.ndarray:
     """The rotation that turns `up` to y."""
-    e1, e2, n = basis_from_axis(up)
+    e1, e2, n = frame(up).T
     return np.stack([e1, n, -e2])
 
 

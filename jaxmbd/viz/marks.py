@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..rotations.vectors import basis_from_axis
 from . import meshes
-from .meshes import Mesh, ball, box, cylinder
+from .meshes import Mesh, ball, box, cylinder, frame
 
 Marks = tuple[list[Mesh], list[Mesh]]  # on body i and on body j, axis along z, point at the origin
 
@@ -140,7 +139,7 @@ def joint(connection: dict, g: float, stroke: tuple[float, float]) -> tuple[Plac
     places = []
     for side, own in zip("ij", make(*numbers), strict=True):
         axis = np.asarray(connection[f"axis_{side}_bar"], float)
-        A = basis_from_axis(axis).T if np.any(axis) else np.eye(3)
+        A = frame(axis) if np.any(axis) else np.eye(3)
         places.append(Place(own, np.asarray(connection[f"s_{side}_bar"], float), A))
     return places[0], places[1]
 
@@ -180,7 +179,7 @@ def _flat(ring: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     area = np.sum(np.cross(around, np.roll(around, -1, axis=0)), axis=0)
     if not np.linalg.norm(area) > 1e-12 * np.max(np.abs(around)) ** 2:
         return None
-    A = basis_from_axis(area).T
+    A = frame(area)
     shape = around @ A
     if np.max(np.abs(shape[:, 2])) > 1e-4 * np.max(np.abs(shape)):
         return None
@@ -234,7 +233,7 @@ class Teeth:
             pitch = 2.0 * math.pi / count
             ahead = (phase - angle + 0.5 * pitch) % pitch - 0.5 * pitch
             ahead *= (1.0 if inside else -1.0) * np.sign(first.z @ second.z)
-            gap = second.angle(toward[1]) + ahead * first.radius / second.radius
+            gap = second.angle(toward[1]) + float(ahead) * first.radius / second.radius
             teeth = round(other)
             phase = gap + math.pi / teeth
             places.append(self._draw(second, teeth, phase, ring=inside and larger is second))

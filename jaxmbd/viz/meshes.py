@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..rotations.types import host
 from ..rotations.vectors import basis_from_axis
 
 _AROUND = 28  # faces of a round part
@@ -39,7 +40,12 @@ class Mesh:
 
     def along(self, axis: Any, r: Any = (0.0, 0.0, 0.0)) -> "Mesh":
         """Drawn along z, turned so that z becomes an axis, and moved by r."""
-        return self.placed(r, basis_from_axis(np.asarray(axis, float)).T)
+        return self.placed(r, frame(axis))
+
+
+def frame(axis: Any) -> np.ndarray:
+    """A rotation matrix whose third column is along an axis."""
+    return np.asarray(basis_from_axis(host.asarray(axis, float))).T
 
 
 def joined(meshes: Sequence[Mesh]) -> Mesh:
@@ -197,11 +203,11 @@ def tube(line: np.ndarray, radius: float, count: int = 6) -> Mesh:
     tangent = unit(np.concatenate([ahead[:1], ahead[1:] + ahead[:-1], ahead[-1:]]))
     # A frame that is carried along without turning about the line.
     e1 = np.empty_like(line)
-    e1[0] = basis_from_axis(tangent[0])[0]
+    e1[0] = frame(tangent[0])[:, 0]
     for k in range(1, len(line)):
         side = e1[k - 1] - (e1[k - 1] @ tangent[k]) * tangent[k]
         size = np.linalg.norm(side)
-        e1[k] = side / size if size > 1e-6 else basis_from_axis(tangent[k])[0]
+        e1[k] = side / size if size > 1e-6 else frame(tangent[k])[:, 0]
     turn = np.linspace(0.0, 2.0 * math.pi, count + 1)
     e2 = np.cross(tangent, e1)
     normals = np.cos(turn)[None, :, None] * e1[:, None] + np.sin(turn)[None, :, None] * e2[:, None]

@@ -59,7 +59,6 @@ def _described(scene: Scene, film: Film) -> dict[str, Any]:
     drawing, t = film.data.drawing, scene.t
     names = [*film.data.bodies, "ground"]
     joints = drawing["connections"]
-    planes = [c.plane for c in film.contacts if c.plane is not None]
     step = float(np.min(np.diff(t))) if len(t) > 1 else 1.0
     return {
         "name": scene.name,
@@ -67,11 +66,12 @@ def _described(scene: Scene, film: Film) -> dict[str, Any]:
         "t": _numbers(t, "<f8"),
         "digits": min(max(2, math.ceil(-math.log10(max(step, 1e-6)))), 5),
         "half": scene.half,
+        "reach": scene.reach,
         "size": scene.size,
         "middle": scene.middle.tolist(),
         "floor": _floor(scene, film),
         "camera": look(scene),
-        "planes": [{"point": p.tolist(), "normal": n.tolist()} for p, n in planes],
+        "planes": _planes(scene, film),
         "bodies": [
             {"name": node.name, "color": node.parts[0].color}
             for node in scene.nodes
@@ -114,6 +114,17 @@ def _described(scene: Scene, film: Film) -> dict[str, Any]:
             for c in film.contacts
         ],
     }
+
+
+def _planes(scene: Scene, film: Film) -> list[dict[str, list[float]]]:
+    """Planes of the ground with which something is in contact, each once, below the scene."""
+    found: dict[tuple, dict[str, list[float]]] = {}
+    for point, normal in (c.plane for c in film.contacts if c.plane is not None):
+        height = float(normal @ point)
+        middle = scene.middle - (normal @ scene.middle - height) * normal
+        key = (*np.round(normal, 6), round(height / scene.half, 6))
+        found.setdefault(key, {"point": middle.tolist(), "normal": normal.tolist()})
+    return list(found.values())
 
 
 def _floor(scene: Scene, film: Film) -> float:

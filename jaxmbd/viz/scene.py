@@ -16,8 +16,10 @@ from .data import Picture, cube, drawn, ends, extent, outlines
 from .meshes import Mesh
 
 COLORS = ("4878cf", "e8853d", "55a868", "c9504f", "8a72b9", "a0785a", "d579b4", "3fa7b5", "b5a52f")
-STEEL, GROUND, SPRING, LINK = "8d949e", "6b7078", "4f9d69", "70777f"
+STEEL, GROUND, SPRING, LINK = "a9b0ba", "7d848e", "4f9d69", "8b929b"
 _GHOST = 0.22  # opacity of the box that stands for a body without a shape
+_TRAVELS = 4.0  # times its own size: a motion that the camera follows
+_ARMS = 2  # a body with so many sticks to its joints needs no such box
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,9 @@ class Scene:
         nodes: The bodies first, in their order, then the ground, then everything else.
         up: The unit vector that points up.
         middle: Center of what is drawn [m].
-        half: Half the edge of a cube that holds the whole motion [m].
+        half: Half the edge of a cube that holds the mechanism [m]; the whole motion, unless it
+            travels far.
+        reach: Half the edge of a cube that holds the whole motion [m].
         lowest: The lowest height that is drawn, along `up` [m].
         size: Of a joint [m].
     """
@@ -83,14 +87,14 @@ class Scene:
     up: np.ndarray
     middle: np.ndarray
     half: float
+    reach: float
     lowest: float
     size: float
 
 
 def scene(data: Picture) -> Scene:
     """The scene of a result, with all of its rows."""
-    middle, half = cube(data)
-    return _Builder(data, middle, half).scene()
+    return _Builder(data).scene()
 
 
 def up_from(gravity: Any) -> np.ndarray:
@@ -103,8 +107,15 @@ def up_from(gravity: Any) -> np.ndarray:
 
 
 class _Builder:
-    def __init__(self, data: Picture, middle: np.ndarray, half: float):
-        self.data, self.middle, self.half = data, middle, half
+    def __init__(self, data: Picture):
+        self.data = data
+        self.middle, self.reach = cube(data)
+        self.half = self.reach
+        start = {name: x[:1] for name, x in data.arrays.items()}
+        middle, half = cube(Picture(start, data.drawing, data.result))
+        # What travels is seen from near, and followed; a point that flies has no size of its own.
+        if self.reach > _TRAVELS * half:
+            self.middle, self.half = middle, 2.0 * half
         self.r, self.A = data.arrays["r"], data.arrays["A"]
         self.nb = self.r.shape[1]
         self.connections = drawn(data)
@@ -121,7 +132,9 @@ class _Builder:
         up = up_from(self.data.drawing["gravity"])
         t = self.data.arrays["t"]
         name = self.data.drawing["name"]
-        return Scene(name, t, nodes, up, self.middle, self.half, self._lowest(up), self.g)
+        return Scene(
+            name, t, nodes, up, self.middle, self.half, self.reach, self._lowest(up), self.g
+        )
 
     def _lowest(self, up: np.ndarray) -> float:
         """Of everything that is drawn, along a coordinate axis."""
@@ -150,23 +163,31 @@ class _Builder:
         shaped = drawing["shaped"][b]
         solids = [mesh for part in drawing["solids"][b] if (mesh := meshes.solid(part)) is not None]
         complete = len(solids) == len(drawing["solids"][b]) and bool(solids)
+        arms = self._arms(b, solids if shaped else [])
         parts = []
-        if solids:
-            opacity = 1.0 if shaped else _GHOST
-            parts.append(Part(meshes.joined(solids), self.color(b), opacity))
-        if not complete:
+        if solids and (shaped or not (len(arms) >= _ARMS or self._has_wheel(b))):
+            parts.append(Part(meshes.joined(solids), self.color(b), 1.0 if shaped else _GHOST))
+        if not complete and (shaped or not (arms or self._has_wheel(b))):
             lines = [
                 meshes.tube(np.array(line, float), 0.16 * self.g) for line in drawing["outlines"][b]
             ]
             if lines:
                 parts.append(Part(meshes.joined(lines), self.color(b)))
-        arms = self._arms(b, solids if shaped else [])
         if arms:
-            parts.append(Part(meshes.joined(arms), self.color(b)))
+            knob = meshes.ball(0.6 * self.g, 14)
+            parts.append(Part(meshes.joined([knob, *arms]), self.color(b)))
         if not parts:
             parts.append(Part(meshes.ball(1.2 * self.g, 16), self.color(b)))
         motion = self.r[:, b], self.A[:, b], None
         return Node(drawing["bodies"][b], "body", parts, motion=motion, extras={"body": b})
+
+    def _has_wheel(self, b: int) -> bool:
+        """Whether a joint draws a wheel or a profile on the body."""
+        return any(
+            bool(lines) and body == b
+            for c in self.connections
+            for (body, _), lines in zip(ends(c), outlines(c), strict=True)
+        )
 
     def _arms(self, b: int, solids: list[Mesh]) -> list[Mesh]:
         """Sticks from the mass center to the joints that lie outside of a body's shape."""
@@ -182,12 +203,11 @@ class _Builder:
         corners = np.concatenate([m.points for m in solids]) if solids else np.zeros((1, 3))
         low, high = corners.min(axis=0) - self.g, corners.max(axis=0) + self.g
         outside = [np.array(p) for p in points if np.any(p < low) or np.any(p > high)]
-        arms = [
-            meshes.tube(np.stack([np.zeros(3), p]), 0.5 * self.g, 10)
+        return [
+            meshes.tube(np.stack([np.zeros(3), p]), 0.6 * self.g, 12)
             for p in outside
             if np.linalg.norm(p) > 1e-9
         ]
-        return [meshes.ball(0.5 * self.g, 12), *arms] if arms else []
 
     def _ground(self) -> list[Part]:
         return []

@@ -19,7 +19,7 @@ from .data import Picture, listed, picture
 from .film import chosen, film
 from .gltf import glb
 from .page import page
-from .scene import Scene, scene
+from .scene import scene
 
 SHOWN = ("reactions", "moments", "labels", "axes", "paths")
 _PER_SECOND, _MOST_ROWS = 60.0, 2000  # rows of a view
@@ -55,7 +55,8 @@ class View:
         return path
 
     def __repr__(self) -> str:
-        return f"<view of {self.name!r}: .save('view.html') writes a page of {len(self.html) // 1000} kB>"
+        size = f"{len(self.html) // 1000} kB"
+        return f"<view of {self.name!r}: .save('view.html') writes a page of {size}>"
 
     def _repr_html_(self) -> str:
         """For notebooks: the page in a frame of its own."""
@@ -201,8 +202,3 @@ def still(system: System, state: State) -> Picture:
     if not nb:
         raise ValueError(f"mechanism {system.name!r} has no bodies")
     return Picture(arrays, drawing(system), "successful")
-
-
-def scene_of(source: Solution | str | Path, system: System | None = None) -> Scene:
-    """The scene of a result with the rows that a view has."""
-    return scene(_opened(source, system)[0])

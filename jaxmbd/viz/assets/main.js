@@ -1,11 +1,12 @@
 // The page around the scene: what is in it, time, plots, and what a click chooses.
 /* global THREE, Stage, Plot, element, short */
 
+const EYE = '<svg><path d="M8 4C4.5 4 2 6.5 1 8c1 1.5 3.5 4 7 4s6-2.5 7-4c-1-1.5-3.5-4-7-4zm0 6.5a2.5 2.5 0 1 1 0-5 2.5 2.5 0 0 1 0 5z"/></svg>';
 const SPEEDS = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
 const TOGGLES = [
-  ['joints', 'Joints', 'j'], ['springs', 'Springs', ''], ['reactions', 'Reaction forces', 'f'],
-  ['moments', 'Reaction moments', 'm'], ['contacts', 'Contacts', 'c'], ['paths', 'Paths', 'p'],
-  ['labels', 'Names', 'n'], ['grid', 'Grid', 'g'], ['axes', 'Axes', 'a'],
+  ['joints', 'Joints', 'j'], ['springs', 'Springs', ''], ['reactions', 'Forces', 'f'],
+  ['moments', 'Moments', 'm'], ['contacts', 'Contacts', 'c'], ['paths', 'Paths', 'p'],
+  ['labels', 'Names', 'n'], ['follow', 'Follow', 'o'], ['grid', 'Grid', 'g'], ['axes', 'Axes', 'a'],
 ];
 
 const unpacked = async (id) => {
@@ -97,13 +98,12 @@ class Page {
     element('span', 'what', row).textContent = item.name;
     element('small', '', row).textContent = item.type ?? '';
     const eye = element('button', 'plain', row);
-    eye.textContent = '◉';
+    eye.innerHTML = EYE;
     eye.title = 'Hide or show';
     eye.addEventListener('click', (event) => {
       event.stopPropagation();
       this.stage.hide(item.key, !item.hidden);
       row.classList.toggle('off', item.hidden);
-      eye.textContent = item.hidden ? '○' : '◉';
     });
     row.addEventListener('click', () => this.select(item.key === this.stage.selected ? null : item.key));
     return row;
@@ -112,8 +112,9 @@ class Page {
   fillToggles() {
     const has = {
       reactions: this.film.reactions.length, moments: this.film.reactions.length,
-      contacts: this.film.contacts.length, paths: this.film.t.length > 1,
+      contacts: this.film.contacts.length, follow: this.film.t.length > 1, paths: this.film.t.length > 1,
       springs: [...this.stage.items.values()].some((x) => x.kind === 'spring'),
+      joints: [...this.stage.items.values()].some((x) => x.kind === 'joint'),
     };
     for (const [what, name, key] of TOGGLES) {
       if (has[what] === 0 || has[what] === false) continue;
@@ -131,7 +132,7 @@ class Page {
       this.stage.scale = 10 ** Number(event.target.value);
       this.stage.seek(this.stage.time);
     });
-    for (const what of this.film.show) {
+    for (const what of [...this.film.show, ...(this.film.reach > 1.01 * this.film.half ? ['follow'] : [])]) {
       const box = this.find(`show-${what}`);
       if (box && !box.checked) box.click();
     }
@@ -139,6 +140,7 @@ class Page {
 
   show(what, yes) {
     if (what === 'labels') this.setLabels(yes);
+    else if (what === 'follow') this.stage.setFollow(yes);
     else if (what === 'paths') {
       this.film.bodies.forEach((_, k) => {
         const known = this.stage.traces.some((x) => x.body === k && x.center);
@@ -189,7 +191,7 @@ class Page {
 
   play(yes) {
     this.playing = yes && this.film.t.length > 1;
-    this.find('play').textContent = this.playing ? '❚❚' : '▶';
+    this.find('play').firstElementChild.firstElementChild.setAttribute('d', this.playing ? 'M5 3h2v10H5zM9 3h2v10H9z' : 'M5 3l8 5-8 5z');
     this.find('play').title = this.playing ? 'Pause (space)' : 'Play (space)';
   }
 
@@ -303,7 +305,10 @@ class Page {
     this.labels.forEach((x) => x.div.remove());
     this.labels = [];
     if (yes) {
-      for (const item of this.stage.items.values()) {
+      const items = [...this.stage.items.values()];
+      const order = ['body', 'spring', 'joint'];
+      items.sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
+      for (const item of items) {
         if (item.kind === 'ground') continue;
         const div = element('div', `label ${item.kind}`, this.find('stage'));
         div.textContent = item.name;
@@ -314,14 +319,19 @@ class Page {
   }
 
   placeLabels() {
-    const p = new THREE.Vector3();
+    const [p, placed] = [new THREE.Vector3(), []];
     for (const { div, item } of this.labels) {
       const node = item.nodes[0];
       node.getWorldPosition(p);
       p.project(this.stage.camera);
       const { clientWidth: w, clientHeight: h } = this.stage.canvas;
-      div.hidden = p.z > 1 || !node.visible;
-      div.style.transform = `translate(${0.5 * w * (1 + p.x) + 7}px, ${0.5 * h * (1 - p.y) - 7}px)`;
+      const [x, y] = [0.5 * w * (1 + p.x) + 7, 0.5 * h * (1 - p.y) - 7];
+      // Bodies come first; what would cover another name is left out.
+      const width = 7 * item.name.length + 10;
+      const free = !placed.some((o) => Math.abs(o.y - y) < 17 && x < o.x + o.width && o.x < x + width);
+      div.hidden = p.z > 1 || !node.visible || !free;
+      if (!div.hidden) placed.push({ x, y, width });
+      div.style.transform = `translate(${x}px, ${y}px)`;
     }
   }
 

@@ -15,7 +15,7 @@ class Plot {
     element('span', '', head).textContent = ` ${quantity.name} [${quantity.unit}]`;
     this.legend = element('span', 'legend', head);
     const button = element('button', 'plain', head);
-    button.textContent = '✕';
+    button.textContent = '×';
     button.title = 'Close this plot';
     button.addEventListener('click', () => { this.root.remove(); close(this); });
     this.canvas = element('canvas', '', this.root);
@@ -56,47 +56,20 @@ class Plot {
       this.back = null;
     }
     this.drawn = theme;
-    const pen = canvas.getContext('2d');
     const style = getComputedStyle(canvas);
     const [ink, faint] = [style.getPropertyValue('--ink'), style.getPropertyValue('--rule')];
     const ticks = nice(this.range, 3);
+    const pen = canvas.getContext('2d');
     pen.setTransform(dpr, 0, 0, dpr, 0, 0);
-    pen.font = '10px system-ui, sans-serif';
+    pen.font = FONT;
     this.width = w;
     this.left = 10 + Math.max(...ticks.map((x) => pen.measureText(short(x)).width));
     const [t0, t1] = [t[0], t[t.length - 1]];
     const X = (x) => this.left + ((x - t0) / (t1 - t0 || 1)) * (w - this.left - 8);
     const Y = (y) => h - 16 - ((y - this.range[0]) / (this.range[1] - this.range[0])) * (h - 22);
-    if (this.back) pen.putImageData(this.back, 0, 0);
-    else {
-      pen.clearRect(0, 0, w, h);
-      pen.strokeStyle = faint;
-      pen.fillStyle = ink;
-      pen.lineWidth = 1;
-      pen.textAlign = 'right';
-      for (const y of ticks) {
-        line(pen, this.left, Y(y), w - 8, Y(y));
-        pen.fillText(short(y), this.left - 4, Y(y) + 3);
-      }
-      pen.textAlign = 'center';
-      for (const x of nice([t0, t1], 5)) pen.fillText(short(x), X(x), h - 4);
-      const k = quantity.components.length;
-      pen.lineWidth = 1.4;
-      for (let c = 0; c < k; c += 1) {
-        pen.strokeStyle = LINES[theme][c % LINES[theme].length];
-        pen.beginPath();
-        let started = false;
-        for (let n = 0; n < t.length; n += 1) {
-          const y = quantity.values[n * k + c];
-          if (!Number.isFinite(y)) { started = false; continue; }
-          if (started) pen.lineTo(X(t[n]), Y(y));
-          else pen.moveTo(X(t[n]), Y(y));
-          started = true;
-        }
-        pen.stroke();
-      }
-      this.back = pen.getImageData(0, 0, canvas.width, canvas.height);
-    }
+    this.back ??= this.lines({ dpr, ink, faint, ticks, X, Y, w, h, theme });
+    pen.clearRect(0, 0, w, h);
+    pen.drawImage(this.back, 0, 0, w, h);
     pen.strokeStyle = ink;
     pen.lineWidth = 1;
     line(pen, X(time), 4, X(time), h - 16);
@@ -108,7 +81,44 @@ class Plot {
       return entry;
     }));
   }
+
+  // Everything but the cursor, drawn once.
+  lines({ dpr, ink, faint, ticks, X, Y, w, h, theme }) {
+    const { quantity, film: { t } } = this;
+    const back = document.createElement('canvas');
+    [back.width, back.height] = [this.canvas.width, this.canvas.height];
+    const pen = back.getContext('2d');
+    pen.setTransform(dpr, 0, 0, dpr, 0, 0);
+    pen.font = FONT;
+    pen.strokeStyle = faint;
+    pen.fillStyle = ink;
+    pen.textAlign = 'right';
+    for (const y of ticks) {
+      line(pen, this.left, Y(y), w - 8, Y(y));
+      pen.fillText(short(y), this.left - 4, Y(y) + 3);
+    }
+    pen.textAlign = 'center';
+    for (const x of nice([t[0], t[t.length - 1]], 5)) pen.fillText(short(x), X(x), h - 4);
+    const k = quantity.components.length;
+    pen.lineWidth = 1.4;
+    for (let c = 0; c < k; c += 1) {
+      pen.strokeStyle = LINES[theme][c % LINES[theme].length];
+      pen.beginPath();
+      let started = false;
+      for (let n = 0; n < t.length; n += 1) {
+        const y = quantity.values[n * k + c];
+        const finite = Number.isFinite(y);
+        if (finite && started) pen.lineTo(X(t[n]), Y(y));
+        else if (finite) pen.moveTo(X(t[n]), Y(y));
+        started = finite;
+      }
+      pen.stroke();
+    }
+    return back;
+  }
 }
+
+const FONT = '10px system-ui, sans-serif';
 
 function line(pen, x0, y0, x1, y1) {
   pen.beginPath();

@@ -24,7 +24,7 @@ class Stage {
     this.renderer = new THREE.WebGLRenderer({ canvas, antialias: true, preserveDrawingBuffer: true });
     this.scene = new THREE.Scene();
     const { fov } = film.camera;
-    this.camera = new THREE.PerspectiveCamera(fov, 1, film.half * 0.005, film.half * 200);
+    this.camera = new THREE.PerspectiveCamera(fov, 1, film.half * 0.01, film.half * 100 + film.reach * 20);
     this.controls = new THREE.OrbitControls(this.camera, canvas);
     this.controls.enableDamping = false;
     this.controls.zoomToCursor = true;
@@ -100,10 +100,10 @@ class Stage {
   }
 
   addFloor() {
-    const { half, middle, floor } = this.film;
+    const { half, reach, middle, floor } = this.film;
     const step = 10 ** Math.floor(Math.log10(half * 0.9));
     const cell = [1, 2, 5, 10].map((m) => m * step).find((x) => half / x <= 5) ?? step;
-    const count = Math.ceil((2.4 * half) / cell);
+    const count = Math.min(Math.ceil(Math.max(2.4 * half, 1.3 * reach) / cell), 120);
     const lines = [[], []];
     for (let k = -count; k <= count; k += 1) {
       const [a, b] = [k * cell, count * cell];
@@ -261,8 +261,32 @@ class Stage {
       }
     }
     this.moveArrows();
+    if (this.follow) this.keepUp();
     for (const trace of this.traces) trace.past.geometry.setDrawRange(0, k + 1);
     this.stale = true;
+  }
+
+  // The middle of all bodies, in space.
+  center() {
+    const sum = new THREE.Vector3();
+    const bodies = [...this.items.values()].filter((x) => x.kind === 'body');
+    for (const { nodes } of bodies) sum.add(nodes[0].position);
+    return sum.divideScalar(bodies.length).applyQuaternion(this.turned);
+  }
+
+  setFollow(yes) {
+    this.follow = yes;
+    this.was = this.center();
+  }
+
+  // Moves the camera along with the bodies.
+  keepUp() {
+    const now = this.center();
+    const moved = now.clone().sub(this.was);
+    this.was = now;
+    this.camera.position.add(moved);
+    this.controls.target.add(moved);
+    this.controls.update();
   }
 
   // --- paths of points ---
@@ -367,16 +391,24 @@ class Stage {
     const turned = (x) => new THREE.Vector3(...x).applyQuaternion(this.turned);
     this.camera.position.copy(turned(position));
     this.controls.target.copy(turned(target));
+    if (this.follow) {
+      const [time, now] = [this.time, this.center()];
+      this.follow = false;
+      this.seek(this.film.t[0]);
+      const moved = now.sub(this.center());
+      this.camera.position.add(moved);
+      this.controls.target.add(moved);
+      this.seek(time);
+      this.setFollow(true);
+    }
     this.controls.update();
     this.stale = true;
   }
 
   // Along an axis of the mechanism, so that planar ones are seen as they are drawn.
   lookAlong(axis) {
-    const { target } = this.film.camera;
     const distance = this.camera.position.distanceTo(this.controls.target);
     const turned = (x) => new THREE.Vector3(...x).applyQuaternion(this.turned);
-    this.controls.target.copy(turned(target));
     const offset = turned(axis).multiplyScalar(distance);
     offset.z += 1e-4 * distance; // exactly from above, "up" would have no direction
     this.camera.position.copy(this.controls.target).add(offset);

@@ -1,0 +1,426 @@
+"""Views: what a page and a binary glTF hold, what they refuse, and what a browser makes of them."""
+
+import base64
+import gzip
+import html
+import io
+import json
+import re
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageFilter
+from scipy.spatial import ConvexHull
+from scipy.spatial.transform import Rotation
+
+import jaxmbd as mbd
+from browser import browser, find
+from jaxmbd import viz
+from jaxmbd.analyses.contact_places import contact_places
+from jaxmbd.viz.data import picture
+from jaxmbd.viz.scene import scene
+
+HERE = Path(__file__).parent
+NAME = '<script>alert("1")</script> & </script>'  # a body's
+SINGLE = 1e-6  # numbers of a view are in single precision
+
+
+def unpacked(page, part):
+    """A packed part of a page."""
+    text = re.search(f'<script type="text/plain" id="{part}">([^<]*)</script>', page).group(1)
+    return gzip.decompress(base64.b64decode(text))
+
+
+def film_of(view):
+    return json.loads(unpacked(view.html, "film"))
+
+
+def numbers(text, shape=(-1,), kind="<f4"):
+    return np.frombuffer(base64.b64decode(text), kind).reshape(shape)
+
+
+def opened(glb):
+    """The JSON text of a binary glTF and its numbers by accessor."""
+    magic, version, size = struct.unpack_from("<III", glb)
+    assert (magic, version, size) == (0x46546C67, 2, len(glb))
+    (length,) = struct.unpack_from("<I", glb, 12)
+    document = json.loads(glb[20 : 20 + length])
+    block = glb[28 + length :]
+
+    def array(k):
+        accessor = document["accessors"][k]
+        view = document["bufferViews"][accessor["bufferView"]]
+        width = {"SCALAR": 1, "VEC3": 3, "VEC4": 4}[accessor["type"]]
+        kind = {5126: "<f4", 5123: "<u2", 5125: "<u4"}[accessor["componentType"]]
+        count = accessor["count"] * width
+        values = np.frombuffer(block, kind, count, view["byteOffset"])
+        return values.reshape(-1, width)
+
+    return document, array
+
+
+def tumbling():
+    """Two bodies that fly and turn, a spring, a link, a slide: a motion that nobody computed."""
+    m = mbd.Mechanism("tumbling")
+    box = m.add_body(NAME, shape=mbd.Box((0.5, 0.3, 0.2), mass=1.0), r=(0, 0, 0.5))
+    ball = m.add_body("ball", shape=mbd.Sphere(0.2, mass=1.0), r=(1, 0, 0.5))
+    m.add(mbd.Distance("link", box, ball, point_i=(0.25, 0, 0.5), point_j=(0.8, 0, 0.5)))
+    m.add(mbd.Translational("slide", m.ground, ball, point=(1, 0, 0.5), axis=(1, 0, 0)))
+    m.add(
+        mbd.SpringDamper(
+            "spring", m.ground, ball, point_i=(1, 0, 1.5), point_j=(1, 0, 0.7), stiffness=1.0
+        )
+    )
+    system, _ = m.build()
+    rng, rows = np.random.default_rng(7), 31
+    t = np.linspace(0.25, 1.75, rows)
+    r = np.stack(
+        [
+            np.stack([0.4 * np.sin(t), 0.2 * t, 0.5 + 0.1 * t], 1),
+            np.stack([1 + 0.3 * t, 0 * t, 0.5 + 0 * t], 1),
+        ],
+        1,
+    )
+    A = Rotation.from_rotvec(np.outer(t, [2.0, -1.0, 3.0])).as_matrix()
+    A = np.stack([A, np.broadcast_to(np.eye(3), A.shape)], axis=1)
+    zero = jnp.zeros((rows, 2, 3))
+    v = jnp.asarray(rng.normal(size=(rows, 2, 3)))
+    return mbd.Solution(
+        jnp.asarray(t), jnp.asarray(r), jnp.asarray(A), v, zero, zero, zero,
+        jnp.zeros((rows, system.nc)), jnp.zeros(rows, int), mbd.RESULTS.successful,
+        {}, None, system,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def motion():
+    return tumbling()
+
+
+@pytest.fixture(scope="module")
+def swing():
+    """Ten seconds of a four-bar, with its reactions."""
+    system, state = mbd.load("four_bar")
+    sol = mbd.simulate(system, state, t_end=10.0, h=0.01)
+    return sol, mbd.view(sol, plots=["pin_crank.angle", "four_bar.energy"], show=["reactions"])
+
+
+# --- binary glTF ---
+
+
+def test_nodes_move_as_the_bodies_do(motion):
+    document, array = opened(viz.view(motion, forces=False).glb)
+    (animation,) = document["animations"]
+    found = {}
+    for channel in animation["channels"]:
+        sampler = animation["samplers"][channel["sampler"]]
+        np.testing.assert_allclose(
+            array(sampler["input"])[:, 0], motion.t - motion.t[0], atol=SINGLE
+        )
+        found[channel["target"]["node"], channel["target"]["path"]] = array(sampler["output"])
+    for b in (0, 1):
+        np.testing.assert_allclose(found[b, "translation"], motion.r[:, b], atol=SINGLE)
+    A = Rotation.from_quat(found[0, "rotation"]).as_matrix()
+    np.testing.assert_allclose(A, motion.A[:, 0], atol=SINGLE)
+    assert (1, "rotation") not in found  # it stays
+    # The link goes from its point on the box to that on the ball.
+    kinds = [node.get("extras", {}).get("kind") for node in document["nodes"]]
+    link = kinds.index("link")
+    r, A = np.asarray(motion.r), np.asarray(motion.A)
+    start = r[:, 0] + A[:, 0] @ [0.25, 0.0, 0.0]
+    end = r[:, 1] + np.array([-0.2, 0.0, 0.0])
+    np.testing.assert_allclose(found[link, "translation"], start, atol=SINGLE)
+    tip = Rotation.from_quat(found[link, "rotation"]).apply([0.0, 0.0, 1.0])
+    np.testing.assert_allclose(start + tip * found[link, "scale"][:, 2:], end, atol=3 * SINGLE)
+
+
+def test_up_is_y_whatever_gravity_says():
+    for gravity, up in (((0, 0, -9.8), 2), ((0, -9.8, 0), 1), ((-9.8, 0, 0), 0), ((0, 0, 0), 2)):
+        m = mbd.Mechanism("stone", gravity=gravity)
+        m.add_body("stone", mass=1.0, inertia=(0.1, 0.1, 0.1))
+        document, _ = opened(mbd.view(m).glb)
+        turn = Rotation.from_quat(document["nodes"][-1]["rotation"])
+        np.testing.assert_allclose(turn.apply(np.eye(3)[up]), [0, 1, 0], atol=1e-12)
+
+
+def test_a_mechanism_is_shown_before_it_is_simulated():
+    view = mbd.view("slider_crank")
+    document, _ = opened(view.glb)
+    assert "animations" not in document
+    assert {"crank", "rod", "slider"} <= {n["name"] for n in document["nodes"]}
+    assert film_of(view)["reactions"] == []
+
+
+def validator():
+    return HERE / "node_modules" / "gltf-validator"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+@pytest.mark.skipif(
+    not validator().exists(), reason="gltf-validator is not installed: npm install in tests/viz"
+)
+def test_the_khronos_validator_has_nothing_to_say(motion, swing, tmp_path):
+    paths = []
+    for name in mbd.library.names():
+        paths.append(tmp_path / f"{name}.glb")
+        mbd.view(name, out=paths[-1])
+    views = {"tumbling": viz.view(motion, forces=False), "swing": swing[1]}
+    for name, view in views.items():
+        paths.append(view.save(tmp_path / f"{name}.glb"))
+    command = ["node", "validate.mjs", *map(str, paths)]
+    run = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert set(found) == set(map(str, paths))
+    for path, issues in found.items():
+        assert issues["messages"] == [], path
+
+
+# --- the page ---
+
+
+def test_a_page_is_small_and_names_no_other_place(swing):
+    page = swing[1].html
+    assert len(page) <= 1.5e6
+    assert not re.search(r'(src|href)="(?!data:)', page)
+    code = unpacked(page, "three").decode()
+    assert code == (Path(viz.__file__).parent / "assets" / "three.bundle.js").read_text("utf-8")
+
+
+def test_names_cannot_act_as_html(motion):
+    view = viz.view(motion, forces=False)
+    assert "alert(" not in view.html
+    assert NAME in [body["name"] for body in film_of(view)["bodies"]]
+
+
+def test_a_notebook_shows_the_page_in_a_frame(motion):
+    view = viz.view(motion, forces=False)
+    shown = re.search(r'<iframe srcdoc="([^"]*)"', view._repr_html_()).group(1)
+    assert html.unescape(shown) == view.html
+
+
+def test_quantities_are_those_of_the_solution(swing):
+    sol, view = swing
+    film = film_of(view)
+    t = numbers(film["t"], kind="<f8")
+    rows = np.searchsorted(np.asarray(sol.t), t)
+    np.testing.assert_allclose(sol.t[rows], t)
+    assert len(t) == 601 and t[-1] == sol.t[-1]
+    known = {(q["owner"], q["name"]): q for q in film["quantities"]}
+
+    def values(*key):
+        return numbers(known[key]["values"], (len(t), len(known[key]["components"])))
+
+    angle = np.asarray(sol.joint("pin_crank").angle)[rows]
+    np.testing.assert_allclose(values("pin_crank", "angle")[:, 0], angle, rtol=SINGLE, atol=SINGLE)
+    energy = np.asarray(sol.energy().total)[rows]
+    scale = SINGLE * np.max(np.abs(energy))
+    np.testing.assert_allclose(values("four_bar", "energy")[:, 2], energy, rtol=SINGLE, atol=scale)
+    force = np.asarray(sol.reactions()["pin_rocker"].force)[rows]
+    np.testing.assert_allclose(
+        values("pin_rocker", "reaction force"), force, rtol=SINGLE, atol=1e-4
+    )
+    (arrow,) = (x for x in film["reactions"] if x["joint"] == "pin_rocker")
+    np.testing.assert_allclose(numbers(arrow["force"], (-1, 3)), force, rtol=SINGLE, atol=1e-4)
+    assert [film["quantities"][k]["name"] for k in film["plots"]] == ["angle", "energy"]
+
+
+def test_a_result_file_is_drawn_as_the_solution(motion, tmp_path):
+    motion.to_npz(tmp_path / "motion.npz")
+    assert mbd.view(tmp_path / "motion.npz").glb == viz.view(motion, forces=False).glb
+
+
+def test_outlines_of_joints_survive_a_file(tmp_path):
+    """Reading left them out, and gears became dots."""
+    system, state = mbd.load("planetary_gear")
+    still = viz.viewer.still(system, state)
+    one = jnp.asarray(still.arrays["r"])
+    zero = jnp.zeros_like(one)
+    sol = mbd.Solution(
+        jnp.zeros(1), one, jnp.asarray(still.arrays["A"]), zero, zero, zero, zero,
+        jnp.zeros((1, system.nc)), jnp.zeros(1, int), mbd.RESULTS.successful, {}, None, system,
+    )  # fmt: skip
+    sol.to_npz(tmp_path / "gears.npz")
+    known = picture(sol).drawing["connections"]
+    assert picture(tmp_path / "gears.npz").drawing["connections"] == known
+    assert any(c["outline_i"] for c in known)
+
+
+def test_contact_forces_are_those_that_change_the_momentum():
+    m = mbd.Mechanism("toss", gravity=(0, 0, -9.81))
+    ball = m.add_body("ball", shape=mbd.Sphere(0.1, mass=2.0), r=(0, 0, 0.1), v=(1, 0.5, 0))
+    m.add(mbd.Contact("floor", ball, m.ground, friction=0.3))
+    sol = mbd.simulate(*m.build(), h=0.01, steps=40)
+    places = contact_places(sol)["floor"]
+    expected = 2.0 * (np.asarray(sol.a[1:, 0]) + np.array([0, 0, 9.81]))
+    np.testing.assert_allclose(places.force[1:, 0], expected, atol=1e-9)
+    np.testing.assert_allclose(
+        places.point[:, 0], np.asarray(sol.r[:, 0]) - [0, 0, 0.1], atol=1e-12
+    )
+    film = film_of(mbd.view(sol))
+    (contact,) = film["contacts"]
+    states = numbers(contact["state"], (-1, 1), "u1")
+    np.testing.assert_array_equal(
+        states, np.asarray(places.state)[np.linspace(0, 40, len(states)).round().astype(int)]
+    )
+    assert film["planes"][0]["normal"] == [0.0, 0.0, 1.0]
+    assert film["floor"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_refusals(motion, tmp_path):
+    cases = [
+        ({"out": tmp_path / "a.gif"}, "cannot write a view to 'a.gif'; use .html or .glb"),
+        ({"plots": ["ball.speed"]}, "no quantity 'ball.speed' to plot; there are ball.position"),
+        ({"paths": ["bal"]}, "unknown body 'bal'; the bodies are"),
+        ({"show": ["all"]}, "show knows reactions, .* not 'all'"),
+        ({"speed": 0.0}, "speed must be positive"),
+        ({"theme": "blue"}, "theme must be 'light' or 'dark'"),
+    ]
+    for options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            viz.view(motion, forces=False, **options)
+    with pytest.raises(ValueError, match="neither a file nor a packaged mechanism"):
+        mbd.view("four_bars")
+
+
+def test_what_travels_is_followed(motion):
+    stage = scene(picture(motion))
+    assert stage.half == stage.reach
+    far = mbd.Mechanism("far")
+    far.add_body("stone", shape=mbd.Sphere(0.1, mass=1.0))
+    system, _ = far.build()
+    t = jnp.linspace(0.0, 1.0, 5)
+    r = t[:, None, None] * jnp.array([[[20.0, 0.0, 0.0]]])
+    zero, eye = jnp.zeros((5, 1, 3)), jnp.broadcast_to(jnp.eye(3), (5, 1, 3, 3))
+    sol = mbd.Solution(
+        t, r, eye, zero, zero, zero, zero, jnp.zeros((5, 0)), jnp.zeros(5, int),
+        mbd.RESULTS.successful, {}, None, system,
+    )  # fmt: skip
+    stage = scene(picture(sol))
+    assert stage.reach > 10.0 and stage.half < 1.0
+
+
+# --- the browser ---
+
+needs_browser = pytest.mark.skipif(find() is None, reason="Chromium is not installed")
+
+
+@pytest.fixture(scope="module")
+def page(motion, tmp_path_factory):
+    path = tmp_path_factory.mktemp("view") / "view.html"
+    view = viz.view(motion, forces=False, plots=["ball.velocity"], autoplay=False, out=path)
+    with browser() as chromium:
+        chromium.open(path.as_uri(), 1000, 640)
+        yield chromium, film_of(view), path.as_uri()
+
+
+@needs_browser
+@pytest.mark.xdist_group("chromium")
+def test_a_page_opens_without_trouble_and_without_a_network(page):
+    chromium, _, address = page
+    assert chromium.requests == [address]
+    assert chromium.troubles == []
+    assert chromium.run("document.body.className") == ""
+
+
+# Everything but one body goes, and that one becomes plain red.
+ALONE = """(() => {
+  const { stage } = view;
+  stage.grid.visible = stage.planes.visible = false;
+  stage.renderer.setClearColor(0x000000);
+  for (const item of stage.items.values()) for (const node of item.nodes)
+    for (const mesh of stage.meshesOf(node)) {
+      mesh.visible = item.key === 'body:0';
+      if (mesh.visible) mesh.material = new THREE.MeshBasicMaterial({ color: 0xff0000 });
+    }
+  return [stage.canvas.clientWidth, stage.canvas.clientHeight];
+})()"""
+PICTURE = "(view.seek({t}), view.stage.render(), view.stage.canvas.toDataURL())"
+
+
+@needs_browser
+@pytest.mark.xdist_group("chromium")
+def test_pixels_of_a_body_are_where_its_pose_puts_them(page, motion):
+    chromium, film, _ = page
+    size = chromium.run(ALONE)
+    t = np.asarray(motion.t)
+    for k in (0, 7, 15, 30):
+        url = chromium.run(PICTURE.format(t=float(t[k])))
+        image = Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))
+        assert list(image.size) == size
+        drawn = Image.fromarray(255 * (np.asarray(image)[..., 0] > 100).astype(np.uint8))
+        corners = 0.5 * np.array([(a, b, c) for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)])
+        world = (
+            np.asarray(motion.r[k, 0]) + corners * [0.5, 0.3, 0.2] @ np.asarray(motion.A[k, 0]).T
+        )
+        points = projected(world, film["camera"], size)
+        expected = Image.new("L", size)
+        hull = points[ConvexHull(points).vertices]
+        ImageDraw.Draw(expected).polygon([tuple(p) for p in hull], fill=255)
+        assert np.mean(np.asarray(expected)) > 1.0  # it is in the picture
+        # Within 3 pixels of the box, and everything of the box that is not within 3 of its edge.
+        wide = np.asarray(expected.filter(ImageFilter.MaxFilter(7)))
+        narrow = np.asarray(expected.filter(ImageFilter.MinFilter(7)))
+        found = np.asarray(drawn)
+        assert not np.any(found > wide)
+        assert not np.any(narrow > found)
+
+
+def projected(points, camera, size):
+    """Pixels of points, by the pinhole camera that the page starts with."""
+    position, target, up = (np.array(camera[x]) for x in ("position", "target", "up"))
+    z = (position - target) / np.linalg.norm(position - target)
+    x = np.cross(up, z) / np.linalg.norm(np.cross(up, z))
+    local = (points - position) @ np.stack([x, np.cross(z, x), z], axis=1)
+    focal = 0.5 * size[1] / np.tan(np.radians(0.5 * camera["fov"]))
+    return 0.5 * np.array(size) + focal * local[:, :2] * [1.0, -1.0] / -local[:, 2:]
+
+
+@needs_browser
+@pytest.mark.xdist_group("chromium")
+def test_a_page_plays_scrubs_and_chooses(motion, tmp_path):
+    view = viz.view(motion, forces=False, autoplay=False, out=tmp_path / "view.html")
+    film = film_of(view)
+    with browser() as chromium:
+        chromium.open((tmp_path / "view.html").as_uri(), 1000, 640)
+        assert chromium.run("view.stage.time") == 0.25
+        chromium.run("document.getElementById('play').click()")
+        chromium.wait("view.stage.time > 0.3")
+        chromium.run("document.getElementById('play').click()")
+        stopped = chromium.run("view.stage.time")
+        chromium.run(
+            "(e => { e.value = 1.0; e.dispatchEvent(new Event('input')); })"
+            "(document.getElementById('time'))"
+        )
+        scrubbed = chromium.run("view.stage.time")
+        assert abs(scrubbed - 1.0) < 1e-3 and stopped != scrubbed
+        row = 15  # t = 1.0
+        size = chromium.run("[view.stage.canvas.clientWidth, view.stage.canvas.clientHeight]")
+        chromium.run(f"view.seek({float(motion.t[row])})")
+        ((x, y),) = projected(np.asarray(motion.r[row, :1]), film["camera"], size)
+        for kind in ("mousePressed", "mouseReleased"):
+            chromium.ask(
+                "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1
+            )
+        assert chromium.run("view.stage.selected") == "body:0"
+        assert chromium.run("document.querySelector('#card h2').textContent") == NAME
+        # The path of the point that was clicked starts with its place at the first row.
+        chromium.run(
+            "[...document.querySelectorAll('#card button')]"
+            ".find(b => b.textContent === 'Path of point').click()"
+        )
+        point = np.array(chromium.run("view.picked"))
+        path = np.array(
+            chromium.run("[...view.stage.traces[0].past.geometry.attributes.position.array]")
+        )
+        expected = np.asarray(motion.r[:, 0]) + np.asarray(motion.A[:, 0]) @ point
+        np.testing.assert_allclose(path.reshape(-1, 3), expected, atol=1e-5)
+        chromium.run("view.setTheme('dark')")
+        assert chromium.run("getComputedStyle(document.body).backgroundColor") == "rgb(29, 33, 39)"
+        assert chromium.run("view.measure(20)") > 1.0
+        assert chromium.troubles == [t for t in chromium.troubles if "ReadPixels" in t]

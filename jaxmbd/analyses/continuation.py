@@ -191,11 +191,13 @@ def continuation(
 
 
 class _Look(eqx.Module):
-    """Everything about one point, dense: loads (n,), closure (m,), their rates by the parameter
-    with multipliers held, rows (m, n), stiffness (n, n) and angles.
+    """Everything about one point, dense: loads (n,) with the sums of their magnitudes, closure
+    (m,), the rates of loads and closure by the parameter with multipliers held, rows (m, n),
+    stiffness (n, n) and angles.
     """
 
     loads: Any
+    sizes: Any
     gaps: Any
     load_rate: Any
     gap_rate: Any
@@ -214,23 +216,23 @@ class _Eye:
             whole = None if spin is None else as_spin(spin(p), system)
             system = system.unnamed().wound(angles).at(now)
             args = Rest(system, now, jnp.ones_like(now), whole)
-            return args, static_loads(args, pose)[0].reshape(-1), phi(RA(), system, pose)
+            loads, sizes = (x.reshape(-1) for x in static_loads(args, pose))
+            return args, loads, phi(RA(), system, pose), sizes
 
         def look(p, pose: Pose, angles, lam):
             def parts(p):
-                args, loads, gaps = quantities(p, pose, angles)
+                args, loads, gaps, _ = quantities(p, pose, angles)
                 held = joint_rows(RA(), args.system, pose)
                 return loads, gaps, reactions(args, held, lam).reshape(-1)
 
             values, rates = jax.jvp(parts, (p,), (jnp.ones_like(p),))
-            args = quantities(p, pose, angles)[0]
+            args, _, _, sizes = quantities(p, pose, angles)
             n = values[0].size
             stiffness = static_matrix(args, pose, lam, jnp.zeros_like(p)).dense()[:n, :n]
             rows = dense_rows(RA(), args.system, pose)
             turned = args.system.angle_values(RA().with_ground(pose))
-            return _Look(
-                values[0], values[1], rates[0] + rates[2], rates[1], rows, stiffness, turned
-            )
+            rate = rates[0] + rates[2]
+            return _Look(values[0], sizes, values[1], rate, rates[1], rows, stiffness, turned)
 
         self._look = jax.jit(look)
         self._retract = jax.jit(lambda pose, d: jax.vmap(RA().retract)(pose, d))
@@ -303,7 +305,8 @@ class _Walker:
         for k in range(_ITERATIONS):
             look, rows, K, Z, across, along, loads, rate = self.reduced(at)
             pull = loads + rows.T @ at.lam
-            size = np.max(np.abs(loads) + np.abs(rows.T) @ np.abs(at.lam), initial=0.0)
+            sizes = self.scale * look.sizes
+            size = np.max(sizes + np.abs(rows.T) @ np.abs(at.lam), initial=0.0)
             left = np.max(np.abs(Z.T @ loads), initial=0.0)
             gap = np.max(np.abs(look.gaps), initial=0.0) / self.length
             if left <= _RESIDUAL * size and gap <= 1e-12 and k:

@@ -15,6 +15,9 @@ from .assembly import AssemblyReport as AssemblyReport
 from .assembly import assemble as assemble
 from .batches import run_batch as run_batch
 from .beams import BeamMotion as BeamMotion
+from .continuation import Path as Path
+from .continuation import SpecialPoint as SpecialPoint
+from .continuation import continuation as continuation
 from .dynamics import simulate as simulate
 from .equilibrium import Equilibrium as Equilibrium
 from .equilibrium import EquilibriumError as EquilibriumError
@@ -44,3 +47,9 @@ from .solution import Momentum as Momentum
 from .solution import Reaction as Reaction
 from .solution import Solution as Solution
 from .solution import Violation as Violation
+from .stability import Stability as Stability
+from .vibration import Campbell as Campbell
+from .vibration import FrequencyResponse as FrequencyResponse
+from .vibration import campbell as campbell
+from .vibration import frequency_response as frequency_response
+from .vibration import modes as modes

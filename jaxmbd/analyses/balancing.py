@@ -102,7 +102,7 @@ def balance_poses(
     t: Scalar,
     spin: Spin | None,
     shares: Float[Array, " s"],
-    max_steps: Scalar | Int[Array, ""],
+    max_steps: Int[Array, ""],
     downhill: bool,
 ) -> Balanced:
     """The equilibrium that is found from a closed pose, under all shares of the loads one after the

@@ -45,9 +45,7 @@ def labeled(system: System, name: str) -> BeamLabel:
         if beam.name == name:
             return beam
     known = ", ".join(repr(beam.name) for beam in system.beams) or "none"
-    raise ValueError(
-        f"mechanism {system.name!r} has no beam {name!r}; the beams are {known}"
-    )
+    raise ValueError(f"mechanism {system.name!r} has no beam {name!r}; the beams are {known}")
 
 
 def beam_motion(system: System, name: str, states: State, lam: Array, by_rows: Any) -> BeamMotion:
@@ -70,7 +68,9 @@ def beam_motion(system: System, name: str, states: State, lam: Array, by_rows: A
         # A multiplier per length of the element stands in for the force of a strain it has not.
         rows = np.array([rows[k] for rows in beam.rows])
         load = load.at[..., strain].set(lam[:, rows])
-    return BeamMotion(load[..., :3], load[..., 3:], strains[..., :3], strains[..., 3:], energy, bend)
+    return BeamMotion(
+        load[..., :3], load[..., 3:], strains[..., :3], strains[..., 3:], energy, bend
+    )
 
 
 def _known(x: Any) -> bool:

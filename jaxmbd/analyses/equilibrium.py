@@ -137,7 +137,7 @@ def equilibrium(
     """
     check_system(system, state, "equilibrium")
     system.refuse_laws("equilibrium", "leave them out, or simulate until the motion has died away")
-    spin = _spin(spin, system)
+    spin = as_spin(spin, system)
     if spin is not None:
         system.refuse_velocity_rows("equilibrium with spin=", "simulate the steady motion instead")
     _refuse_loose_bodies(system)
@@ -146,7 +146,7 @@ def equilibrium(
     given = state = system.with_turns(state)
     state, report = assembled(system, _off_dead_center(system, state, t, spin), t, velocities=False)
     shares = np.asarray(np.arange(1, steps + 1) / steps, system.dtype)
-    shares = as_jax(shares, system.dtype)
+    shares, limit = as_jax(shares, system.dtype), jax.device_put(np.asarray(limit))
 
     def search(state: State, shares, used):
         parts = _equilibrium(
@@ -260,7 +260,8 @@ def _outcome(system: System, given: State, report, found: Balanced, t, changes) 
     return RESULTS.where(valid_numbers(system, given, t), result, RESULTS.invalid_input)
 
 
-def _spin(spin: Any, system: System) -> Spin | None:
+def as_spin(spin: Any, system: System) -> Spin | None:
+    """The steady rotation as arrays, checked where its numbers are known."""
     if spin is None:
         return None
     if not isinstance(spin, Spin):

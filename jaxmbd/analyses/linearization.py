@@ -21,34 +21,81 @@ from ..formulations import RA
 from ..linalg import SaddleMatrix, factorize, linear_solve
 from ..model.state import Pose, State, Twist
 from ..model.system import System
+from ..model.validation import as_jax
+from ..results import RESULTS
 from ..rotations import so3
 from ..rotations.types import Scalar
 from .arguments import check_system
 from .compiled import compiled_once
 from .inputs import AbstractInput, collect_inputs, unit_wrenches
 from .mobility import mobility, scaled_rows
+from .solution import Row, Solution, make_solution
 from .starting import assembled
 
 _COMPONENTS = tuple(f"{kind}.{axis}" for kind in ("r", "theta") for axis in "xyz")
 
 
 class Modes(eqx.Module):
-    """Eigenmodes of a linearization; one of each conjugate pair, slowest first.
+    """Eigenmodes of small motions; one of each conjugate pair, slowest first.
 
     Attributes:
         eigenvalues: (n,) [1/s].
-        vectors: In the minimal coordinates and speeds, (p + f, n).
+        vectors: In the minimal coordinates and speeds, (p + f, n), or in coordinates alone; None
+            for damped modes under `jit`.
         frequency: |imaginary part| / 2π, (n,) [Hz].
         damping_ratio: -real part / |eigenvalue|, (n,); negative where the mode grows.
         shapes: Displacements of all bodies, (n, nb, 6): of the mass centers [m], global, and turns
-            [rad], body frame.
+            [rad], body frame; None for damped modes under `jit`.
+        state: Where the bodies are in between.
     """
 
-    eigenvalues: Complex[np.ndarray, " n"]
-    vectors: Complex[np.ndarray, "x n"]
-    frequency: Float[np.ndarray, " n"]
-    damping_ratio: Float[np.ndarray, " n"]
-    shapes: Complex[np.ndarray, "n nb 6"]
+    eigenvalues: Complex[np.ndarray | Array, " n"]
+    vectors: Complex[np.ndarray | Array, "x n"] | None
+    frequency: Float[np.ndarray | Array, " n"]
+    damping_ratio: Float[np.ndarray | Array, " n"]
+    shapes: Complex[np.ndarray | Array, "n nb 6"] | None
+    state: State | None = None
+
+    def motion(self, k: int, system: System, *, size: float = 0.1, frames: int = 25) -> Solution:
+        """One period of a mode as a solution, for `jaxmbd.viz.animate` and `snapshot`; of one
+        second where the mode does not oscillate. Damping is left out.
+
+        Args:
+            k: Which mode.
+            system: The mechanism.
+            size: The largest displacement, in parts of the system's length, or turn [rad].
+            frames: Number of rows, the first and the last being the same.
+        """
+        if self.shapes is None or self.state is None:
+            raise ValueError("motion: this mode carries no shape")
+        shape, state = np.asarray(self.shapes[k]), self.state
+        largest = np.max(np.abs(shape) * _shape_weights(system))
+        phase = np.exp(2j * np.pi * np.linspace(0.0, 1.0, frames))
+        moves = np.real(phase[:, None, None] * shape) * (size / (largest if largest else 1.0))
+        frequency = float(self.frequency[k])
+        t = np.linspace(0.0, 1.0 / frequency if frequency > 0.0 else 1.0, frames)
+        return _shown(system, state, as_jax(moves, system.dtype), as_jax(t, system.dtype))
+
+
+def _shape_weights(system: System) -> np.ndarray:
+    """Factors that make displacements comparable with turns, (6,)."""
+    return np.array([1.0 / float(system.length)] * 3 + [1.0] * 3)
+
+
+def _shown(system: System, state: State, moves, t) -> Solution:
+    poses = _displaced(state.pose, moves)
+    T, nb = moves.shape[:2]
+    zero = jnp.zeros((T, nb, 3), t.dtype)
+    twist, whole = Twist(zero, zero), jnp.zeros(T, int)
+    lam = jnp.full((T, system.nc), jnp.nan, t.dtype)
+    angles = jnp.broadcast_to(system.turns(), (T, system.turns().size))
+    row = Row(poses, twist, zero, zero, lam, angles, whole, {})
+    return make_solution(t, row, RESULTS.successful, {}, system)
+
+
+@compiled_once
+def _displaced(pose: Pose, moves: Float[Array, "T nb 6"]) -> Pose:
+    return jax.vmap(lambda d: jax.vmap(RA().retract)(pose, d))(moves)
 
 
 class Linearization(eqx.Module):
@@ -101,6 +148,7 @@ class Linearization(eqx.Module):
             np.imag(values) / (2 * np.pi),
             damping,
             shapes + 0j,
+            self.state,
         )
 
     def lqr(self, Q: Any, R: Any) -> Float[np.ndarray, "k x"]:
@@ -113,8 +161,8 @@ class Linearization(eqx.Module):
 
     def coordinates_of(self, pose: Pose, twist: Twist) -> Float[Array, " x"]:
         """(y, w) of a pose and twist of all bodies."""
-        rows, parts = _selection(self.coordinates, self.bodies)
-        speed_rows, speed_parts = _selection(self.speeds, self.bodies)
+        rows, parts = selection(self.coordinates, self.bodies)
+        speed_rows, speed_parts = selection(self.speeds, self.bodies)
         turn = jax.vmap(lambda A0, A: so3.log(A0.T @ A))(self.state.A, pose.A)
         moved = jnp.concatenate([pose.r - self.state.r, turn], axis=1)
         rates = jnp.concatenate([twist.v, twist.omega], axis=1)
@@ -202,8 +250,8 @@ def linearize(
     if speeds is None:
         speeds = _choose(system, state, t, coordinates) if system.nonholonomic else coordinates
     speeds = tuple(speeds)
-    rows, parts = _selection(coordinates, system.bodies)
-    speed_rows, speed_parts = _selection(speeds, system.bodies)
+    rows, parts = selection(coordinates, system.bodies)
+    speed_rows, speed_parts = selection(speeds, system.bodies)
     chosen = collect_inputs(system, inputs)
     unnamed = tuple(dataclasses.replace(x, name="") for x in chosen)
     state = system.with_turns(state)
@@ -300,8 +348,8 @@ def _velocity(
     )
 
 
-def _selection(
-    coordinates: tuple[str, ...], bodies: tuple[str, ...]
+def selection(
+    coordinates: tuple[str, ...], bodies: tuple[str, ...], who: str = "linearize"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Body and component of every coordinate."""
     known = {
@@ -311,9 +359,7 @@ def _selection(
     }
     for name in coordinates:
         if name not in known:
-            raise ValueError(
-                f"linearize: unknown coordinate {name!r}; write BODY.r.x or BODY.theta.x"
-            )
+            raise ValueError(f"{who}: unknown coordinate {name!r}; write BODY.r.x or BODY.theta.x")
     pairs = np.array([known[name] for name in coordinates], int).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1]
 

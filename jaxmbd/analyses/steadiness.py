@@ -100,7 +100,7 @@ def _element_loads(args: Rest, pose: Pose) -> list[Float[Array, "n k 6"]]:
         stack.each(
             lambda element, at, moving: element_load(args, element, at, moving),
             jax.tree.map(lambda x, stack=stack: take(x, stack.index), padded),
-            moving_bodies(stack, args.system),
+            moving_bodies(stack, args),
         )
         for stack in args.system.forces
     ]

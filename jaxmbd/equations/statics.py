@@ -70,20 +70,28 @@ class Rest(eqx.Module):
         share: Of gravity, of the centrifugal load and of all loads that store no energy; one for
             the whole.
         spin: The steady rotation, or None at rest.
+        parts: Angular velocities of parts that turn about axes of symmetry of their own, body
+            frame, (nb, 3) [rad/s], or None.
     """
 
     system: System
     t: Scalar
     share: Scalar
     spin: Spin | None = None
+    parts: Float[Array, "nb 3"] | None = None
 
-    def twist(self, pose: Pose) -> Twist:
+    @property
+    def own_spin(self) -> Float[Array, "nb 3"]:
+        """Angular velocity of every body beside that of the whole, body frame."""
+        system = self.system
+        return jnp.zeros((system.nb, 3), system.dtype) if self.parts is None else self.parts
+
+    def twist(self, pose: Pose, own: Vec3) -> Twist:
         """The twist of one body."""
         if self.spin is None:
-            zero = jnp.zeros_like(pose.r)
-            return Twist(zero, zero)
+            return Twist(jnp.zeros_like(pose.r), own)
         twist, root = self.spin.twist(pose), jnp.sqrt(self.share)
-        return Twist(root * twist.v, root * twist.omega)
+        return Twist(root * twist.v, root * twist.omega + own)
 
 
 def static_loads(args: Rest, pose: Pose) -> tuple[Float[Array, "nb 6"], Float[Array, "nb 6"]]:
@@ -98,7 +106,7 @@ def static_loads(args: Rest, pose: Pose) -> tuple[Float[Array, "nb 6"], Float[Ar
         load = stack.each(
             lambda element, at, moving: element_load(args, element, at, moving),
             local,
-            moving_bodies(stack, system),
+            moving_bodies(stack, args),
         )
         total = total.at[stack.index].add(load, mode="drop")
         size = size.at[stack.index].add(jnp.abs(load), mode="drop")
@@ -155,9 +163,10 @@ def static_matrix(args: Rest, pose: Pose, lam: Float[Array, " m"], damping: Scal
     couplings = (*stiffness_blocks(args, pose), *row_variations(_RA, system, pose, lam))
     # E is small beside R (K + ..)⁻¹ Rᵀ, for which the largest stiffness [N/m] stands in.
     units = force_units(system)
-    largest = jnp.max(jnp.abs(diagonal) * units[:, None] * units[None, :])
+    units = units[:, None] * units[None, :]
+    largest = jnp.max(jnp.abs(diagonal) * units[None])
     for c in couplings:
-        size = jnp.abs(c.blocks) * units[:, None, None] * units[None, None, :]
+        size = jnp.abs(c.blocks) * units[None, None, :, None, :]
         largest = jnp.maximum(largest, jnp.max(size, initial=0.0))
     return SaddleMatrix(
         diagonal,
@@ -203,11 +212,11 @@ def stiffness_blocks(args: Rest, pose: Pose) -> list[Coupling]:
                 moved = jax.vmap(_RA.retract)(at, delta)
                 return element_load(args, element, moved, moving)
 
-            return jax.jacfwd(load)(jnp.zeros((len(moving), 6), system.dtype))
+            return jax.jacfwd(load)(jnp.zeros((len(moving[0]), 6), system.dtype))
 
         local = jax.tree.map(lambda x, stack=stack: take(x, stack.index), padded)
         couplings.append(
-            Coupling(stack.each(block, local, moving_bodies(stack, system)), stack.bodies)
+            Coupling(stack.each(block, local, moving_bodies(stack, args)), stack.bodies)
         )
     return couplings
 
@@ -222,17 +231,27 @@ def _own_load(args: Rest, mass: Scalar, inertia, pose: Pose) -> Float[Array, "6"
     return jnp.concatenate([force, torque])
 
 
-def moving_bodies(stack, system: System) -> Float[Array, "n k"]:
-    """Zero where a body of an element is the ground, which does not turn with the others."""
-    return jnp.asarray(stack.index < system.nb, system.dtype)
+def moving_bodies(stack, args: Rest):
+    """For the bodies of every element: zero for the ground, which does not turn with the others,
+    one for the others, (n, k); and their own angular velocities, (n, k, 3).
+    """
+    system = args.system
+    own = jnp.concatenate([args.own_spin, jnp.zeros((1, 3), system.dtype)])
+    return jnp.asarray(stack.index < system.nb, system.dtype), take(own, stack.index)
+
+
+def element_twist(args: Rest, pose: Pose, moving) -> Twist:
+    """The twists of an element's bodies in the steady state."""
+    flags, own = moving
+    twist = jax.vmap(args.twist)(pose, own)
+    return jax.tree.map(lambda x: x * flags[:, None], twist)
 
 
 def element_load(args: Rest, element: AbstractForce, pose: Pose, moving) -> Float[Array, "k 6"]:
     """Minus the wrench of one element, of which loads count by their share and stored energy
     counts whole.
     """
-    twist = jax.vmap(args.twist)(pose)
-    twist = jax.tree.map(lambda x: x * moving[:, None], twist)
+    twist = element_twist(args, pose, moving)
 
     def load(element):
         return -jnp.concatenate(element.wrench(pose, twist, args.t), axis=1)
@@ -247,3 +266,48 @@ def element_load(args: Rest, element: AbstractForce, pose: Pose, moving) -> Floa
 def _stores_energy(element: AbstractForce) -> bool:
     own = type(element)
     return own.potential is not AbstractForce.potential or own.stored is not AbstractForce.stored
+
+
+# --- small motions about the steady state
+# ------------------------------------------------------------------------------------------------
+
+
+def rate_blocks(args: Rest, pose: Pose) -> tuple[Float[Array, "nb 6 6"], list[Coupling]]:
+    """C: derivatives of the forces by the rates of small displacements, components in the turning
+    frame and the bodies: gyroscopic forces of single bodies, and damping on elements' bodies.
+    """
+    system, padded = args.system, _RA.with_ground(pose)
+    zero = jnp.zeros(6, system.dtype)
+    w = jnp.zeros(3, system.dtype)
+    if args.spin is not None:
+        w = args.spin.rate * args.spin.direction
+
+    def inertial(mass, inertia, pose, own):
+        turning = pose.A.T @ w
+
+        def force(rate):
+            omega = turning + own + rate[3:]
+            # The frame of displacements turns with the whole, not with parts that turn in it.
+            alpha = jnp.cross(turning, rate[3:])
+            moment = inertia @ alpha + jnp.cross(rate[3:] + turning, inertia @ omega)
+            return jnp.concatenate([2.0 * mass * jnp.cross(w, rate[:3]), moment])
+
+        return jax.jacfwd(force)(zero)
+
+    own = jax.vmap(inertial)(system.mass, system.inertia, pose, args.own_spin)
+    couplings = []
+    for stack in system.forces:
+
+        def block(element, at, moving):
+            steady = element_twist(args, at, moving)
+
+            def load(rate):
+                twist = Twist(steady.v + rate[:, :3], steady.omega + rate[:, 3:])
+                return -jnp.concatenate(element.wrench(at, twist, args.t), axis=1)
+
+            return jax.jacfwd(load)(jnp.zeros((len(moving[0]), 6), system.dtype))
+
+        local = jax.tree.map(lambda x, stack=stack: take(x, stack.index), padded)
+        blocks = stack.each(block, local, moving_bodies(stack, args))
+        couplings.append(Coupling(blocks, stack.bodies))
+    return own, couplings

@@ -184,7 +184,9 @@ def _from_file(file: Any) -> Mechanism:
     for beam in file.beams:
         fields = {name: _read_field(spec, getattr(beam, name)) for name, (spec, _) in _BEAM.items()}
         section = Section(**beam.section.model_dump())
-        m.add_beam(beam.name, fields.pop("points"), section=section, elements=beam.elements, **fields)
+        m.add_beam(
+            beam.name, fields.pop("points"), section=section, elements=beam.elements, **fields
+        )
     for part in [*file.joints, *file.drivers]:
         m.add(_element(part, AbstractRelation))
     for part in file.forces:

@@ -21,7 +21,9 @@ def cantilever(n: int = 8) -> Mechanism:
     """
     m = Mechanism(_sized("cantilever", n))
     section = Section.rectangle(0.04, 2e-3, E=2.1e11, nu=0.3, rho=7850.0)
-    strip = m.add_beam("strip", [(0, 0, 0), (1, 0, 0)], elements=n, section=section, damping=_BENDING)
+    strip = m.add_beam(
+        "strip", [(0, 0, 0), (1, 0, 0)], elements=n, section=section, damping=_BENDING
+    )
     m.add(Fixed("clamp", m.ground, strip.first, point=(0.0, 0.0, 0.0)))
     return m
 
@@ -40,9 +42,7 @@ def spin_up_beam(n: int = 8) -> Mechanism:
     section = Section(E=2.8e7, G=1e7, A=1.0, I=5e-4, J=1e-3, rho=1.2)
     beam = m.add_beam("beam", [(0, 0, 0), (10, 0, 0)], elements=n, section=section)
     m.add(Revolute("hinge", m.ground, beam.first, point=(0.0, 0.0, 0.0), axis=_Z))
-    angle = (
-        "0.4*(minimum(t, 15)**2/2 + (7.5/pi)**2*(cos(2*pi*minimum(t, 15)/15) - 1)) + 6*maximum(t - 15, 0)"
-    )
+    angle = "0.4*(minimum(t, 15)**2/2 + (7.5/pi)**2*(cos(2*pi*minimum(t, 15)/15) - 1)) + 6*maximum(t - 15, 0)"
     m.add(RotationDriver("motor", m.ground, beam.first, axis=_Z, angle=angle))
     return m
 

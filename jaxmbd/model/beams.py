@@ -109,9 +109,7 @@ class Beam(AbstractElement):
         natural = self._natural
         kind = STRAINS[self.strains]
         return [
-            kind(
-                lengths[k], strains[k] / lengths[k] + natural[k], stiffness, viscosity
-            )
+            kind(lengths[k], strains[k] / lengths[k] + natural[k], stiffness, viscosity)
             for k in range(self.count)
         ]
 
@@ -196,8 +194,11 @@ class Beam(AbstractElement):
         if self.y_axis is None:
             xp = library_of(tangent)
             vertical = xp.abs(tangent[2]) > _UPRIGHT
-            y = xp.where(vertical, xp.asarray([0.0, 1.0, 0.0], tangent.dtype), xp.stack(
-                [-tangent[1], tangent[0], 0.0 * tangent[2]]))
+            y = xp.where(
+                vertical,
+                xp.asarray([0.0, 1.0, 0.0], tangent.dtype),
+                xp.stack([-tangent[1], tangent[0], 0.0 * tangent[2]]),
+            )
         else:
             y = vector(self.y_axis, 3, what)
         xp = library_of(tangent, y)
@@ -268,8 +269,10 @@ class Beam(AbstractElement):
             return host.zeros(shape, default_dtype())
         what = f"{self.title}: natural"
         single = np.ndim(self.natural) == 1
-        return array(self.natural, (6,), what)[None] * np.ones((shape[0], 1)) if single else array(
-            self.natural, shape, what
+        return (
+            array(self.natural, (6,), what)[None] * np.ones((shape[0], 1))
+            if single
+            else array(self.natural, shape, what)
         )
 
     def _per_node(self, value: Any, field: str) -> Array | None:
@@ -367,7 +370,11 @@ def _along(curve: Any, count: int, what: str) -> tuple[Array, Array]:
 def _skew(xp: Any, x: Array) -> Array:
     zero = 0.0 * x[0]
     return xp.stack(
-        [xp.stack([zero, -x[2], x[1]]), xp.stack([x[2], zero, -x[0]]), xp.stack([-x[1], x[0], zero])]
+        [
+            xp.stack([zero, -x[2], x[1]]),
+            xp.stack([x[2], zero, -x[0]]),
+            xp.stack([-x[1], x[0], zero]),
+        ]
     )
 
 
@@ -381,9 +388,7 @@ def _about_x(angle: Array) -> Array:
     xp = library_of(angle)
     c, s = xp.cos(angle), xp.sin(angle)
     one, zero = xp.ones_like(c), xp.zeros_like(c)
-    return xp.stack(
-        [xp.stack([one, zero, zero]), xp.stack([zero, c, -s]), xp.stack([zero, s, c])]
-    )
+    return xp.stack([xp.stack([one, zero, zero]), xp.stack([zero, c, -s]), xp.stack([zero, s, c])])
 
 
 def _logarithms(xp: Any, r: Array, turns: Array, axial: Array) -> Array:

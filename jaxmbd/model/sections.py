@@ -87,9 +87,7 @@ class Section:
         stack = library_of(self.E, self.G, self.A, self.I, self.J, self.shear).stack
         shear = self.G * self.A * self.shear
         bending = self.E * self.I
-        return stack(
-            [self.E * self.A, shear[0], shear[1], self.G * self.J, bending[0], bending[1]]
-        )
+        return stack([self.E * self.A, shear[0], shear[1], self.G * self.J, bending[0], bending[1]])
 
     @property
     def mass_per_length(self) -> Array:

@@ -9,10 +9,10 @@ file with a module that has `wrench` (and `potential` where it has one), and a d
 from .actuators import AxisActuator as AxisActuator
 from .base import AbstractActuator as AbstractActuator
 from .base import AbstractForce as AbstractForce
+from .base import ForceStack as ForceStack
 from .beams import AbstractBeamElement as AbstractBeamElement
 from .beams import BeamElement as BeamElement
 from .beams import DirectorBeamElement as DirectorBeamElement
-from .base import ForceStack as ForceStack
 from .descriptions import AbstractForceDescription as AbstractForceDescription
 from .descriptions import AbstractJointForce as AbstractJointForce
 from .descriptions import Actuator as Actuator

@@ -1,0 +1,171 @@
+"""Small motions about an equilibrium: mass, damping and stiffness along what the joints allow."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..equations.index1 import saddle_matrix
+from ..equations.motion import mass_matrix
+from ..equations.rows import dense_rows, rows
+from ..equations.statics import Rest, Spin, metric, rate_blocks, static_matrix
+from ..formulations import RA
+from ..linalg import SaddleMatrix, factorize, linear_solve
+from ..model.state import State
+from ..model.system import System
+from ..model.validation import as_jax, is_concrete
+from ..rotations.types import Scalar
+from .arguments import check_system
+from .compiled import compiled_once
+from .equilibrium import Equilibrium
+from .mobility import mobility
+
+
+class SmallMotions(eqx.Module):
+    """M ÿ + C ẏ + K y = Bᵀ load in f coordinates y of the displacements about an equilibrium.
+
+    Displacements are of mass centers and turns, in components of the frame that turns with the
+    whole (the global frame at rest) and of the bodies.
+
+    Attributes:
+        M, C, K: Reduced mass, damping with gyroscopic terms, and stiffness, (f, f).
+        basis: Displacements of all bodies by y, (nb, 6, f).
+    """
+
+    M: Float[Array, "f f"]
+    C: Float[Array, "f f"]
+    K: Float[Array, "f f"]
+    basis: Float[Array, "nb 6 f"]
+
+
+class Base(eqx.Module):
+    """What small motions are about.
+
+    Attributes:
+        system: The mechanism.
+        state: The equilibrium.
+        lam: Its multipliers, (nc,).
+        t: Its instant [s].
+        spin: The steady rotation of the whole, or None.
+        parts: Angular velocities of turning parts, body frame, (nb, 3) [rad/s].
+        freedoms: Number of independent displacements.
+    """
+
+    system: System
+    state: State
+    lam: Float[Array, " nc"]
+    t: Scalar
+    spin: Spin | None
+    parts: Float[Array, "nb 3"]
+    freedoms: int = eqx.field(static=True)
+
+
+def base_of(
+    system: System,
+    equilibrium: Any,
+    who: str,
+    spinning: Mapping[str, Any] | None = None,
+    freedoms: int | None = None,
+) -> Base:
+    """The equilibrium to move about, checked.
+
+    Raises:
+        TypeError: It is no `Equilibrium`.
+        ValueError: Masses are missing, no freedom is left, or their number is not given where
+            values are traced.
+    """
+    if not isinstance(equilibrium, Equilibrium):
+        raise TypeError(
+            f"{who}: the second argument must be what equilibrium(system, state) returns, not "
+            f"{type(equilibrium).__name__}"
+        )
+    state = equilibrium.state
+    check_system(system, state, who)
+    if system.massless:
+        raise ValueError(
+            f"{who} needs mass and inertia of every body; missing for {', '.join(system.massless)}"
+        )
+    parts = np.zeros((system.nb, 3), system.dtype)
+    for name, omega in (spinning or {}).items():
+        if name not in system.bodies:
+            raise ValueError(f"{who}: spinning: there is no body {name!r}")
+        parts[system.bodies.index(name)] = np.asarray(omega, system.dtype)
+    if freedoms is None:
+        if not is_concrete((system, equilibrium)):
+            raise ValueError(
+                f"{who}: under jit, grad or vmap give freedoms=, the number that mobility counts"
+            )
+        freedoms = mobility(system, state, t=equilibrium.t).freedoms
+    if not freedoms:
+        raise ValueError(f"{who}: {system.name!r} has no freedom left; its drivers determine it")
+    return Base(
+        system,
+        system.with_turns(state),
+        equilibrium.lam,
+        equilibrium.t,
+        equilibrium.spin,
+        as_jax(parts, system.dtype),
+        int(freedoms),
+    )
+
+
+@compiled_once
+def small_motions(base: Base) -> SmallMotions:
+    """The matrices of the small motions; differentiable."""
+    state, t = base.state, base.t
+    system = base.system.wound(state.angles).at(t)
+    args = Rest(system, t, jnp.ones_like(t), base.spin, base.parts)
+    pose = state.pose
+    basis = _basis(system, pose, base.freedoms)
+    lam, none = system.to_stacked(base.lam), jnp.zeros_like(t)
+    stiffness = static_matrix(args, pose, lam, none)
+    inertia = SaddleMatrix(
+        mass_matrix(RA(), system, pose), (), stiffness.right, stiffness.left, None, stiffness.bodies
+    )
+    own, couplings = rate_blocks(args, pose)
+    rates = SaddleMatrix(
+        own, tuple(couplings), stiffness.right, stiffness.left, None, stiffness.bodies
+    )
+    m = len(stiffness.bodies)
+    wide = jnp.concatenate([basis, jnp.zeros((m, basis.shape[1]), t.dtype)])
+
+    def reduced(matrix: SaddleMatrix):
+        product = jax.vmap(matrix.matvec, in_axes=1, out_axes=1)(wide)
+        return basis.T @ product[: basis.shape[0]]
+
+    return SmallMotions(
+        reduced(inertia),
+        reduced(rates),
+        reduced(stiffness),
+        basis.reshape(system.nb, 6, base.freedoms),
+    )
+
+
+def _basis(system: System, pose, freedoms: int) -> Float[Array, "n f"]:
+    """A basis of the displacements that the joints allow, which moves with the joints.
+
+    Any basis serves; its derivative is that of a fixed one projected on what the rows allow.
+    """
+    n = 6 * system.nb
+    scale = jnp.tile(jnp.ones(6, system.dtype).at[3:].set(1.0 / system.length), system.nb)
+    dense = jax.lax.stop_gradient(dense_rows(RA(), system, pose) * scale[None, :])
+    if not dense.shape[0]:
+        return jnp.diag(scale)
+    norms = jnp.sqrt(jnp.sum(dense**2, axis=1, keepdims=True))
+    right = jnp.linalg.svd(dense / jnp.where(norms > 1e-9, norms, 1.0))[2]
+    fixed = jax.lax.stop_gradient(scale[:, None] * right[n - freedoms :].T)
+    weights = metric(system)
+    matrix = saddle_matrix(RA(), system, weights, rows(RA(), system, pose))
+    factors = factorize(matrix, system.linear_solver)
+    m = dense.shape[0]
+
+    def projected(column):
+        pull = jnp.einsum("bij,bj->bi", weights, column.reshape(-1, 6)).reshape(-1)
+        right = jnp.concatenate([pull, jnp.zeros(m, pull.dtype)])
+        return linear_solve(matrix.matvec, factors, right)[:n]
+
+    return jax.vmap(projected, in_axes=1, out_axes=1)(fixed)

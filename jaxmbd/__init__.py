@@ -8,6 +8,8 @@ from .analyses import Accelerations as Accelerations
 from .analyses import Adaptive as Adaptive
 from .analyses import AssemblyError as AssemblyError
 from .analyses import AssemblyWarning as AssemblyWarning
+from .analyses import BeamMotion as BeamMotion
+from .analyses import BentBeamWarning as BentBeamWarning
 from .analyses import Campbell as Campbell
 from .analyses import DroppedBounceWarning as DroppedBounceWarning
 from .analyses import Equilibrium as Equilibrium

@@ -14,6 +14,7 @@ from .arguments import count_steps as count_steps
 from .assembly import AssemblyReport as AssemblyReport
 from .assembly import assemble as assemble
 from .batches import run_batch as run_batch
+from .beams import BeamMotion as BeamMotion
 from .continuation import Path as Path
 from .continuation import SpecialPoint as SpecialPoint
 from .continuation import continuation as continuation
@@ -24,6 +25,7 @@ from .equilibrium import Spin as Spin
 from .equilibrium import equilibrium as equilibrium
 from .failure import AssemblyError as AssemblyError
 from .failure import AssemblyWarning as AssemblyWarning
+from .failure import BentBeamWarning as BentBeamWarning
 from .failure import DroppedBounceWarning as DroppedBounceWarning
 from .failure import LostContactWarning as LostContactWarning
 from .failure import RedundantJointWarning as RedundantJointWarning

@@ -20,7 +20,12 @@ from ..rotations.types import Scalar
 from .arguments import check_run, chosen_formulation, chosen_integrator, instants
 from .assembly import AssemblyReport
 from .compiled import Compiled, runs_now
-from .failure import raise_failure, warn_of_lost_contact, warn_of_undetermined_forces
+from .failure import (
+    raise_failure,
+    warn_of_bent_beams,
+    warn_of_lost_contact,
+    warn_of_undetermined_forces,
+)
 from .interpolation import between
 from .solution import Row, Solution, make_row, make_solution
 from .starting import angles_ahead, assembled, checked_motion, first_row
@@ -125,6 +130,7 @@ def simulate_chosen(
     if is_concrete(solution):
         warn_of_undetermined_forces(system, solution)
         warn_of_lost_contact(system, solution)
+        warn_of_bent_beams(system, solution)
     return solution
 
 

@@ -33,6 +33,7 @@ from .compiled import Compiled, compiled_once, telling_forward_mode
 from .failure import (
     INSIDE,
     raise_failure,
+    warn_of_bent_beams,
     warn_of_dropped_bounces,
     warn_of_lost_contact,
     warn_of_undetermined_forces,
@@ -244,6 +245,7 @@ def _simulate_fixed(
             raise_failure(system, solution, state, h)
         warn_of_undetermined_forces(system, solution)
         warn_of_lost_contact(system, solution)
+        warn_of_bent_beams(system, solution)
         warn_of_dropped_bounces(system, solution)
         return solution
     if progress or on_chunk is not None:

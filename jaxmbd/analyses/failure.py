@@ -56,6 +56,10 @@ class RedundantJointWarning(UserWarning):
     """Dry friction follows the force of a joint whose force is not unique."""
 
 
+class BentBeamWarning(UserWarning):
+    """An element of a beam bends by more than its strains can tell."""
+
+
 class LostContactWarning(UserWarning):
     """The normal force of a rolling or sliding pair pulls, where a real contact would be lost."""
 
@@ -279,6 +283,24 @@ def warn_of_undetermined_forces(system: System, solution) -> None:
             SingularPoseWarning,
             stacklevel=users_line(),
         )
+
+
+def warn_of_bent_beams(system: System, solution) -> None:
+    """Warn where an element bends by more than its strains can tell, at the rows that were saved."""
+    for beam in system.beams:
+        bend = np.asarray(solution.beam(beam.name, system).bend)
+        limit = system.forces[beam.elements[0][0]].force.largest_bend
+        over = np.nan_to_num(bend) > limit
+        if np.any(over):
+            row, k = np.argwhere(over)[0]
+            warnings.warn(
+                f"mechanism {system.name!r}: element {k} of beam {beam.name!r} bends by "
+                f"{np.degrees(bend[row, k]):.0f} degrees at t = "
+                f"{float(np.asarray(solution.t)[row]):g} s, beyond the {np.degrees(limit):.0f} up "
+                "to which its strains hold; use more elements",
+                BentBeamWarning,
+                stacklevel=users_line(),
+            )
 
 
 def warn_of_lost_contact(system: System, solution) -> None:

@@ -7,6 +7,12 @@ import numpy as np
 from ..model.joints import Revolute, Spherical
 from ..model.mechanism import Mechanism
 from ..model.shapes import Box, Cone
+from .beams import (
+    cantilever,
+    flexible_slider_crank,
+    four_bar_flexible_coupler,
+    spin_up_beam,
+)
 from .bicycle import whipple_bicycle
 from .couplings import cam_follower, differential, gear_train, planetary_gear, rolling_disc
 from .six_body_linkage import six_body_linkage
@@ -146,6 +152,10 @@ SIZED: dict[str, Callable[[int], int]] = {
     "revolute_chain": lambda n: n,
     "four_bar_ladder": lambda n: 2 * n + 1,
     "gear_train": lambda n: n,
+    "cantilever": lambda n: n + 1,
+    "spin_up_beam": lambda n: n + 1,
+    "flexible_slider_crank": lambda n: n + 3,
+    "four_bar_flexible_coupler": lambda n: n + 3,
 }
 GENERATORS = {
     "n_pendulum": n_pendulum,
@@ -161,4 +171,8 @@ GENERATORS = {
     "cam_follower": cam_follower,
     "rolling_disc": rolling_disc,
     "whipple_bicycle": whipple_bicycle,
+    "cantilever": cantilever,
+    "spin_up_beam": spin_up_beam,
+    "flexible_slider_crank": flexible_slider_crank,
+    "four_bar_flexible_coupler": four_bar_flexible_coupler,
 }

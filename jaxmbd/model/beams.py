@@ -20,7 +20,7 @@ from .body import Body, make_body
 from .curves import Spline
 from .elements import AbstractElement
 from .expressions import Components
-from .forces.beams import LARGEST_BEND, AbstractBeamElement, BeamElement, DirectorBeamElement
+from .forces.beams import AbstractBeamElement, BeamElement, DirectorBeamElement
 from .functions import numbers_of_shape, traced_shape
 from .joints import AbstractConstraint, Rows
 from .primitives import AbstractPrimitive
@@ -53,7 +53,7 @@ class Beam(AbstractElement):
     y_axis: Any = given.vector("-", None)
     twist: Any = given.number("rad", 0.0)
     natural: Any = given.numbers("-, 1/m", None)
-    damping: Any = given.number("s", None)
+    damping: Any = given.numbers("s", None)
     rigid: str = given.choice(*RIGID, default="none")
     strains: str = given.choice(*STRAINS, default="logarithm")
     v: Any = given.numbers("m/s", None)
@@ -105,7 +105,7 @@ class Beam(AbstractElement):
         stiffness = self._section.stiffness
         viscosity = None
         if self.damping is not None:
-            viscosity = number(self.damping, f"{self.title}: damping") * stiffness
+            viscosity = self._damping * stiffness
         natural = self._natural
         kind = STRAINS[self.strains]
         return [
@@ -237,11 +237,12 @@ class Beam(AbstractElement):
         if known is None:
             return
         angles = np.arccos(np.clip(0.5 * (np.trace(known, axis1=1, axis2=2) - 1.0), -1.0, 1.0))
-        if np.max(angles) > LARGEST_BEND:
+        limit = STRAINS[self.strains].largest_bend
+        if np.max(angles) > limit:
             raise ValueError(
                 f"{self.title}: element {int(np.argmax(angles))} bends by "
-                f"{np.degrees(np.max(angles)):.0f} degrees, where half a turn is the limit; use "
-                "more elements"
+                f"{np.degrees(np.max(angles)):.0f} degrees, where {np.degrees(limit):.0f} are the "
+                "limit; use more elements"
             )
 
     @functools.cached_property
@@ -249,6 +250,16 @@ class Beam(AbstractElement):
         """Of the screws between the nodes, (n,) [m]."""
         along = self._screws[0][:, :3]
         return library_of(along).linalg.norm(along, axis=1)
+
+    @property
+    def _damping(self) -> Array:
+        """One number or six [s]."""
+        shape = () if np.ndim(self.damping) == 0 else (6,)
+        found = array(self.damping, shape, f"{self.title}: damping")
+        known = concrete(found)
+        if known is not None and np.any(known < 0.0):
+            raise ValueError(f"{self.title}: damping must not be negative, not {known.tolist()} s")
+        return found
 
     @property
     def _natural(self) -> Array:
@@ -314,11 +325,6 @@ def described(beam: Beam) -> Beam:
                 f"{beam.title}: {field} must be one of {', '.join(map(repr, options))}, not "
                 f"{getattr(beam, field)!r}"
             )
-    damping = (
-        None if beam.damping is None else concrete(number(beam.damping, f"{beam.title}: damping"))
-    )
-    if damping is not None and damping < 0.0:
-        raise ValueError(f"{beam.title}: damping must not be negative, not {float(damping):g} s")
     beam.forces()
     return beam
 

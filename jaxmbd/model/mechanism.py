@@ -187,7 +187,10 @@ class Mechanism:
             natural: Strains at which the beam is free of stress, beyond those of the line, (6,) or
                 (elements, 6): stretch, shear along y and z [-], torsion, bending about y and z
                 [1/m]. By default the line as described is free of stress.
-            damping: Kelvin-Voigt damping: section forces are K (e + damping ė) [s].
+            damping: Kelvin-Voigt damping: section forces are K (e + damping ė) [s], one number or
+                one for each strain, (6,). The strains of stretch and shear are stiff; damping of
+                torsion and bending alone, (0, 0, 0, c, c, c), often suffices and leaves steps
+                larger.
             rigid: Strains that it does not have: "none", "stretch", "shear" or "stretch and shear".
                 They become constraint rows.
             strains: "logarithm": of the relative pose on SE(3); arcs are exact. "quadratic": of

@@ -1,0 +1,112 @@
+"""Where contacts act in a motion and with which force: for questions, pictures and tables."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from ..indexing import take
+from ..model.laws import LawStack
+from ..model.laws.base import CONTACT
+from ..model.state import Pose, State
+from ..model.system import System
+from ..rotations.vectors import basis_from_axis
+from .compiled import Compiled
+
+
+class ContactPlaces(eqx.Module):
+    """The n places of a contact in a motion, global components.
+
+    Attributes:
+        points: On the surface of body i, (T, n, 3) [m]; nearest to body j where it is apart.
+        normals: Out of body j, (T, n, 3).
+        forces: On body i, means over the step that ends at each row, (T, n, 3) [N].
+        state: 0 open, 1 closed without sliding, 2 sliding, (T, n).
+    """
+
+    points: Float[Array, "T n 3"]
+    normals: Float[Array, "T n 3"]
+    forces: Float[Array, "T n 3"]
+    state: Int[Array, "T n"]
+
+
+def width(stack: LawStack) -> int:
+    """Rows of one place."""
+    return 3 if stack.kind == CONTACT else 1
+
+
+def slices(system: System) -> dict[tuple[str, str], tuple[slice, slice]]:
+    """By kind and name of a law, its places and its rows among those of all laws."""
+    found, place, row = {}, 0, 0
+    for stack in system.laws:
+        n, w = stack.places, stack.places * width(stack)
+        for name in stack.names:
+            found[stack.kind, name] = slice(place, place + n), slice(row, row + w)
+            place, row = place + n, row + w
+    return found
+
+
+@Compiled
+def witnesses(system: System, states: State, forces: Float[Array, "T w"]) -> list[Any]:
+    """Points, normals and forces of every law that is a contact, in their order."""
+    contacts = [stack for stack in system.laws if stack.kind == CONTACT]
+
+    def one(state: State, force: Float[Array, " w"]):
+        poses = Pose(
+            jnp.concatenate([state.r, jnp.zeros((1, 3), state.r.dtype)]),
+            jnp.concatenate([state.A, jnp.eye(3, dtype=state.A.dtype)[None]]),
+        )
+        found, row = [], 0
+        for stack in contacts:
+            local = jax.tree.map(lambda x, index=stack.index: take(x, index), poses)
+            _, normals, points, _ = stack.each(lambda law, pose: law.pair.witness(pose), local)
+            shape = (len(stack), stack.places, 3)
+            own = force[row : row + 3 * len(stack) * stack.places].reshape(shape)
+            row += own.size
+
+            def total(n, f):
+                e1, e2, n = basis_from_axis(n)
+                return f[0] * n + f[1] * e1 + f[2] * e2
+
+            found.append((points, normals, jax.vmap(jax.vmap(total))(normals, own)))
+        return found
+
+    return jax.vmap(one)(states, forces)
+
+
+def contact_places(
+    system: System, states: State, stats: dict[str, Any], by_rows: Any
+) -> dict[str, ContactPlaces]:
+    """`ContactPlaces` of all contacts by name."""
+    stacks = [stack for stack in system.laws if stack.kind == CONTACT]
+    if not stacks:
+        return {}
+    found = by_rows(witnesses, system, states, stats["law_forces"])
+    where, out = slices(system), {}
+    for stack, (points, normals, forces) in zip(stacks, found, strict=True):
+        for k, name in enumerate(stack.names):
+            state = stats["law_states"][:, where[CONTACT, name][0]]
+            out[name] = ContactPlaces(points[:, k], normals[:, k], forces[:, k], state)
+    return out
+
+
+def table(system: System, stats: dict[str, Any]) -> tuple[list[str], list[np.ndarray]]:
+    """Columns of gaps, forces and states of all laws, with their names."""
+    header, columns = [], []
+    components = (".normal", ".tangent1", ".tangent2")
+    for (kind, name), (places, rows) in slices(system).items():
+        n = places.stop - places.start
+        at = [name] if n == 1 else [f"{name}[{k}]" for k in range(n)]
+        parts = components if kind == CONTACT else ("",)
+        header += [f"{where}.gap" for where in at]
+        header += [f"{where}.force{part}" for where in at for part in parts]
+        header += [f"{where}.state" for where in at]
+        columns += [
+            np.asarray(stats["law_gaps"])[:, places],
+            np.asarray(stats["law_forces"])[:, rows],
+            np.asarray(stats["law_states"])[:, places],
+        ]
+    return header, columns

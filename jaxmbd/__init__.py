@@ -42,6 +42,7 @@ from .analyses import kinematics as kinematics
 from .analyses import linearize as linearize
 from .analyses import mobility as mobility
 from .analyses import modes as modes
+from .analyses import move_apart as move_apart
 from .analyses import run_batch as run_batch
 from .analyses import set_joints as set_joints
 from .analyses import simulate as simulate
@@ -98,6 +99,7 @@ from .model import Constraint as Constraint
 from .model import Contact as Contact
 from .model import CoulombFriction as CoulombFriction
 from .model import Coupler as Coupler
+from .model import CurveContact as CurveContact
 from .model import CurveOnCurve as CurveOnCurve
 from .model import Cylinder as Cylinder
 from .model import Cylindrical as Cylindrical

@@ -16,32 +16,27 @@ import jaxmbd as mbd
 from jaxmbd.complementarity import LawProblem, Laws, solve_laws
 from jaxmbd.rotations import so3
 
-from . import figures, scenes
+from .. import options
+from . import figures, learned, mechanisms, peers, scale, scenes
 from .scenes import G
-
-TOSS = {
-    "mass": 1.0,
-    "height": 0.5,
-    "v_x": 1.5,
-    "v_z": 1.0,
-    "friction": 0.05,
-    "restitution": 0.7,
-}
 
 
 def bounces(quick):
     """A dropped ball against its closed form, and its energy without loss."""
-    out = {"ball_height_error": {}}
+    by_step = {}
     for h in (1e-2, 5e-3, 1e-3):
         sol = mbd.simulate(*scenes.ball(), t_end=2.0, h=h)
         exact = [scenes.bouncing_height(t, 0.8) for t in np.asarray(sol.t)]
         error = np.max(np.abs(np.asarray(sol.r[:, 0, 2]) - 0.1 - exact))
-        out["ball_height_error"][f"{h:g}"] = float(error)
+        by_step[f"{h:g}"] = float(error)
     seconds = 10.0 if quick else 100.0
     sol = mbd.simulate(*scenes.ball(restitution=1.0), t_end=seconds, h=5e-3, save_every=20)
     energy = np.asarray(sol.energy().total)
-    out["ball_energy_drift_100s"] = float(np.max(np.abs(energy / energy[0] - 1.0)))
-    return out
+    return {
+        "ball_height_error": by_step["0.01"],
+        "ball_height_error_by_step": by_step,
+        "ball_energy_drift_100s": float(np.max(np.abs(energy / energy[0] - 1.0))),
+    }
 
 
 def sticks(quick):
@@ -80,7 +75,25 @@ def sticks(quick):
     return out
 
 
-def throws(restitution, quick):
+def dry(quick):
+    """Dry friction: where an oscillator and a pendulum come to rest."""
+    sol = mbd.simulate(*scenes.dry_oscillator(), t_end=25.0, h=1e-2)
+    x = np.asarray(sol.r[:, 0, 0])
+    out = {
+        "dry_oscillator_error": float(abs(x[-1] - scenes.oscillator_rest())),
+        "dry_oscillator_creep": float(abs(x[-1] - x[-200])),
+        "dry_pendulum_error": {},
+    }
+    built = scenes.pendulum(mbd.CoulombFriction("dry", "pin", bound=2.0))
+    for h in (5e-3, 2.5e-3, 1.25e-3):
+        sol = mbd.simulate(*built, t_end=4.0, h=h)
+        angle = np.asarray(sol.joint("pin").angle)
+        out["dry_pendulum_error"][f"{h:g}"] = float(abs(angle[-1] - scenes.pendulum_rest(2.0)))
+        out["dry_pendulum_creep"] = float(abs(angle[-1] - angle[-200]))
+    return out
+
+
+def thrown(restitution, quick):
     """Boxes that are thrown with random states: steps without a solution, depth, cost."""
     count, steps = (8, 200) if quick else (200, 1000)
     system, state = scenes.thrown_box(restitution)
@@ -109,9 +122,18 @@ def throws(restitution, quick):
     }
 
 
-def gradients():
+def throws(quick):
+    """Both restitutions."""
+    out = {}
+    for name, restitution in (("e0", 0.0), ("e03", 0.3)):
+        found = thrown(restitution, quick)
+        out |= {f"throws_{name}": found, f"throws_{name}_failures": found["failures"]}
+    return out
+
+
+def gradients(quick):
     """Derivatives across impacts against the closed form, and of an elastic impact."""
-    traced = {name: jnp.asarray(x) for name, x in TOSS.items()}
+    traced = {name: jnp.asarray(x) for name, x in scenes.TOSS.items()}
 
     def end(numbers):
         sol = mbd.simulate(*scenes.toss(numbers), steps=150, h=1e-2, save_every=150)
@@ -119,12 +141,14 @@ def gradients():
 
     slopes = jax.jit(jax.jacrev(end))(traced)
     differences = {}
-    for name, x in TOSS.items():
+    for name, x in scenes.TOSS.items():
         step = 1e-6 * max(abs(x), 1.0)
-        high, low = (scenes.tossed_in_closed_form(TOSS | {name: x + s * step}) for s in (1.0, -1.0))
+        high, low = (
+            scenes.tossed_in_closed_form(scenes.TOSS | {name: x + s * step}) for s in (1.0, -1.0)
+        )
         differences[name] = (high - low) / (2.0 * step)
     largest = max(np.max(np.abs(x)) for x in differences.values())
-    worst = max(np.max(np.abs(np.asarray(slopes[n]) - differences[n])) for n in TOSS)
+    worst = max(np.max(np.abs(np.asarray(slopes[n]) - differences[n])) for n in scenes.TOSS)
 
     def after(r, v):
         sol = mbd.simulate(*scenes.two_balls(r, v), steps=10, h=0.1, save_every=10)
@@ -142,41 +166,51 @@ def gradients():
     }
 
 
+# Contacts, velocities of the bodies, largest coefficient of friction.
+SETS = {"box4": (4, 6, 1.2), "bodies8": (8, 18, 1.2), "one12": (12, 6, 1.2)}
+SETS["friction_to_5"] = (8, 18, 5.0)
+
+
+def random_laws(name, count):
+    """Contact problems of random rows and masses."""
+    contacts, unknowns, largest = SETS[name]
+    rng, none = np.random.default_rng(5), jnp.zeros(0)
+    for _ in range(count):
+        W = rng.normal(size=(3 * contacts, unknowns))
+        G_ = W @ np.diag(10.0 ** rng.uniform(-1.0, 1.5, unknowns)) @ W.T
+        yield Laws(
+            matrix=jnp.asarray(G_),
+            free=jnp.asarray(W @ rng.normal(size=unknowns)),
+            active=jnp.ones(contacts, bool),
+            friction=jnp.asarray(rng.uniform(0.05, largest, contacts)),
+            bound=none,
+            share=none,
+            carried=jnp.zeros((0, 3)),
+            carries=jnp.zeros((0, 3, 3 * contacts)),
+            spent=jnp.zeros(3 * contacts),
+            stops=0,
+        )
+
+
 def random_problems(quick):
-    """Contact problems of random rows and masses, solved from nothing."""
-    sets = {"box4": (4, 6, 1.2), "bodies8": (8, 18, 1.2), "one12": (12, 6, 1.2)}
-    sets["friction_to_5"] = (8, 18, 5.0)
+    """Solved from nothing."""
     count = 50 if quick else 1000
     problem = LawProblem()
     solve = jax.jit(lambda laws: solve_laws(laws, jnp.zeros(laws.width), problem)[1])
     out = {}
-    for name, (contacts, unknowns, largest) in sets.items():
-        rng = np.random.default_rng(5)
-        failures, iterations = 0, []
-        for _ in tqdm(range(count), desc=name, leave=False):
-            W = rng.normal(size=(3 * contacts, unknowns))
-            G_ = W @ np.diag(10.0 ** rng.uniform(-1.0, 1.5, unknowns)) @ W.T
-            none = jnp.zeros(0)
-            laws = Laws(
-                jnp.asarray(G_),
-                jnp.asarray(W @ rng.normal(size=unknowns)),
-                jnp.ones(contacts, bool),
-                jnp.asarray(rng.uniform(0.05, largest, contacts)),
-                none,
-                none,
-                jnp.zeros((0, 3)),
-                jnp.zeros((0, 3, 3 * contacts)),
-                0,
-            )
-            outcome = solve(laws)
-            failures += not bool(outcome.converged)
-            iterations.append(int(outcome.iterations))
-        quantiles = np.quantile(iterations, [0.5, 0.9, 1.0]).tolist()
-        out[name] = {"problems": count, "failures": failures, "iterations": quantiles}
-    return out
+    for name in SETS:
+        outcomes = [solve(x) for x in tqdm(random_laws(name, count), name, count, leave=False)]
+        iterations = [int(x.iterations) for x in outcomes]
+        out[name] = {
+            "problems": count,
+            "failures": sum(not bool(x.converged) for x in outcomes),
+            "iterations": np.quantile(iterations, [0.5, 0.9, 1.0]).tolist(),
+        }
+    counted = sum(x["failures"] for n, x in out.items() if n != "friction_to_5")
+    return {"random_problems": out, "random_problems_failures": counted}
 
 
-def cost():
+def cost(quick):
     """Processor time of a step, compiled, by scene [µs]."""
     built = {
         "open contact": scenes.ball(height=1000.0),
@@ -187,47 +221,79 @@ def cost():
         "pendulum with dry friction": scenes.pendulum(mbd.CoulombFriction("dry", "pin", bound=2.0)),
     }
     out = {}
+    steps, repeats = (100, 1) if quick else (1000, 5)
     for name, (system, state) in built.items():
         run = jax.jit(
-            lambda s, system=system: mbd.simulate(system, s, steps=1000, h=1e-3, save_every=1000).r
+            lambda s, system=system: (
+                mbd.simulate(system, s, steps=steps, h=1e-3, save_every=steps).r
+            )
         )
         jax.block_until_ready(run(state))
         best = np.inf
-        for _ in range(5):
+        for _ in range(repeats):
             start = time.process_time()
             jax.block_until_ready(run(state))
             best = min(best, time.process_time() - start)
-        out[name] = best * 1e3
-    return out
+        out[name] = best * 1e6 / steps
+    return {"us_per_step": out}
 
 
-def run(out, quick):
-    """Everything; results.json and pictures."""
-    results = {}
+def slider_cranks(quick):
+    """With play, and with dry guides."""
+    return {
+        "slider_crank_with_play": mechanisms.with_play(quick)[1],
+        "slider_crank_dry_guide": mechanisms.with_dry_guide(quick),
+    }
 
-    def keep(more):
-        results.update(more)
-        text = json.dumps(results, indent=1)
-        (out / "results.json").write_text(text + "\n", encoding="utf-8")
 
-    keep(bounces(quick))
-    keep(sticks(quick))
-    for name, restitution in (("e0", 0.0), ("e03", 0.3)):
-        found = throws(restitution, quick)
-        keep({f"throws_{name}": found, f"throws_{name}_failures": found["failures"]})
-    keep(gradients())
-    found = random_problems(quick)
-    keep(
-        {
-            "random_problems": found,
-            "random_problems_failures": sum(
-                x["failures"] for n, x in found.items() if n != "friction_to_5"
-            ),
-        }
-    )
-    if not quick:
-        keep({"us_per_step": cost()})
-    figures.draw(out, quick)
+def learning(quick):
+    """A throw that is optimized, and laws that are identified."""
+    report, truth = learned.identified(quick)
+    fitted = {
+        path.split(".")[-1]: {"estimate": float(x), "error": float(report.standard_error[path])}
+        for path, x in report.estimate.items()
+    }
+    for name, x in truth.items():
+        fitted[name]["truth"] = x
+    return {"throw": learned.throw(quick)[1], "identified": fitted | {"rms": float(report.rms)}}
+
+
+def many(quick):
+    """Walls of boxes and boxes of balls."""
+    return {"scale": scale.by_number(quick)}
+
+
+def mujoco(quick):
+    """The same scenes in MuJoCo, where it is installed."""
+    return {"mujoco": peers.side_by_side(quick)} if peers.installed() else {}
+
+
+def siconos(quick):
+    """The same random problems by Siconos, where it is installed."""
+    count = 20 if quick else 100
+    found = peers.agreement({name: list(random_laws(name, count)) for name in SETS})
+    return {"siconos": found} if found else {}
+
+
+PARTS = {
+    f.__name__: f
+    for f in (bounces, sticks, dry, throws, gradients, random_problems, cost)
+    + (slider_cranks, learning, many, mujoco, siconos)
+}
+
+
+def run(out, quick, *, part: options.parts([*PARTS, "pictures"]) = None):
+    """Everything, or some parts; results.json and pictures."""
+    path = out / "results.json"
+    wanted = [*PARTS, "pictures"] if part is None else [str(x) for x in part]
+    known = path.exists() and part is not None
+    results = json.loads(path.read_text(encoding="utf-8")) if known else {}
+    for name in wanted:
+        if name == "pictures":
+            figures.draw(out, quick)
+            continue
+        results.update(PARTS[name](quick))
+        path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     for name, value in results.items():
         if not isinstance(value, dict):
             print(f"{name}: {value:.3g}")

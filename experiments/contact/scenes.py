@@ -2,10 +2,20 @@
 
 import jax.numpy as jnp
 import numpy as np
+from scipy.optimize import brentq
 
 import jaxmbd as mbd
 
 G = 9.81
+
+TOSS = {
+    "mass": 1.0,
+    "height": 0.5,
+    "v_x": 1.5,
+    "v_z": 1.0,
+    "friction": 0.05,
+    "restitution": 0.7,
+}
 
 
 def ball(*, height=1.0, restitution=0.8, friction=0.0, v=(0.0, 0.0, 0.0), omega=(0.0, 0.0, 0.0)):
@@ -77,6 +87,38 @@ def pendulum(law):
     m.add(mbd.Revolute("pin", m.ground, b, point=(0, 0, 0), axis=(0, 1, 0)))
     m.add(law)
     return m.build()
+
+
+def pendulum_rest(bound):
+    """Where that pendulum sticks with a constant bound [rad]: from turn to turn, energy and work of
+    friction add up.
+    """
+    angle, sign = 0.0, 1
+    while 0.5 * G * abs(np.cos(angle)) > bound:
+
+        def left(x, at=angle, sign=sign):  # kinetic energy
+            return 0.5 * G * (np.sin(x) - np.sin(at)) - sign * bound * (x - at)
+
+        ahead = angle + sign * np.linspace(1e-3, 3.0, 3000)
+        first = np.flatnonzero([left(x) < 0.0 for x in ahead])[0]
+        angle, sign = brentq(left, ahead[first - 1], ahead[first], xtol=1e-14), -sign
+    return angle
+
+
+def dry_oscillator():
+    """Mass, stiffness and friction of one, from 12 m with 6 m/s."""
+    m = mbd.Mechanism("oscillator", gravity=(0, 0, 0))
+    b = m.add_body("b", mass=1.0, inertia=(1.0, 1.0, 1.0), r=(12.0, 0, 0), v=(6.0, 0, 0))
+    m.add(mbd.Translational("slide", m.ground, b, point=(0, 0, 0), axis=(1, 0, 0)))
+    spring = {"point_i": (-100.0, 0, 0), "point_j": (12.0, 0, 0), "free_length": 100.0}
+    m.add(mbd.SpringDamper("spring", m.ground, b, stiffness=1.0, **spring))
+    m.add(mbd.CoulombFriction("dry", "slide", bound=1.0))
+    return m.build()
+
+
+def oscillator_rest():
+    """Where it sticks: every turning point is nearer by two [m]."""
+    return 14.0 - (np.hypot(13.0, 6.0) - 1.0)
 
 
 def toss(numbers):

@@ -40,6 +40,7 @@ from .linearization import Modes as Modes
 from .linearization import linearize as linearize
 from .mobility import Mobility as Mobility
 from .mobility import mobility as mobility
+from .move_apart import move_apart as move_apart
 from .placing import set_joints as set_joints
 from .redundancy import breaks_redundancy as breaks_redundancy
 from .solution import Energy as Energy

@@ -1,4 +1,6 @@
-"""Where bodies touch, and with which force, in global components: what a view draws."""
+"""Where contacts act in a motion and with which force: for questions, pictures and tables."""
+
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -6,72 +8,105 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ..formulations import RA
 from ..indexing import take
+from ..model.laws import LawStack
 from ..model.laws.base import CONTACT
-from ..model.state import State
+from ..model.state import Pose, State
 from ..model.system import System
 from ..rotations.vectors import basis_from_axis
 from .compiled import Compiled
-from .solution import Solution, _by_rows
 
 
 class ContactPlaces(eqx.Module):
-    """The n places of one contact over a motion, global components.
+    """The n places of a contact in a motion, global components.
 
     Attributes:
-        point: On body i, (T, n, 3) [m].
-        normal: From body j to body i, (T, n, 3).
-        force: On body i, a mean over the step that ends at each row, (T, n, 3) [N].
-        state: 0 open, 1 sticking, 2 sliding, (T, n).
-        bodies: Indices of i and j; the ground is nb.
+        points: On the surface of body i, (T, n, 3) [m]; nearest to body j where it is apart.
+        normals: Out of body j, (T, n, 3).
+        forces: On body i, means over the step that ends at each row, (T, n, 3) [N].
+        state: 0 open, 1 closed without sliding, 2 sliding, (T, n).
     """
 
-    point: Float[Array, "T n 3"]
-    normal: Float[Array, "T n 3"]
-    force: Float[Array, "T n 3"]
+    points: Float[Array, "T n 3"]
+    normals: Float[Array, "T n 3"]
+    forces: Float[Array, "T n 3"]
     state: Int[Array, "T n"]
-    bodies: tuple[int, int] = eqx.field(static=True)
 
 
-def contact_places(solution: Solution, system: System | None = None) -> dict[str, ContactPlaces]:
-    """Points, normals and forces of all contacts by name; empty where there are none."""
-    system = solution._own(system)
-    stacks = [stack for stack in system.laws if stack.kind == CONTACT]
-    if not stacks:
-        return {}
-    found = _by_rows(_witnesses, system, solution.state)
-    places = {}
-    for stack, (normal, point) in zip(stacks, found, strict=True):
-        for k, (name, (i, j)) in enumerate(zip(stack.names, stack.bodies, strict=True)):
-            motion = solution.contact(name, system)
-            local = np.asarray(motion.force)  # along the normal and two tangents
-            n = np.asarray(normal[:, k])
-            e1, e2 = (np.asarray(e) for e in _tangents(jnp.asarray(n)))
-            force = local[..., :1] * n + local[..., 1:2] * e1 + local[..., 2:] * e2
-            places[name] = ContactPlaces(
-                point[:, k], jnp.asarray(n), jnp.asarray(force), motion.state, (i, j)
-            )
-    return places
+def width(stack: LawStack) -> int:
+    """Rows of one place."""
+    return 3 if stack.kind == CONTACT else 1
+
+
+def slices(system: System) -> dict[tuple[str, str], tuple[slice, slice]]:
+    """By kind and name of a law, its places and its rows among those of all laws."""
+    found, place, row = {}, 0, 0
+    for stack in system.laws:
+        n, w = stack.places, stack.places * width(stack)
+        for name in stack.names:
+            found[stack.kind, name] = slice(place, place + n), slice(row, row + w)
+            place, row = place + n, row + w
+    return found
 
 
 @Compiled
-def _witnesses(system: System, states: State):
-    """Normals and points on body i of all contacts, stack by stack, (T, laws, n, 3) each."""
-    stacks = [stack for stack in system.laws if stack.kind == CONTACT]
+def witnesses(system: System, states: State, forces: Float[Array, "T w"]) -> list[Any]:
+    """Points, normals and forces of every law that is a contact, in their order."""
+    contacts = [stack for stack in system.laws if stack.kind == CONTACT]
 
-    def one(state: State):
-        pose, found = RA().with_ground(state.pose), []
-        for stack in stacks:
-            local = jax.tree.map(lambda x, index=stack.index: take(x, index), pose)
-            _, normal, on_i, _ = stack.each(lambda law, p: law.pair.witness(p), local)
-            found.append((normal, on_i))
+    def one(state: State, force: Float[Array, " w"]):
+        poses = Pose(
+            jnp.concatenate([state.r, jnp.zeros((1, 3), state.r.dtype)]),
+            jnp.concatenate([state.A, jnp.eye(3, dtype=state.A.dtype)[None]]),
+        )
+        found, row = [], 0
+        for stack in contacts:
+            local = jax.tree.map(lambda x, index=stack.index: take(x, index), poses)
+            _, normals, points, _ = stack.each(lambda law, pose: law.pair.witness(pose), local)
+            shape = (len(stack), stack.places, 3)
+            own = force[row : row + 3 * len(stack) * stack.places].reshape(shape)
+            row += own.size
+
+            def total(n, f):
+                e1, e2, n = basis_from_axis(n)
+                return f[0] * n + f[1] * e1 + f[2] * e2
+
+            found.append((points, normals, jax.vmap(jax.vmap(total))(normals, own)))
         return found
 
-    return jax.vmap(one)(states)
+    return jax.vmap(one)(states, forces)
 
 
-@jax.jit
-def _tangents(normals: Float[Array, "T n 3"]):
-    basis = jax.vmap(jax.vmap(basis_from_axis))(normals)
-    return basis[..., 0, :], basis[..., 1, :]
+def contact_places(
+    system: System, states: State, stats: dict[str, Any], by_rows: Any
+) -> dict[str, ContactPlaces]:
+    """`ContactPlaces` of all contacts by name."""
+    stacks = [stack for stack in system.laws if stack.kind == CONTACT]
+    if not stacks:
+        return {}
+    found = by_rows(witnesses, system, states, stats["law_forces"])
+    where, out = slices(system), {}
+    for stack, (points, normals, forces) in zip(stacks, found, strict=True):
+        for k, name in enumerate(stack.names):
+            state = stats["law_states"][:, where[CONTACT, name][0]]
+            out[name] = ContactPlaces(points[:, k], normals[:, k], forces[:, k], state)
+    return out
+
+
+def table(system: System, stats: dict[str, Any]) -> tuple[list[str], list[np.ndarray]]:
+    """Columns of gaps, forces and states of all laws, with their names."""
+    header, columns = [], []
+    components = (".normal", ".tangent1", ".tangent2")
+    for (kind, name), (places, rows) in slices(system).items():
+        n = places.stop - places.start
+        at = [name] if n == 1 else [f"{name}[{k}]" for k in range(n)]
+        parts = components if kind == CONTACT else ("",)
+        header += [f"{where}.gap" for where in at]
+        header += [f"{where}.force{part}" for where in at for part in parts]
+        header += [f"{where}.state" for where in at]
+        columns += [
+            np.asarray(stats["law_gaps"])[:, places],
+            np.asarray(stats["law_forces"])[:, rows],
+            np.asarray(stats["law_states"])[:, places],
+        ]
+    return header, columns

@@ -16,6 +16,7 @@ from ..files import written
 from ..model.shapes import AbstractShape, Composite
 from ..model.system import System
 from ..results import RESULTS
+from .contact_places import table
 
 ARRAYS = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "angles", "iterations")
 _EYE = np.eye(3)
@@ -181,11 +182,32 @@ def arrays_of(solution) -> dict[str, np.ndarray]:
     return {name: np.asarray(x) for name, x in arrays.items()}
 
 
+def has_laws(solution, system: System | None) -> bool:
+    """Whether a motion holds what stops, dry friction and contacts did."""
+    return system is not None and bool(system.laws) and "law_forces" in solution.stats
+
+
+def contact_arrays(solution, system: System) -> dict[str, np.ndarray]:
+    """Points, forces and states of all places of contact: (T, n, 3), (T, n, 3) and (T, n)."""
+    found = list(solution.contact_places(system).values())
+    if not found:
+        return {}
+
+    def together(field: str) -> np.ndarray:
+        return np.concatenate([np.asarray(getattr(x, field)) for x in found], axis=1)
+
+    return {
+        "contact_points": together("points"),
+        "contact_forces": together("forces"),
+        "contact_states": together("state"),
+    }
+
+
 def write_npz(path, solution, system: System | None = None) -> None:
     """Write a solution to an NPZ file.
 
     The array `stats` holds a JSON text with the numbers of the run and, given a system, its
-    drawing.
+    drawing. A motion with contacts has `contact_points`, `contact_forces` and `contact_states`.
 
     The file appears whole or not at all: it is written beside its place and moved there.
 
@@ -201,13 +223,15 @@ def write_npz(path, solution, system: System | None = None) -> None:
         stats["drawing"] = drawing(system)
     arrays: dict[str, Any] = arrays_of(solution)
     arrays |= {"result": np.asarray(solution.result._value), "stats": np.array(json.dumps(stats))}
+    if has_laws(solution, system):
+        arrays |= contact_arrays(solution, system)
     with written(path, "wb", "result file") as file:
         np.savez_compressed(file, **arrays)
 
 
 def write_csv(path, solution, system: System | None = None) -> None:
     """Write a table: t; r, v, omega, a, alpha and rotation matrix of every body; joint angles;
-    multipliers.
+    multipliers; gaps, forces and states of contacts, stops and dry friction.
 
     The file appears whole or not at all, and errors are those of `write_npz`.
     """
@@ -234,6 +258,9 @@ def write_csv(path, solution, system: System | None = None) -> None:
     )
     columns.append(arrays_of(solution)["angles"][:, np.array([c.angle for c in named], int)])
     columns += [np.asarray(solution.lam), np.asarray(solution.iterations)[:, None]]
+    if has_laws(solution, system):
+        more, of_laws = table(system, solution.stats)
+        header, columns = header + more, columns + of_laws
     _write_rows(path, header, np.concatenate(columns, axis=1))
 
 

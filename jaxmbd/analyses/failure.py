@@ -161,7 +161,7 @@ def refuse_penetration(system: System, state: State) -> None:
         )
         raise ValueError(
             f"mechanism {system.name!r} starts beyond its limits [m or rad]: {listed}. Move the "
-            "bodies apart by that much, with r= or set_joints, or change the limit"
+            "bodies apart by that much, with r=, set_joints or move_apart, or change the limit"
         )
 
 

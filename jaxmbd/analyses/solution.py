@@ -21,6 +21,7 @@ from ..model.validation import is_concrete
 from ..results import RESULTS
 from .beams import BeamMotion, beam_motion
 from .compiled import Compiled, runs_now
+from .contact_places import ContactPlaces, contact_places, slices
 
 
 class Energy(eqx.Module):
@@ -297,29 +298,26 @@ class Solution(eqx.Module):
         """What dry friction did, see `LawMotion`."""
         return self._law(name, DRY, system)
 
+    def contact_places(self, system: System | None = None) -> dict[str, ContactPlaces]:
+        """Points, normals and forces of every contact in global components, by name."""
+        return contact_places(self._own(system), self.state, self.stats, _by_rows)
+
     def _law(self, name: str, kind: str, system: System | None) -> LawMotion:
         system = self._own(system)
-        place = row = 0
-        for stack in system.laws:
-            width = 3 if stack.kind == CONTACT else 1
-            for found in stack.names:
-                n = stack.places
-                if found == name and stack.kind == kind:
-                    force = _part(self.stats["law_forces"], np.s_[:, row : row + n * width])
-                    if width == 3:
-                        force = force.reshape(*force.shape[:-1], n, 3)
-                    at = np.s_[:, place : place + n]
-                    gap, state, impact = (
-                        _part(self.stats[key], at)
-                        for key in ("law_gaps", "law_states", "law_impacts")
-                    )
-                    return LawMotion(gap, force, state, impact)
-                place, row = place + n, row + n * width
-        known = [repr(n) for stack in system.laws for n in stack.names if stack.kind == kind]
-        raise ValueError(
-            f"mechanism {system.name!r} has no {kind} {name!r}; it has "
-            f"{', '.join(known) or 'none of its kind'}"
-        )
+        where = slices(system)
+        if (kind, name) not in where:
+            known = [repr(n) for k, n in where if k == kind]
+            raise ValueError(
+                f"mechanism {system.name!r} has no {kind} {name!r}; it has "
+                f"{', '.join(known) or 'none of its kind'}"
+            )
+        places, rows_of_law = where[kind, name]
+        force = _part(self.stats["law_forces"], np.s_[:, rows_of_law])
+        if kind == CONTACT:
+            force = force.reshape(*force.shape[:-1], -1, 3)
+        keys = "law_gaps", "law_states", "law_impacts"
+        gap, state, impact = (_part(self.stats[key], np.s_[:, places]) for key in keys)
+        return LawMotion(gap, force, state, impact)
 
     def to_npz(self, path, system: System | None = None) -> None:
         """Write all arrays under their own names to an NPZ file; see `analyses.export`."""

@@ -34,6 +34,8 @@ class Laws(eqx.Module):
         share: Impulse of friction per unit of impulse in the joint, (dry,) [-] or [m].
         carried: The joint's impulse without those of the laws, (dry, 3) [N·s].
         carries: What unit impulses add to it, (dry, 3, w).
+        spent: Parts of the bounds that friction took before it stopped within the step, with
+            their signs, (w,); zero on rows that are not of friction.
         stops: Number of stops.
     """
 
@@ -45,6 +47,7 @@ class Laws(eqx.Module):
     share: Float[Array, " dry"]
     carried: Float[Array, "dry 3"]
     carries: Float[Array, "dry 3 w"]
+    spent: Float[Array, " w"]
     stops: int = eqx.field(static=True)
 
     @property
@@ -89,6 +92,7 @@ class Laws(eqx.Module):
                 self.share / of_dry,
                 self.carried / unit,
                 self.carries * sigma[None, None, :],
+                self.spent,
                 self.stops,
             ),
             impulse,
@@ -101,17 +105,21 @@ class Laws(eqx.Module):
         force = self.carried + self.carries @ x
         return self.bound + self.share * jnp.sqrt(jnp.sum(force**2, axis=1) + 1e-60)
 
+    def _contacts(self, x: Float[Array, " w"], v: Float[Array, " w"]) -> tuple[Array, ...]:
+        """Impulses, velocities and the rest of what `coulomb` takes, by contact."""
+        n = 3 * self.contacts
+        by_three = [a[:n].reshape(-1, 3) for a in (x, v, self.spent)]
+        return by_three[0], by_three[1], self.friction, by_three[2][:, 1:]
+
     def residual(self, x: Float[Array, " w"], kappa: Scalar) -> Float[Array, " w"]:
         """What is missing to all laws, (w,)."""
         v = self.matrix @ x + self.free
         n, m = 3 * self.contacts, 3 * self.contacts + self.stops
-        pushed = jax.vmap(coulomb, (0, 0, 0, None))(
-            x[:n].reshape(-1, 3), v[:n].reshape(-1, 3), self.friction, kappa
-        )
+        pushed = jax.vmap(coulomb, (0, 0, 0, 0, None))(*self._contacts(x, v), kappa)
         parts = [
             pushed.reshape(-1),
             jax.vmap(stop, (0, 0, None))(x[n:m], v[n:m], kappa),
-            jax.vmap(dry, (0, 0, 0, None))(x[m:], v[m:], self.bounds(x), kappa),
+            jax.vmap(dry, (0, 0, 0, 0, None))(x[m:], v[m:], self.bounds(x), self.spent[m:], kappa),
         ]
         return jnp.where(self.of_rows(self.active), jnp.concatenate(parts), x)
 
@@ -121,8 +129,8 @@ class Laws(eqx.Module):
         n, m = 3 * self.contacts, 3 * self.contacts + self.stops
         width = self.width
         # Laws without an impulse are held at a safe place: their rows are those of the identity.
-        by_x, by_v = jax.vmap(jax.jacfwd(coulomb, (0, 1)), (0, 0, 0, None))(
-            x[:n].reshape(-1, 3), v[:n].reshape(-1, 3), self.friction, kappa
+        by_x, by_v = jax.vmap(jax.jacfwd(coulomb, (0, 1)), (0, 0, 0, 0, None))(
+            *self._contacts(x, v), kappa
         )
         eye = jnp.eye(width, dtype=x.dtype)
         own = jnp.concatenate(
@@ -136,7 +144,9 @@ class Laws(eqx.Module):
         )
         a, b = jax.vmap(jax.grad(stop, (0, 1)), (0, 0, None))(x[n:m], v[n:m], kappa)
         bounds, of_bounds = self.bounds(x), jnp.zeros((0, width), x.dtype)
-        c, d, e = jax.vmap(jax.grad(dry, (0, 1, 2)), (0, 0, 0, None))(x[m:], v[m:], bounds, kappa)
+        c, d, e = jax.vmap(jax.grad(dry, (0, 1, 2)), (0, 0, 0, 0, None))(
+            x[m:], v[m:], bounds, self.spent[m:], kappa
+        )
         if self.bound.size:
             of_bounds = jax.jacfwd(self.bounds)(x)
         scale = jnp.concatenate([jnp.ones(n, x.dtype), a, c])

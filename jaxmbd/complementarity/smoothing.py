@@ -21,3 +21,14 @@ def on_disc(z: Float[Array, " k"], radius: Scalar, kappa: Scalar) -> Float[Array
     """The point of the disc that is nearest to z."""
     length = jnp.sqrt(z @ z + kappa**2 + _FLOOR)
     return z * (radius / (radius + positive_part(length - radius, kappa)))
+
+
+def off_center(
+    z: Float[Array, " k"], radius: Scalar, spent: Float[Array, " k"], kappa: Scalar
+) -> Float[Array, " k"]:
+    """The point nearest to z of the disc around `spent * radius` that touches the disc of that
+    radius from inside; `spent` is not longer than one.
+    """
+    rest = 1.0 - jnp.sqrt(spent @ spent + _FLOOR)
+    center = spent * radius
+    return center + on_disc(z - center, rest * radius, kappa)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Float, Int
 
@@ -164,7 +165,7 @@ class Moreau(AbstractIntegrator):
             return Motion(q1, u1, a0, lam0, motion.memory), _info(0, True, a0, q1)
 
         every = law_rows(formulation, now, q)
-        free = _Free(q0, u1, d0, a0, lam0, matrix.right, solve, every)
+        free = _Free(q0, u0, u1, d0, a0, lam0, matrix.right, solve, every)
         found, wanted, near = self._impacts(formulation, system, q0, move(q0, d0), every, u0, h)
         contacts = places(system, CONTACT)
         sizes = self._sizes(contacts)
@@ -205,8 +206,8 @@ class Moreau(AbstractIntegrator):
         """
         most = min(contacts, self.most_contacts)
         sizes = [most]
-        while sizes[0] > 4:
-            sizes.insert(0, max(4, sizes[0] // 2 if most <= 16 else sizes[0] // 3))
+        while sizes[0] > 6:
+            sizes.insert(0, max(4, sizes[0] // 2 if most <= 64 else sizes[0] // 3))
         return tuple(sizes)
 
     def _struck(
@@ -250,8 +251,12 @@ class Moreau(AbstractIntegrator):
             share=each_place(system, lambda law: law.share(), DRY),
             carried=h * joint_forces(system, free.joint_rows, free.lam0),
             carries=joint_forces(system, free.joint_rows, carried.T),
+            spent=jnp.zeros_like(b),
             stops=stops,
         )
+        slid = (take(before.state, spots) == SLIPS) & (state > OPEN) & ~bounced & (impact <= 0.0)
+        spent = _spent(laws, rows.velocities(free.u0), h * take(before.force, lines), slid)
+        laws = eqx.tree_at(lambda x: x.spent, laws, spent)
         problem = LawProblem(self.tolerance, self.gradient_smoothing)
         P, outcome = solve_laws(laws, take(before.impulse, lines), problem)
         # Newton's law of impact asks for velocities that several points of one body cannot have
@@ -269,7 +274,7 @@ class Moreau(AbstractIntegrator):
 
         weight = jnp.where((impact > 0.0) | bounced, h - impact, 0.5 * h)
         u1 = free.u1 + jnp.tensordot(P, X, 1)
-        d = free.d0 + jnp.tensordot(laws.of_rows(weight) * P, X, 1)
+        d = free.d0 + jnp.tensordot(laws.of_rows(weight) * P + _lead(laws, P, h), X, 1)
         v = G @ P + b
         touching = laws.active & (_shared(P, G, normal) > v[normal]) & ~bounced
         closed = jnp.arange(touching.shape[0]) < k + stops
@@ -286,7 +291,7 @@ class Moreau(AbstractIntegrator):
             impulse,
             everywhere(P / h, lines, 3 * contacts + others),
             gaps(formulation, system, q1),
-            everywhere(_states(b, v, normal, k, touching | bounced), spots, total),
+            everywhere(_states(b, v, normal, k, touching | bounced | ~closed), spots, total),
             everywhere(impact, spots, total),
             everywhere(bounced, spots, total),
             before.dropped + fails.astype(int),
@@ -360,6 +365,7 @@ class _Free(NamedTuple):
     """The motion of a step without laws, and what answers to impulses."""
 
     q0: Coordinates
+    u0: Array
     u1: Array
     d0: Array
     a0: Array
@@ -367,6 +373,49 @@ class _Free(NamedTuple):
     joint_rows: Array
     solve: Callable[[Array], Array]
     rows: LawRows
+
+
+def _spent(
+    laws: Laws, v: Float[Array, " w"], last: Float[Array, " w"], slid: Bool[Array, " c"]
+) -> Float[Array, " w"]:
+    """Parts of the bounds on friction that are taken before sliding ends within the step, (w,).
+
+    The velocity is linear in time until then: from v now to what the last step's normal forces
+    make of it at the end of the step. A velocity that would turn round stops where it is zero.
+    """
+    n, m = 3 * laws.contacts, 3 * laws.contacts + laws.stops
+    contacts = np.arange(n).reshape(-1, 3)
+
+    def of_slip(a: Array) -> Array:
+        return jnp.concatenate([a[contacts[:, 1:]], jnp.stack([a[m:], 0.0 * a[m:]], axis=1)])
+
+    slid = jnp.concatenate([slid[: laws.contacts], slid[laws.contacts + laws.stops :]])
+    now = jnp.where(slid[:, None], of_slip(v), 0.0)
+    speed = jnp.sqrt(jnp.sum(now**2, axis=1) + _TINY)
+    bounds = jnp.concatenate([laws.friction * last[contacts[:, 0]], laws.bounds(last)])
+    sliding = jnp.where(slid[:, None], -(bounds / speed)[:, None] * now, of_slip(last))
+    force = last.at[contacts[:, 1:]].set(sliding[: laws.contacts])
+    force = force.at[m:].set(sliding[laws.contacts :, 0])
+    later = of_slip(laws.matrix @ force + laws.free)
+    turns = slid & (jnp.sum(now * later, axis=1) < 0.0)
+    lost = jnp.where(turns, jnp.sum(now * (now - later), axis=1), 1.0)
+    taken = jnp.where(turns[:, None], -(speed / lost)[:, None] * now, 0.0)
+    spent = jnp.zeros_like(v).at[contacts[:, 1:]].set(taken[: laws.contacts])
+    return spent.at[m:].set(taken[laws.contacts :, 0])
+
+
+def _lead(laws: Laws, P: Float[Array, " w"], h: Scalar) -> Float[Array, " w"]:
+    """What friction that stopped within the step adds to displacements, in impulses times
+    time, (w,): the part before acts from the beginning on, the rest from the stop on.
+    """
+    n, m = 3 * laws.contacts, 3 * laws.contacts + laws.stops
+    contacts = np.arange(n).reshape(-1, 3)
+    parts = laws.spent[contacts[:, 1:]]
+    part = jnp.sqrt(jnp.sum(parts**2, axis=1) + _TINY)
+    before = (laws.friction * P[contacts[:, 0]])[:, None] * parts
+    lead = 0.5 * h * (before - part[:, None] * P[contacts[:, 1:]])
+    dry = 0.5 * h * (laws.bounds(P) * laws.spent[m:] - jnp.abs(laws.spent[m:]) * P[m:])
+    return jnp.zeros_like(P).at[contacts[:, 1:]].set(lead).at[m:].set(dry)
 
 
 @custom_vmap

@@ -30,6 +30,13 @@ _SHAPES = {
     "angles": ("T", "w"),
     "iterations": ("T",),
 }
+# A motion with contacts has these too.
+CONTACTS = {
+    "contact_points": ("T", "c", 3),
+    "contact_forces": ("T", "c", 3),
+    "contact_states": ("T", "c"),
+}
+_INTEGERS = ("iterations", "contact_states")
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -120,8 +127,12 @@ def _read_array(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
 
 
 def _check_shapes(data: dict[str, Any]) -> None:
-    for name, symbols in _SHAPES.items():
-        array, kinds = data[name], "iu" if name == "iterations" else "f"
+    known = _SHAPES | (CONTACTS if "contact_points" in data else {})
+    missing = [name for name in known if name not in data]
+    if missing:
+        raise ResultFileError(f"it has contact points without {', '.join(missing)}")
+    for name, symbols in known.items():
+        array, kinds = data[name], "iu" if name in _INTEGERS else "f"
         if array.dtype.kind not in kinds:
             numbers = "integers" if kinds == "iu" else "floating-point numbers"
             raise ResultFileError(f"the array {name!r} holds {array.dtype}, not {numbers}")
@@ -132,8 +143,9 @@ def _check_shapes(data: dict[str, Any]) -> None:
         "nb": data["r"].shape[1],
         "nc": data["lam"].shape[1],
         "w": data["angles"].shape[1],
+        "c": data["contact_points"].shape[1] if "contact_points" in data else 0,
     }
-    for name, symbols in _SHAPES.items():
+    for name, symbols in known.items():
         expected = tuple(sizes[s] if isinstance(s, str) else s for s in symbols)
         if data[name].shape != expected:
             raise _wrong_shape(name, data[name], expected)

@@ -56,6 +56,7 @@ from .laws import AbstractLawDescription as AbstractLawDescription
 from .laws import Clearance as Clearance
 from .laws import Contact as Contact
 from .laws import CoulombFriction as CoulombFriction
+from .laws import CurveContact as CurveContact
 from .laws import JointLimit as JointLimit
 from .mechanism import Mechanism as Mechanism
 from .mesh import Mesh as Mesh

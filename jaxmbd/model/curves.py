@@ -202,6 +202,15 @@ class Curve(eqx.Module):
         return np.concatenate([line, line[:1]]) if self.closed else line
 
 
+def upward(curve: Curve, axis: Vec3, *, inside: bool) -> Array:
+    """An axis of the body's frame, turned so that its product with the tangent points out of a
+    closed curve, or into it.
+    """
+    sign = -curve.turns_about(axis) * (-1.0 if inside else 1.0)
+    known = concrete(sign)
+    return (sign if known is None else host.asarray(known)) * axis
+
+
 def _is_text(given: Any) -> bool:
     return isinstance(given, list | tuple) and any(isinstance(x, str) for x in given)
 
@@ -264,13 +273,15 @@ class Foot(AbstractFollowed):
     of: tuple[int, int] = eqx.field(static=True, default=(0, 1))
 
     @staticmethod
-    def between(curve: Curve, i: Body, j: Body, s_j_bar: Vec3) -> "Foot":
+    def between(
+        curve: Curve, i: Body, j: Body, s_j_bar: Vec3, of: tuple[int, int] = (0, 1)
+    ) -> "Foot":
         """Starting from the point of the curve that is nearest at the initial pose."""
         s, points = curve.samples()
         apart = points - (i.A.T @ (j.r + j.A @ s_j_bar - i.r))[None]
         xp = library_of(apart)
         near = s[xp.argmin(xp.sum(apart**2, axis=1))]
-        return Foot(curve=curve, s_j_bar=s_j_bar, near=_as_known(near))
+        return Foot(curve=curve, s_j_bar=s_j_bar, near=_as_known(near), of=of)
 
     def target(self, pose_i: Pose, pose_j: Pose) -> Vec3:
         """The point of body j in the frame of body i [m]."""

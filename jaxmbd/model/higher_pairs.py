@@ -13,7 +13,7 @@ import numpy as np
 from ..rotations.types import Array, Scalar, host, library_of
 from . import given
 from .body import Body
-from .curves import Curve, Foot, Meeting
+from .curves import Curve, Foot, Meeting, upward
 from .functions import numbers_of_shape, traced_shape
 from .joints import AbstractConstraint, Rows
 from .motions import hoist
@@ -54,10 +54,7 @@ class AbstractCurved(AbstractConstraint):
 
     def _upward(self, i: Body, curve: Curve) -> Array:
         """The axis in body i, turned so that its product with the tangent points to body j."""
-        axis = i.direction(self._axis())
-        sign = -curve.turns_about(axis) * (-1.0 if self.inside else 1.0)
-        known = concrete(sign)
-        return (sign if known is None else host.asarray(known)) * axis
+        return upward(curve, i.direction(self._axis()), inside=self.inside)
 
     def reference_axes(self, i: Body, j: Body) -> tuple[Array, Array]:
         none = host.zeros(3, default_dtype())

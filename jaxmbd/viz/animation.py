@@ -23,6 +23,7 @@ _TRACE = 0.35  # opacity of the path of mass centers
 _TRACE_POINTS = 1000  # drawn of a path at most
 _AXIS = 0.14  # half the length of a joint's axis, in half edges of the picture
 _TRIAD = 0.12  # length of the axes of a body that has no outline, likewise
+_FORCE = 0.5  # length of a large contact force, likewise
 _MAX_LEGEND = 8  # bodies
 _MAX_SIZE = 50.0  # [inch]
 _MAX_FPS, _MAX_GIF_FPS = (
@@ -45,7 +46,9 @@ def animate(
     """Animate a motion: bodies as outlines and as sticks to their joints, joints as dots with their
     axes.
 
-    The ground is gray, massless links are thin dark lines, springs are green. A body without a
+    The ground is gray, massless links are thin dark lines, springs are green. Contacts that are
+    closed are dots, blue where they stick and red where they slide, with their forces on body i as
+    lines; the largest twentieth of all forces is drawn at one length. A body without a
     shape has the outline of the solid box with its mass and inertia; a body without mass has three
     short axes.
 
@@ -222,6 +225,7 @@ class _Artists:
         dots = [end for c in drawn(data) for end in (ends(c) if c["link"] else ends(c)[1:])]
         if dots:
             self._add(*zip(*dots, strict=True), marker="o", ls="", mfc="white", mec="black", ms=5.0)
+        self.contacts = _Contacts(ax, data, half) if "contact_points" in data.arrays else None
         if len(data.bodies) - len(nodes) + len(_beams(data)) <= _MAX_LEGEND:
             ax.figure.legend(loc="upper right", fontsize=8, frameon=False)
 
@@ -283,7 +287,8 @@ class _Artists:
     @property
     def all(self):
         beams = [line for *_, center, edges in self.beams for line in (center, edges)]
-        return [line for _, _, line in self.lines] + [line for _, line in self.traces] + beams
+        own = [line for _, _, line in self.lines] + [line for _, line in self.traces] + beams
+        return own + (self.contacts.all if self.contacts else [])
 
     def move(self, k: int) -> None:
         arrays = self.data.arrays
@@ -298,6 +303,40 @@ class _Artists:
         rows = np.unique(np.append(np.arange(0, k, math.ceil(len(arrays["t"]) / _TRACE_POINTS)), k))
         for b, line in self.traces:
             line.set_data_3d(*arrays["r"][rows, b].T)
+        if self.contacts:
+            self.contacts.move(k)
+
+
+class _Contacts:
+    """Dots where contacts are closed, by state, and lines for their forces."""
+
+    def __init__(self, ax, data: Picture, half: float):
+        self.points = data.arrays["contact_points"]
+        self.states = data.arrays["contact_states"]
+        forces = data.arrays["contact_forces"]
+        size = np.linalg.norm(forces, axis=-1, keepdims=True)
+        pushed = size[size > 0.0]
+        large = float(np.quantile(pushed, 0.95)) if pushed.size else 1.0
+        unit = forces / np.where(size > 0.0, size, 1.0)
+        self.arrows = _FORCE * half * unit * np.minimum(size / large, 1.0)
+        style: dict[str, Any] = {"marker": "o", "ls": "", "ms": 3.5, "zorder": 5}
+        self.dots = {
+            state: ax.plot([], [], [], color=color, **style)[0]
+            for state, color in ((1, "tab:blue"), (2, "tab:red"))
+        }
+        self.lines = ax.plot([], [], [], color="tab:red", lw=1.2, alpha=0.8)[0]
+
+    @property
+    def all(self) -> list[Any]:
+        return [*self.dots.values(), self.lines]
+
+    def move(self, k: int) -> None:
+        for state, dots in self.dots.items():
+            dots.set_data_3d(*self.points[k][self.states[k] == state].T)
+        closed = self.states[k] > 0
+        ends = self.points[k][closed], (self.points[k] + self.arrows[k])[closed]
+        lines = list(np.stack(ends, axis=1))
+        self.lines.set_data_3d(*(_joined(lines) if lines else np.zeros((0, 3))).T)
 
 
 def _beams(data: Picture) -> list[dict]:

@@ -9,9 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from ..analyses.export import ARRAYS, arrays_of, check_fit, drawing, result_name
+from ..analyses.export import (
+    ARRAYS,
+    arrays_of,
+    check_fit,
+    contact_arrays,
+    drawing,
+    has_laws,
+    result_name,
+)
 from ..analyses.solution import Solution
-from ..io.results import plain_drawing, read_npz
+from ..io.results import CONTACTS, plain_drawing, read_npz
 from ..model.system import System
 
 LARGEST = 1e100  # beyond it, matplotlib's own numbers overflow
@@ -23,7 +31,8 @@ class Picture:
     """A result ready to be drawn.
 
     Attributes:
-        arrays: t, r, A, v, omega, a, alpha, lam, iterations as NumPy arrays, finite rows only.
+        arrays: t, r, A, v, omega, a, alpha, lam, iterations as NumPy arrays, finite rows only;
+            contact_points, contact_forces and contact_states where there are contacts.
         drawing: Names, outlines and joints (see `analyses.export.drawing`).
         result: The outcome's name.
     """
@@ -48,10 +57,12 @@ def picture(source: Solution | str | Path, system: System | None = None) -> Pict
         check_fit(source, system)
         arrays = arrays_of(source)
         plan = drawing(system) if system is not None else _plain(arrays)
+        if has_laws(source, system):
+            arrays |= contact_arrays(source, system)
         return Picture(_drawable(arrays), plan, result_name(source.result))
     data = read_npz(source)
     stats = data["stats"]
-    arrays = {k: data[k] for k in ARRAYS}
+    arrays = {k: data[k] for k in (*ARRAYS, *CONTACTS) if k in data}
     return Picture(
         _drawable(arrays), stats.get("drawing") or _plain(arrays), stats.get("result", "unknown")
     )

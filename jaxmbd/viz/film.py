@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..analyses.contact_places import contact_places
 from ..analyses.solution import Solution
 from ..model.system import System
 from .data import Picture
@@ -144,13 +143,18 @@ def _of_mechanism(solution: Solution, system: System) -> Iterator[Quantity]:
 
 
 def _contacts(solution: Solution, system: System) -> Iterator[Contact]:
-    for name, places in contact_places(solution, system).items():
-        point, normal = np.asarray(places.point), np.asarray(places.normal)
-        force, state = np.asarray(places.force), np.asarray(places.state)
+    bodies = {
+        name: pair
+        for stack in system.laws
+        for name, pair in zip(stack.names, stack.bodies, strict=True)
+    }
+    for name, places in solution.contact_places(system).items():
+        point, normal = np.asarray(places.points), np.asarray(places.normals)
+        force, state = np.asarray(places.forces), np.asarray(places.state)
         gap = np.asarray(solution.contact(name, system).gap)
         plane = None
         flat = np.max(np.ptp(normal.reshape(-1, 3), axis=0)) < 1e-9
-        if places.bodies[1] == system.nb and flat:
+        if bodies[name][1] == system.nb and flat:
             plane = point[0, 0] - gap[0, 0] * normal[0, 0], normal[0, 0]
         yield Contact(name, point, force, state, plane)
 

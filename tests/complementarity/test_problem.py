@@ -22,6 +22,7 @@ def random_laws(rng, contacts, unknowns, stops=0, frictions=0, largest=1.2):
         share=jnp.zeros(frictions),
         carried=jnp.zeros((frictions, 3)),
         carries=jnp.zeros((frictions, 3, rows)),
+        spent=jnp.zeros(rows),
         stops=stops,
     )
 
@@ -96,6 +97,7 @@ def test_derivatives_are_those_of_differences():
             laws.share,
             laws.carried,
             laws.carries,
+            laws.spent,
             laws.stops,
         )
         return solve_laws(changed, jnp.zeros(laws.width), problem)[0]
@@ -118,6 +120,7 @@ def test_a_law_that_is_not_active_has_no_impulse():
         laws.share,
         laws.carried,
         laws.carries,
+        laws.spent,
         0,
     )
     P, outcome = solve_laws(closed, jnp.zeros(6), LawProblem())
@@ -126,15 +129,28 @@ def test_a_law_that_is_not_active_has_no_impulse():
 
 
 def test_single_laws_are_what_they_are_called():
-    zero = jnp.zeros(())
+    zero, none = jnp.zeros(()), jnp.zeros(2)
     # Pressed and at rest; open; sliding with all friction; in the disc.
     pressed = jnp.array([2.0, 0.3, 0.0]), jnp.zeros(3)
-    np.testing.assert_allclose(coulomb(*pressed, jnp.asarray(0.5), zero), 0.0, atol=1e-15)
+    np.testing.assert_allclose(coulomb(*pressed, jnp.asarray(0.5), none, zero), 0.0, atol=1e-15)
     opened = jnp.zeros(3), jnp.array([1.0, 0.2, 0.0])
-    np.testing.assert_allclose(coulomb(*opened, jnp.asarray(0.5), zero), 0.0, atol=1e-15)
+    np.testing.assert_allclose(coulomb(*opened, jnp.asarray(0.5), none, zero), 0.0, atol=1e-15)
     slides = jnp.array([2.0, -1.0, 0.0]), jnp.array([0.0, 0.7, 0.0])
-    np.testing.assert_allclose(coulomb(*slides, jnp.asarray(0.5), zero), 0.0, atol=1e-15)
+    np.testing.assert_allclose(coulomb(*slides, jnp.asarray(0.5), none, zero), 0.0, atol=1e-15)
     assert float(stop(jnp.asarray(3.0), zero, zero)) == 0.0
     assert float(stop(zero, jnp.asarray(3.0), zero)) < 1e-15
-    assert float(dry(jnp.asarray(-0.4), jnp.asarray(2.0), jnp.asarray(0.4), zero)) < 1e-15
-    assert float(dry(jnp.asarray(0.1), zero, jnp.asarray(0.4), zero)) == 0.0
+    assert float(dry(jnp.asarray(-0.4), jnp.asarray(2.0), jnp.asarray(0.4), zero, zero)) < 1e-15
+    assert float(dry(jnp.asarray(0.1), zero, jnp.asarray(0.4), zero, zero)) == 0.0
+
+
+def test_friction_that_was_spent_stays_and_the_rest_holds():
+    """Sliding that ended after 0.4 of the step: that part of the bound is there in any case."""
+    zero, friction, spent = jnp.zeros(()), jnp.asarray(0.5), jnp.array([-0.4, 0.0])
+    held = jnp.array([2.0, -0.4, 0.3]), jnp.zeros(3)  # 0.3 of the rest of 0.6
+    np.testing.assert_allclose(coulomb(*held, friction, spent, zero), 0.0, atol=1e-15)
+    back = jnp.array([2.0, -0.4 + 0.6, 0.0]), jnp.array([0.0, -0.7, 0.0])
+    np.testing.assert_allclose(coulomb(*back, friction, spent, zero), 0.0, atol=1e-15)
+    on = jnp.array([2.0, -1.0, 0.0]), jnp.array([0.0, 0.7, 0.0])  # it did not end after all
+    np.testing.assert_allclose(coulomb(*on, friction, spent, zero), 0.0, atol=1e-15)
+    turned = dry(jnp.asarray(0.2), jnp.asarray(-1.0), jnp.asarray(1.0), jnp.asarray(-0.4), zero)
+    assert abs(float(turned)) < 1e-15

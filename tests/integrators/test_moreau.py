@@ -99,7 +99,8 @@ def test_a_slipping_sphere_comes_to_roll():
         np.testing.assert_allclose(found.force[1:, 0, 0], G, rtol=1e-8)
         np.testing.assert_allclose(np.linalg.norm(found.force[1, 0, 1:]), 0.3 * G, rtol=1e-8)
         np.testing.assert_allclose(found.force[-1, 0, 1:], 0.0, atol=1e-8)
-    assert errors[1] < 0.02 * errors[0]  # second order
+    # The end of slip is found within its step, and friction is constant until then.
+    assert max(errors) < 1e-9, errors
 
 
 def box_on_incline(friction, slope=0.3093):

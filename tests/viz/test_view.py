@@ -21,7 +21,6 @@ from scipy.spatial.transform import Rotation
 import jaxmbd as mbd
 from browser import browser, find
 from jaxmbd import viz
-from jaxmbd.analyses.contact_places import contact_places
 from jaxmbd.viz.data import picture
 from jaxmbd.viz.scene import scene
 
@@ -256,11 +255,11 @@ def test_contact_forces_are_those_that_change_the_momentum():
     ball = m.add_body("ball", shape=mbd.Sphere(0.1, mass=2.0), r=(0, 0, 0.1), v=(1, 0.5, 0))
     m.add(mbd.Contact("floor", ball, m.ground, friction=0.3))
     sol = mbd.simulate(*m.build(), h=0.01, steps=40)
-    places = contact_places(sol)["floor"]
+    places = sol.contact_places()["floor"]
     expected = 2.0 * (np.asarray(sol.a[1:, 0]) + np.array([0, 0, 9.81]))
-    np.testing.assert_allclose(places.force[1:, 0], expected, atol=1e-9)
+    np.testing.assert_allclose(places.forces[1:, 0], expected, atol=1e-9)
     np.testing.assert_allclose(
-        places.point[:, 0], np.asarray(sol.r[:, 0]) - [0, 0, 0.1], atol=1e-12
+        places.points[:, 0], np.asarray(sol.r[:, 0]) - [0, 0, 0.1], atol=1e-12
     )
     film = film_of(mbd.view(sol))
     (contact,) = film["contacts"]

@@ -7,4 +7,5 @@ from .base import LawStack as LawStack
 from .clearance import Clearance as Clearance
 from .contact import Contact as Contact
 from .coulomb_friction import CoulombFriction as CoulombFriction
+from .curve_contact import CurveContact as CurveContact
 from .joint_limit import JointLimit as JointLimit

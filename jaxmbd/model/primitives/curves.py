@@ -13,7 +13,7 @@ from ..state import Pose
 from .base import AbstractPrimitive
 
 
-def _normal(axis: Vec3, tangent: Vec3) -> Vec3:
+def left_normal(axis: Vec3, tangent: Vec3) -> Vec3:
     """The unit normal of a curve to its left, seen against the axis."""
     normal = cross(axis, tangent)
     return normal / jnp.sqrt(normal @ normal)
@@ -44,7 +44,7 @@ class OnCurve(AbstractPrimitive):
         s = self.foot.value(pose_i, pose_j)
         line = self.foot.target(pose_i, pose_j) - self.foot.curve.at(s)
         tangent = self.foot.curve.tangent(s)
-        normal = _normal(self.axis_i_bar, tangent)
+        normal = left_normal(self.axis_i_bar, tangent)
         second = cross(tangent, normal)
         second = second / jnp.sqrt(second @ second)
         return jnp.where(self.across > 0.0, second @ line, normal @ line - self.offset)
@@ -70,7 +70,7 @@ class CurvesTouch(AbstractPrimitive):
         m = self.meeting
         s = m.value(pose_i, pose_j)
         on_j = pose_i.A.T @ (pose_j.r + pose_j.A @ m.curve_j.at(s[1]) - pose_i.r)
-        normal = _normal(m.axis_i_bar, m.curve_i.tangent(s[0]))
+        normal = left_normal(m.axis_i_bar, m.curve_i.tangent(s[0]))
         return normal @ (on_j - m.curve_i.at(s[0]))
 
     def branch(self, pose_i: Pose, pose_j: Pose) -> Scalar:

@@ -77,6 +77,21 @@ def test_a_training_that_was_cut_goes_on_as_if_it_had_not_been(tmp_path):
         train(checkpoint=file)
 
 
+def test_another_seed_uses_the_program_of_the_first():
+    traced = []
+
+    def loss(model, start):
+        traced.append(start)
+        return (model.value - start) ** 2, OK
+
+    models = [
+        mbd.train(Gain(jnp.array(3.0)), loss, draw, updates=2, batch=2, seed=seed, progress=False)
+        for seed in (0, 1)
+    ]
+    assert len(traced) == 1
+    assert models[0].model.value != models[1].model.value
+
+
 def test_what_cannot_be_trained_is_refused_by_name():
     with pytest.raises(ValueError, match="all 8 runs of the first update failed: .*converge"):
         mbd.train(Gain(jnp.array(1.0)), lambda m, s: (m.value, FAILED), draw, updates=2, batch=8)

@@ -124,11 +124,12 @@ def built(force, start: Start):
     A = jnp.stack([jnp.stack([c, zero, s]), jnp.stack([zero, one, zero]), jnp.stack([-s, zero, c])])
     reach, feet = np.array([0.0, HALF, HALF, LENGTH]), np.array([0.0, -0.2, 0.2, 0.0])
     moving = jnp.stack([one, zero, zero])
-    turns = np.array([False, True, True, False])
-    r = (x + feet)[:, None] * moving + reach[:, None] * along
-    v = v * moving + reach[:, None] * across
-    spin = jnp.where(turns[:, None], jnp.stack([zero, rate, zero]), 0.0)
-    return system, mbd.State(r, jnp.where(turns[:, None, None], A, jnp.eye(3)), v, spin)
+    turns = np.array([0.0, 1.0, 1.0, 0.0])
+    r = jnp.outer(x + feet, moving) + jnp.outer(reach, along)
+    v = jnp.outer(jnp.ones(4), v * moving) + jnp.outer(reach, across)
+    spin = jnp.outer(turns, jnp.stack([zero, rate, zero]))
+    A = jnp.where(turns[:, None, None] > 0.0, A[None], jnp.eye(3)[None])
+    return system, mbd.State(r, A, v, spin)
 
 
 def coordinates(sol):
@@ -160,7 +161,7 @@ def runge_kutta(accelerations, q, v, *, h: float, steps: int):
         return after, after
 
     first = jnp.stack([q, v])
-    _, rows = jax.lax.scan(step, first, h * jnp.arange(steps))
+    _, rows = jax.lax.scan(step, first, h * jnp.arange(steps, dtype=q.dtype))
     rows = jnp.concatenate([first[None], rows])
     return rows[:, 0], rows[:, 1]
 

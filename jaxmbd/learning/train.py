@@ -120,6 +120,7 @@ def train(
         raise TypeError("train: the model has no floating-point arrays that could be trained")
     optimizer = _default(updates) if optimizer is None else optimizer
     update = _program(loss, starts, optimizer, batch)
+    model = _strong(model)
     run = _Run(model, optimizer.init(eqx.filter(model, eqx.is_inexact_array)), seed, batch)
     file = None if checkpoint is None else Path(checkpoint)
     if file is not None and file.exists():
@@ -153,6 +154,13 @@ def train(
     run.tell(updates)
     history = {name: np.asarray(x) for name, x in run.history.items()}
     return Training(run.model, **history, updates=updates)
+
+
+def _strong(model):
+    """Without weak types, as `jnp.array(0.1)` has them: the second update would compile again."""
+    return jax.tree.map(
+        lambda x: jax.lax.convert_element_type(x, x.dtype) if eqx.is_inexact_array(x) else x, model
+    )
 
 
 @functools.lru_cache(maxsize=8)

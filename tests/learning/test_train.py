@@ -77,6 +77,23 @@ def test_a_training_that_was_cut_goes_on_as_if_it_had_not_been(tmp_path):
         train(checkpoint=file)
 
 
+def test_another_seed_uses_the_program_of_the_first():
+    traced = []
+
+    def loss(model, start):
+        traced.append(start)
+        return (model.value - start) ** 2, OK
+
+    def end(seed):
+        first = Gain(jnp.array(3.0))
+        return mbd.train(first, loss, draw, updates=3, batch=2, seed=seed, progress=False)
+
+    one, count = end(0), len(traced)
+    other = end(1)
+    assert len(traced) == count == 1
+    assert one.loss[0] != other.loss[0]
+
+
 def test_what_cannot_be_trained_is_refused_by_name():
     with pytest.raises(ValueError, match="all 8 runs of the first update failed: .*converge"):
         mbd.train(Gain(jnp.array(1.0)), lambda m, s: (m.value, FAILED), draw, updates=2, batch=8)

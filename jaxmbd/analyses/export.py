@@ -15,6 +15,7 @@ import numpy as np
 from ..files import written
 from ..model.shapes import AbstractShape, Composite
 from ..model.system import System
+from ..model.visuals import Looks
 from ..results import RESULTS
 from .contact_places import table
 
@@ -90,17 +91,20 @@ def drawing(system: System) -> dict:
     }
 
 
-def solids(shape: AbstractShape) -> list[dict]:
+def solids(shape: AbstractShape | Looks) -> list[dict]:
     """The parts of a shape as plain data: `kind` (its class), `fields` (its numbers but the mass),
-    `r` and `A` (where it is in the body frame).
+    `r` and `A` (where it is in the body frame), and `color` where it has one of its own.
     """
-    if isinstance(shape, Composite):
+    if isinstance(shape, Composite | Looks):
+        colors = shape.colors if isinstance(shape, Looks) else (None,) * len(shape.parts)
         placed = zip(
-            shape.parts, np.asarray(shape.offsets), np.asarray(shape.rotations), strict=True
+            shape.parts, np.asarray(shape.offsets), np.asarray(shape.rotations), colors, strict=True
         )
         return [
-            part | {"r": (A @ part["r"] + r).tolist(), "A": (A @ part["A"]).tolist()}
-            for inner, r, A in placed
+            part
+            | {"r": (A @ part["r"] + r).tolist(), "A": (A @ part["A"]).tolist()}
+            | ({} if color is None else {"color": list(color)})
+            for inner, r, A, color in placed
             for part in solids(inner)
         ]
     fields = {f.name: getattr(shape, f.name) for f in dataclasses.fields(shape)}

@@ -230,6 +230,7 @@ class _Solid(_Part):
     fields: dict[str, str | int | _Number | list[int | _Number] | list[list[int | _Number]]]
     r: _Vector
     A: _Matrix
+    color: Annotated[list[_Number], Field(min_length=4, max_length=4)] | None = None
 
 
 class _Beam(_Part):

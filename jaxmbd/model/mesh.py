@@ -82,7 +82,7 @@ class Mesh(AbstractShape):
 
     def outline(self) -> list[np.ndarray]:
         points = np.asarray(self.vertices)
-        return [points[list(edge)] for edge in _sharp_edges(points, self.faces)]
+        return [points[list(edge)] for edge in _sharp_edges(points, np.asarray(self.faces))]
 
 
 def _checked(vertices: Any, faces: Any) -> tuple[Any, np.ndarray]:

@@ -281,6 +281,7 @@ SOLIDS: dict[str, Callable[..., Mesh]] = {
     "Capsule": lambda radius, length, axis: _turned(capsule(radius, length, 32), axis),
     "Cone": _cone,
     "Tetrahedron": _tetrahedron,
+    "Mesh": lambda vertices, faces, **_: flat(vertices, faces),
 }
 
 

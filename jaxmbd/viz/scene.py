@@ -121,6 +121,7 @@ class _Builder:
         self.connections = drawn(data)
         self.g = self._size()
         self.teeth = marks.Teeth(self.g)
+        self.beams = self._of_beams()
 
     def scene(self) -> Scene:
         nodes = [self._body(b) for b in range(self.nb)]
@@ -160,13 +161,17 @@ class _Builder:
 
     def _body(self, b: int) -> Node:
         drawing = self.data.drawing
+        if b in self.beams:
+            motion = self.r[:, b], self.A[:, b], None
+            name = drawing["bodies"][b]
+            return Node(name, "body", [self.beams[b]], motion=motion, extras={"body": b})
         shaped = drawing["shaped"][b]
         solids = [mesh for part in drawing["solids"][b] if (mesh := meshes.solid(part)) is not None]
         complete = len(solids) == len(drawing["solids"][b]) and bool(solids)
         arms = self._arms(b, solids if shaped else [])
         parts = []
         if solids and (shaped or not (len(arms) >= _ARMS or self._has_wheel(b))):
-            parts.append(Part(meshes.joined(solids), self.color(b), 1.0 if shaped else _GHOST))
+            parts += self._colored(b, 1.0 if shaped else _GHOST)
         if not complete and (shaped or not (arms or self._has_wheel(b))):
             lines = [
                 meshes.tube(np.array(line, float), 0.16 * self.g) for line in drawing["outlines"][b]
@@ -180,6 +185,30 @@ class _Builder:
             parts.append(Part(meshes.ball(1.2 * self.g, 16), self.color(b)))
         motion = self.r[:, b], self.A[:, b], None
         return Node(drawing["bodies"][b], "body", parts, motion=motion, extras={"body": b})
+
+    def _colored(self, b: int, opacity: float) -> list[Part]:
+        """The solids of a body, those of one color as one surface."""
+        groups: dict[tuple[str, float], list[Mesh]] = {}
+        for part in self.data.drawing["solids"][b]:
+            mesh, own = meshes.solid(part), part.get("color")
+            if mesh is not None:
+                look = (self.color(b), opacity) if own is None else (_hexadecimal(own), own[3])
+                groups.setdefault(look, []).append(mesh)
+        return [Part(meshes.joined(x), *look) for look, x in groups.items()]
+
+    def _of_beams(self) -> dict[int, Part]:
+        """By the index of a node, the half elements at it, which it carries; all of a beam in one
+        color.
+        """
+        found = {}
+        for k, beam in enumerate(self.data.drawing.get("beams", [])):
+            nodes = np.array(beam["nodes"])
+            half = 0.5 * np.linalg.norm(np.diff(self.r[0, nodes], axis=0), axis=1)
+            before, after = np.append(0.0, half), np.append(half, 0.0)
+            for node, back, front in zip(nodes.tolist(), before, after, strict=True):
+                piece = meshes.box(np.array([back + front, *beam["extents"]]))
+                found[node] = Part(piece.placed((0.5 * (front - back), 0.0, 0.0)), self.color(k))
+        return found
 
     def _has_wheel(self, b: int) -> bool:
         """Whether a joint draws a wheel or a profile on the body."""
@@ -281,6 +310,11 @@ class _Builder:
         along = axis if i == self.nb else self.A[:, i] @ axis
         moved = np.sum((self._points(j, q) - self._points(i, p)) * along, axis=-1)
         return min(float(np.min(moved)), 0.0), max(float(np.max(moved)), 0.0)
+
+
+def _hexadecimal(color: Any) -> str:
+    """A color from 0 to 1 as six digits."""
+    return "".join(f"{round(255 * x):02x}" for x in color[:3])
 
 
 def _between(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -186,7 +186,8 @@ def _only_geometry(system: System) -> System:
     """The system with zeros for the numbers that its constraints do not see."""
 
     def unseen(system: System) -> tuple:
-        return system.mass, system.inertia, system.gravity, system.forces, system.laws
+        loads = system.forces, system.laws, system.inertias
+        return system.mass, system.inertia, system.gravity, *loads
 
     zeros = jax.tree.map(
         lambda x: np.zeros(x.shape, x.dtype) if eqx.is_array(x) else x, unseen(system)

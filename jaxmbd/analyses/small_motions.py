@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..equations.index1 import saddle_matrix
+from ..equations.joint_inertia import joint_inertia_blocks
 from ..equations.motion import mass_matrix
 from ..equations.rows import dense_rows, rows
 from ..equations.statics import Rest, Spin, metric, rate_blocks, static_matrix
@@ -123,8 +124,15 @@ def small_motions(base: Base) -> SmallMotions:
     basis = _basis(system, pose, base.freedoms)
     lam, none = system.to_stacked(base.lam), jnp.zeros_like(t)
     stiffness = static_matrix(args, pose, lam, none)
+    still = jnp.zeros((system.nb, 6), t.dtype)
+    rotors = joint_inertia_blocks(RA(), system, pose, still, still, none, none)
     inertia = SaddleMatrix(
-        mass_matrix(RA(), system, pose), (), stiffness.right, stiffness.left, None, stiffness.bodies
+        mass_matrix(RA(), system, pose),
+        tuple(rotors),
+        stiffness.right,
+        stiffness.left,
+        None,
+        stiffness.bodies,
     )
     own, couplings = rate_blocks(args, pose)
     rates = SaddleMatrix(

@@ -1,5 +1,6 @@
 """MJCF files: trees against MuJoCo's accelerations, loops that stay closed, what is left out."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 

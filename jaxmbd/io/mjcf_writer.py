@@ -17,6 +17,7 @@ from ..model.body import Body
 from ..model.mechanism import Mechanism
 from ..model.validation import users_line
 from ..rotations import euler_parameters
+from ..rotations.types import host
 from .mjcf import INITIAL
 from .mjcf_writer_forces import write_actions
 from .mjcf_writer_parts import Placed, numbers, refusal, texts
@@ -220,6 +221,7 @@ class _Writer:
     def write_equalities(self, element: ET.Element) -> None:
         """Everything that is no joint of the tree."""
         in_tree = {id(joint) for _, joint in self.parent.values()}
+        part: Any
         for part in self.m.constraints.values():
             if id(part) in in_tree:
                 continue
@@ -319,4 +321,4 @@ def _unit(x: Any) -> np.ndarray:
 
 
 def _quaternion(A: np.ndarray) -> np.ndarray:
-    return np.asarray(euler_parameters.from_matrix(np.asarray(A, float)))
+    return np.asarray(euler_parameters.from_matrix(host.asarray(A, float)))

@@ -123,7 +123,7 @@ def _general(actuators: ET.Element, part: Any, target: dict[str, str], gain: Any
     control = part.control
     if callable(control) or isinstance(control, str):
         raise refusal(part, "its control is a function of time")
-    made = ET.SubElement(actuators, "general", name=part.name, **target)
+    made = ET.SubElement(actuators, "general", {"name": part.name} | target)
     made.set("gainprm", texts(numbers(gain, f"{part.title}: gain")))
     if isinstance(part, mbd.Servo | mbd.FixedTendon):
         made.set("biastype", "affine")
@@ -161,7 +161,7 @@ def _line(tendons: ET.Element, part: Any, m: Mechanism, bodies: dict[str, ET.Ele
     if part.actuator is not None:
         raise refusal(part, "its actuator is a function of time")
     made = ET.SubElement(tendons, "spatial", name=part.name)
-    points = [np.asarray(numbers(x, part.title)) for x in (part.point_i, part.point_j)]
+    points = [numbers(x, part.title) for x in (part.point_i, part.point_j)]
     for k, (target, point) in enumerate(zip(part.targets(), points, strict=True)):
         name = target if isinstance(target, str) else target.name
         if name not in bodies:

@@ -9,6 +9,7 @@ from ..model import shapes
 from ..model.body import Body
 from ..model.mesh import Mesh
 from ..rotations import euler_parameters
+from ..rotations.types import host
 from .mjcf_writer_parts import texts
 
 _TURNS = {  # from a shape along z to one along another axis
@@ -37,7 +38,7 @@ def write_looks(element: ET.Element, assets: ET.Element, body: Body) -> bool:
         geom = ET.SubElement(element, "geom", attributes)
         geom.attrib |= {"mass": "0", "contype": "0", "conaffinity": "0", "group": "1"}
         geom.set("pos", texts(position))
-        geom.set("quat", texts(euler_parameters.from_matrix(np.asarray(A, float) @ turn)))
+        geom.set("quat", texts(euler_parameters.from_matrix(host.asarray(A, float) @ turn)))
         if color is not None:
             geom.set("rgba", texts(color))
     return complete

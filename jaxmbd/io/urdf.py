@@ -330,7 +330,7 @@ class _Reader:
         link = self.links[self._link_of(joint, "child")]
         if link.into == parent.into or kind == "floating":
             return
-        i, j, point = parent.into or "ground", link.into, tuple(link.r)
+        i, j, point = parent.into or "ground", link.into or "ground", tuple(link.r)
         if kind == "fixed":
             m.add(mbd.Fixed(name, i, j, point=point))
             return

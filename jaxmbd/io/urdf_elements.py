@@ -79,16 +79,19 @@ def needed(element: Element, tag: str) -> Element:
     return found
 
 
-def _numbers(element: Element, name: str, count: int, default: Sequence[float] | None):
+def _numbers(
+    element: Element, name: str, count: int, default: Sequence[float] | None
+) -> tuple[float, ...]:
     text = element.get(name)
     if text is None:
         if default is None:
             raise element.error(f"the attribute {name!r} is missing")
         return tuple(default)
+    values: tuple[float, ...] = ()
     try:
         values = tuple(float(x) for x in text.split())
     except ValueError:
-        values = ()
+        pass  # told below
     if len(values) != count or not np.all(np.isfinite(values)):
         wanted = "a number" if count == 1 else f"{count} numbers"
         raise element.error(f"{name} must be {wanted}, not {text[:60]!r}")

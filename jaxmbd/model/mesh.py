@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -14,6 +15,25 @@ _SHARP = np.cos(np.radians(25.0))  # edges between faces that meet more sharply 
 _MOST_LINES = 4000
 
 
+class Triangles:
+    """Indices of vertices, (m, 3), which no program computes with; equal where they are the same
+    numbers.
+    """
+
+    def __init__(self, faces: np.ndarray):
+        self.faces = faces
+        self._hash = hash(faces.tobytes())
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Triangles) and np.array_equal(self.faces, other.faces)
+
+    def __repr__(self) -> str:
+        return f"{len(self.faces)} triangles"
+
+
 class Mesh(AbstractShape):
     """A solid, or a surface to look at, that triangles bound.
 
@@ -23,14 +43,14 @@ class Mesh(AbstractShape):
 
     Attributes:
         vertices: From the mass center, or as given, (n, 3) [m].
-        faces: Their triangles, counterclockwise from outside, (m, 3).
+        triangles: Of the vertices, see `faces`.
         mass: [kg].
         center: The mass center in the frame in which the vertices were given, (3,) [m].
         unit_inertia: Inertia of one kilogram, (3, 3) [m²].
     """
 
     vertices: Float[Array, "n 3"]
-    faces: Int[np.ndarray, "m 3"]
+    triangles: Triangles = eqx.field(static=True)
     mass: Scalar
     center: Vec3
     unit_inertia: Mat3
@@ -40,7 +60,7 @@ class Mesh(AbstractShape):
             raise ValueError("Mesh: give either mass or density, or neither for looks alone")
         points, triangles = _checked(vertices, faces)
         zero = host.zeros((), default_dtype())
-        self.faces = triangles
+        self.triangles = Triangles(triangles)
         if mass is None and density is None:
             self.vertices, self.mass = points, zero
             self.center, self.unit_inertia = (
@@ -75,6 +95,11 @@ class Mesh(AbstractShape):
             return Mesh(vertices, faces, mass=mass, density=density)
         except ValueError as error:
             raise ValueError(f"{Path(path).name}: {error}") from None
+
+    @property
+    def faces(self) -> Int[np.ndarray, "m 3"]:
+        """Indices of the vertices of all triangles, counterclockwise from outside, (m, 3)."""
+        return self.triangles.faces
 
     @property
     def inertia(self) -> Mat3:

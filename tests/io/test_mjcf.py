@@ -1,5 +1,6 @@
 """MJCF files: trees against MuJoCo's accelerations, loops that stay closed, what is left out."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -176,7 +177,8 @@ def test_links_without_joints_are_merged_on_request():
 
 UNSUPPORTED = {
     "armature of a free joint": (
-        '<worldbody> <body> <joint type="free" armature="1"/> <geom size="1"/> </body> </worldbody>',
+        '<worldbody> <body> <joint type="free" armature="1"/> <geom size="1"/> </body>'
+        " </worldbody>",
         "armature of a free joint",
     ),
     "the spring of a ball": (

@@ -6,7 +6,7 @@ OLDEST := $(shell sed -n 's/.*"jax>=\([0-9.]*\).*/\1/p' pyproject.toml)
 # jax from 0.11 on needs Python 3.12.
 NEWEST_PYTHON ?= $(or $(shell for p in python3.14 python3.13 python3.12; do $$p -c '' 2>/dev/null && echo $$p && break; done),$(PYTHON))
 
-.PHONY: demo test test-all test-versions lint docs notebooks gallery dist experiments benchmark clean
+.PHONY: demo test test-all test-versions lint docs notebooks gallery viewer dist experiments benchmark clean
 
 # One stamp per set of extras: pip runs again only when pyproject.toml changes.
 $(VENV)/.made:
@@ -30,11 +30,20 @@ $(VENV)/.docs: $(VENV)/.made pyproject.toml
 demo: $(VENV)/.demo
 	$(BIN)/jaxmbd demo --out demo
 
-test: $(VENV)/.test
+test: $(VENV)/.test tests/viz/node_modules
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
+# The validator of binary glTF, where npm is there; its test is skipped otherwise.
+tests/viz/node_modules: tests/viz/package.json
+	-command -v npm > /dev/null && npm install --silent --no-audit --no-fund --prefix tests/viz
+	@mkdir -p $@ && touch $@
+
+# The part of three.js that views need, from the versions that package.json names.
+viewer:
+	cd jaxmbd/viz/assets && npm install --silent --no-audit --no-fund && npm run build && rm -rf node_modules package-lock.json
+
 # With the long reproductions too: an hour or more.
-test-all: $(VENV)/.test
+test-all: $(VENV)/.test tests/viz/node_modules
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "slow or not slow"
 
 # What reads JAX's own equations, on the oldest and on the newest jax that pyproject.toml allows, each in its own .venv-*.

@@ -11,7 +11,9 @@ import venv
 import zipfile
 from pathlib import Path
 
+ASSETS = ("page.html", "page.css", "stage.js", "plots.js", "main.js", "three.bundle.js")
 NEEDED = {"jaxmbd/py.typed", "jaxmbd/library/slider_crank.json"}
+NEEDED |= {f"jaxmbd/viz/assets/{name}" for name in (*ASSETS, "LICENSE-three.txt")}
 SCHEMA = "jaxmbd-1.schema.json"
 
 
@@ -34,8 +36,14 @@ def main(folder: Path) -> None:
         subprocess.run(
             [f"{outside}/venv/bin/jaxmbd", "demo", "--out", "demo"], cwd=outside, check=True
         )
+        # A view needs no extra, and nothing but the wheel.
+        subprocess.run(
+            [f"{outside}/venv/bin/jaxmbd", "view", "four_bar", "--out", "demo/view.html"],
+            cwd=outside,
+            check=True,
+        )
         made = {path.suffix for path in Path(outside, "demo").iterdir()}
-        if not {".png", ".gif", ".npz"} <= made:
+        if not {".png", ".gif", ".npz", ".html"} <= made:
             raise SystemExit(f"the demo left {sorted(made)}")
     print(f"{wheel.name} and {archive.name} are complete, and the demo runs from the wheel")
 

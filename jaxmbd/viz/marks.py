@@ -32,20 +32,24 @@ class Place:
     A: np.ndarray = field(default_factory=lambda: np.eye(3))
 
 
-# --- joints; g is the size of a joint [m], stroke the lowest and highest displacement [m] ---
+# --- joints: n is the number of faces of a round part, g the size of a joint [m], low and high the
+# displacements that it reaches [m] ---
 
 
 @functools.lru_cache(maxsize=64)
-def _hinge(g: float) -> Marks:
-    barrel = cylinder(0.85 * g, 1.7 * g, 0.0, 24)
-    cheek = cylinder(1.0 * g, 0.4 * g, 0.0, 24)
-    pin = [cylinder(0.42 * g, 0.35 * g, 0.0, 16).placed((0, 0, side * 1.5 * g)) for side in (-1, 1)]
+def _hinge(n: int, g: float) -> Marks:
+    barrel = cylinder(0.85 * g, 1.7 * g, 0.0, n)
+    cheek = cylinder(1.0 * g, 0.4 * g, 0.0, n)
+    pin = [
+        cylinder(0.42 * g, 0.35 * g, 0.0, n // 2 + 2).placed((0, 0, side * 1.5 * g))
+        for side in (-1, 1)
+    ]
     cheeks = [cheek.placed((0, 0, side * 1.12 * g)) for side in (-1, 1)]
     return [meshes.joined([*cheeks, *pin])], [barrel]
 
 
 @functools.lru_cache(maxsize=64)
-def _ball_joint(g: float) -> Marks:
+def _ball_joint(n: int, g: float) -> Marks:
     # An open cup, so that the ball shows.
     s = np.linspace(-0.5 * math.pi, 0.22, 10)
     outer = [(1.28 * g * c, 1.28 * g * d, c, d) for c, d in zip(np.cos(s), np.sin(s), strict=True)]
@@ -55,60 +59,60 @@ def _ball_joint(g: float) -> Marks:
     ]
     outer[0], inner[-1] = (0.0, -1.28 * g, 0.0, -1.0), (0.0, -1.06 * g, 0.0, 1.0)
     lip = [(*outer[-1][:2], 0.0, 1.0), (*inner[0][:2], 0.0, 1.0)]
-    return [meshes.revolved(outer, lip, inner, count=24)], [ball(1.0 * g, 20)]
+    return [meshes.revolved(outer, lip, inner, count=n)], [ball(1.0 * g, n)]
 
 
 @functools.lru_cache(maxsize=64)
-def _cross(g: float) -> Marks:
-    arm = cylinder(0.42 * g, 3.2 * g, 0.0, 16)
-    caps = [cylinder(0.75 * g, 0.5 * g, 0.0, 20).placed((0, 0, side * 1.6 * g)) for side in (-1, 1)]
+def _cross(n: int, g: float) -> Marks:
+    arm = cylinder(0.42 * g, 3.2 * g, 0.0, n // 2 + 2)
+    caps = [cylinder(0.75 * g, 0.5 * g, 0.0, n).placed((0, 0, side * 1.6 * g)) for side in (-1, 1)]
     own = meshes.joined([arm, *caps])
-    return [own], [own, ball(0.7 * g, 16)]
+    return [own], [own, ball(0.7 * g, n)]
 
 
 @functools.lru_cache(maxsize=64)
-def _sleeve(g: float, low: float, high: float) -> Marks:
-    rail = cylinder(0.5 * g, high - low + 5.0 * g, 0.0, 20).placed((0, 0, 0.5 * (low + high)))
-    return [rail], [cylinder(1.0 * g, 3.0 * g, 0.62 * g, 28)]
+def _sleeve(n: int, g: float, low: float, high: float) -> Marks:
+    rail = cylinder(0.5 * g, high - low + 5.0 * g, 0.0, n).placed((0, 0, 0.5 * (low + high)))
+    return [rail], [cylinder(1.0 * g, 3.0 * g, 0.62 * g, n)]
 
 
 @functools.lru_cache(maxsize=64)
-def _screw(g: float, low: float, high: float) -> Marks:
+def _screw(n: int, g: float, low: float, high: float) -> Marks:
     length = high - low + 5.0 * g
     turns = np.linspace(-0.5 * length, 0.5 * length, max(24, min(600, int(length / g * 14))))
     angle = 2.0 * math.pi * turns / (0.9 * g)
     line = np.stack([0.5 * g * np.cos(angle), 0.5 * g * np.sin(angle), turns], axis=1)
     thread = meshes.tube(line, 0.13 * g, 5)
-    rail = meshes.joined([cylinder(0.5 * g, length, 0.0, 20), thread])
+    rail = meshes.joined([cylinder(0.5 * g, length, 0.0, n), thread])
     return [rail.placed((0, 0, 0.5 * (low + high)))], [cylinder(1.1 * g, 2.0 * g, 0.68 * g, 6)]
 
 
 @functools.lru_cache(maxsize=64)
-def _slide(g: float, low: float, high: float) -> Marks:
+def _slide(n: int, g: float, low: float, high: float) -> Marks:
     rail = box((0.9 * g, 0.9 * g, high - low + 5.0 * g)).placed((0, 0, 0.5 * (low + high)))
     return [rail], [box((1.9 * g, 1.9 * g, 2.8 * g))]
 
 
 @functools.lru_cache(maxsize=64)
-def _table(g: float) -> Marks:
-    return [cylinder(4.5 * g, 0.25 * g, 0.0, 48).placed((0, 0, -0.35 * g))], [
-        cylinder(1.3 * g, 0.45 * g, 0.0, 28)
+def _table(n: int, g: float) -> Marks:
+    return [cylinder(4.5 * g, 0.25 * g, 0.0, 2 * n).placed((0, 0, -0.35 * g))], [
+        cylinder(1.3 * g, 0.45 * g, 0.0, n)
     ]
 
 
 @functools.lru_cache(maxsize=64)
-def _weld(g: float) -> Marks:
+def _weld(n: int, g: float) -> Marks:
     return [], [box((1.6 * g,) * 3)]
 
 
 @functools.lru_cache(maxsize=64)
-def _track(g: float, low: float, high: float) -> Marks:
-    return _sleeve(g, low, high)[0], [ball(0.95 * g, 20)]
+def _track(n: int, g: float, low: float, high: float) -> Marks:
+    return _sleeve(n, g, low, high)[0], [ball(0.95 * g, n)]
 
 
 @functools.lru_cache(maxsize=64)
-def _dot(g: float) -> Marks:
-    return [], [ball(0.7 * g, 16)]
+def _dot(n: int, g: float) -> Marks:
+    return [], [ball(0.7 * g, n)]
 
 
 # By the class of a joint: its marks, and whether they have a stroke.
@@ -128,7 +132,7 @@ OUTLINED = {"Gear", "Belt", "RackAndPinion", "NoSlip", "RollingDisc", "RollingSp
 OUTLINED |= {"PointOnCurve", "CurveOnCurve", "PointOnSurface", "KnifeEdge", "Coupler"}
 
 
-def joint(connection: dict, g: float, stroke: tuple[float, float]) -> tuple[Place, Place]:
+def joint(connection: dict, n: int, g: float, stroke: tuple[float, float]) -> tuple[Place, Place]:
     """The parts of a joint on its bodies i and j, without its outlines."""
     kind = connection["kind"]
     if kind in OUTLINED:
@@ -137,7 +141,7 @@ def joint(connection: dict, g: float, stroke: tuple[float, float]) -> tuple[Plac
     # Rounded, so that equal joints share their parts.
     numbers = [float(f"{x:.6g}") for x in ((g, *stroke) if slides else (g,))]
     places = []
-    for side, own in zip("ij", make(*numbers), strict=True):
+    for side, own in zip("ij", make(n, *numbers), strict=True):
         axis = np.asarray(connection[f"axis_{side}_bar"], float)
         A = frame(axis) if np.any(axis) else np.eye(3)
         places.append(Place(own, np.asarray(connection[f"s_{side}_bar"], float), A))

@@ -251,43 +251,48 @@ def _turned(mesh: Mesh, axis: Any) -> Mesh:
     return mesh.placed(A=np.roll(np.eye(3), _AXES[str(axis)] - 2, axis=0))
 
 
-def _rod(length, axis) -> Mesh:
-    return _turned(cylinder(0.012 * length, length), axis)
+def _rod(n, length, axis) -> Mesh:
+    return _turned(cylinder(0.012 * length, length, 0.0, n), axis)
 
 
-def _hollow_cylinder(inner_radius, radius, length, axis) -> Mesh:
-    return _turned(cylinder(radius, length, inner_radius, 40), axis)
+def _hollow_cylinder(n, inner_radius, radius, length, axis) -> Mesh:
+    return _turned(cylinder(radius, length, inner_radius, n), axis)
 
 
-def _cone(radius, height, axis) -> Mesh:
+def _capsule(n, radius, length, axis) -> Mesh:
+    return _turned(capsule(radius, length, n), axis)
+
+
+def _cone(n, radius, height, axis) -> Mesh:
     base = [(radius, 0.25 * height, 0, 1), (0.0, 0.25 * height, 0, 1)]
     side = [(0.0, -0.75 * height, height, -radius), (radius, 0.25 * height, height, -radius)]
-    return _turned(revolved(side, base, count=40), axis)
+    return _turned(revolved(side, base, count=n), axis)
 
 
-def _tetrahedron(corners) -> Mesh:
+def _tetrahedron(_, corners) -> Mesh:
     corners = np.asarray(corners, float)
     faces = np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]])
     inside_out = np.linalg.det(corners[1:] - corners[:1]) < 0.0
     return flat(corners, faces[:, ::-1] if inside_out else faces)
 
 
-# By the class of a shape: a function of its fields (but the mass) in the body frame.
+# By the class of a shape: a function of the number of faces of a round part and of the shape's
+# fields (but the mass), in the body frame.
 SOLIDS: dict[str, Callable[..., Mesh]] = {
-    "Box": box,
+    "Box": lambda _, size: box(size),
     "Rod": _rod,
     "HollowCylinder": _hollow_cylinder,
-    "Sphere": lambda radius: ball(radius, 36),
-    "Capsule": lambda radius, length, axis: _turned(capsule(radius, length, 32), axis),
+    "Sphere": lambda n, radius: ball(radius, n),
+    "Capsule": _capsule,
     "Cone": _cone,
     "Tetrahedron": _tetrahedron,
     "Mesh": lambda vertices, faces, **_: flat(vertices, faces),
 }
 
 
-def solid(part: dict[str, Any]) -> Mesh | None:
-    """The surface of a shape of a drawing (see `analyses.export.solids`) in the body frame; None
-    for a shape that has no row in `SOLIDS`.
+def solid(part: dict[str, Any], n: int = 40) -> Mesh | None:
+    """The surface of a shape of a drawing (see `analyses.export.solids`) in the body frame, its
+    round parts with n faces around; None for a shape that has no row in `SOLIDS`.
 
     Raises:
         ValueError: Its numbers do not make that shape.
@@ -296,7 +301,7 @@ def solid(part: dict[str, Any]) -> Mesh | None:
     if make is None:
         return None
     try:
-        mesh = make(**part["fields"]).placed(part["r"], part["A"])
+        mesh = make(n, **part["fields"]).placed(part["r"], part["A"])
     except (TypeError, ValueError, KeyError, IndexError, ZeroDivisionError) as error:
         raise ValueError(f"the drawing's {part['kind']} makes no sense: {error}") from None
     if not np.all(np.isfinite(mesh.points)):

@@ -18,6 +18,7 @@ from .meshes import Mesh
 COLORS = ("4878cf", "e8853d", "55a868", "c9504f", "8a72b9", "a0785a", "d579b4", "3fa7b5", "b5a52f")
 STEEL, GROUND, SPRING, LINK = "a9b0ba", "7d848e", "4f9d69", "8b929b"
 _GHOST = 0.22  # opacity of the box that stands for a body without a shape
+_FACES = (20, 28), (60, 16)  # of a round part, by the number of bodies at most
 _TRAVELS = 4.0  # times its own size: a motion that the camera follows
 _ARMS = 2  # a body with so many sticks to its joints needs no such box
 
@@ -120,6 +121,8 @@ class _Builder:
         self.nb = self.r.shape[1]
         self.connections = drawn(data)
         self.g = self._size()
+        # Many bodies are small in the picture: fewer faces, so that it stays quick to draw.
+        self.n = next((n for most, n in _FACES if self.nb <= most), 8)
         self.teeth = marks.Teeth(self.g)
         self.beams = self._of_beams()
 
@@ -166,7 +169,11 @@ class _Builder:
             name = drawing["bodies"][b]
             return Node(name, "body", [self.beams[b]], motion=motion, extras={"body": b})
         shaped = drawing["shaped"][b]
-        solids = [mesh for part in drawing["solids"][b] if (mesh := meshes.solid(part)) is not None]
+        solids = [
+            mesh
+            for part in drawing["solids"][b]
+            if (mesh := meshes.solid(part, self.n + 12)) is not None
+        ]
         complete = len(solids) == len(drawing["solids"][b]) and bool(solids)
         arms = self._arms(b, solids if shaped else [])
         parts = []
@@ -179,7 +186,7 @@ class _Builder:
             if lines:
                 parts.append(Part(meshes.joined(lines), self.color(b)))
         if arms:
-            knob = meshes.ball(0.6 * self.g, 14)
+            knob = meshes.ball(0.6 * self.g, self.n // 2)
             parts.append(Part(meshes.joined([knob, *arms]), self.color(b)))
         if not parts:
             parts.append(Part(meshes.ball(1.2 * self.g, 16), self.color(b)))
@@ -233,7 +240,7 @@ class _Builder:
         low, high = corners.min(axis=0) - self.g, corners.max(axis=0) + self.g
         outside = [np.array(p) for p in points if np.any(p < low) or np.any(p > high)]
         return [
-            meshes.tube(np.stack([np.zeros(3), p]), 0.6 * self.g, 12)
+            meshes.tube(np.stack([np.zeros(3), p]), 0.6 * self.g, self.n // 2)
             for p in outside
             if np.linalg.norm(p) > 1e-9
         ]
@@ -244,7 +251,7 @@ class _Builder:
     # --- joints, links, springs ---
 
     def _joint(self, c: dict) -> list[Node]:
-        places = marks.joint(c, self.g, self._stroke(c))
+        places = marks.joint(c, self.n, self.g, self._stroke(c))
         nodes = [
             self._on(c, b, place, STEEL if b < self.nb else GROUND)
             for b, place in zip((c["i"], c["j"]), places, strict=True)
@@ -272,10 +279,10 @@ class _Builder:
     def _link(self, c: dict) -> list[Node]:
         """A massless link with a ball at either end."""
         (i, p), (j, q) = ends(c)
-        rod = meshes.cylinder(0.4 * self.g, 1.0, 0.0, 16).placed((0, 0, 0.5))
+        rod = meshes.cylinder(0.4 * self.g, 1.0, 0.0, self.n).placed((0, 0, 0.5))
         extras = {"joint": c["name"], "type": c["kind"]}
         motion = _between(self._points(i, p), self._points(j, q))
-        knob = [meshes.ball(0.8 * self.g, 16)]
+        knob = [meshes.ball(0.8 * self.g, self.n)]
         return [
             Node(c["name"], "link", [Part(rod, LINK, metal=True)], motion=motion, extras=extras),
             self._on(c, i, marks.Place(knob, np.array(p, float)), STEEL),

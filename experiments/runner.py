@@ -61,6 +61,7 @@ EXPERIMENTS = {
     "control": Experiment("control.run"),
     "bicycle": Experiment("bicycle.run"),
     "contact": Experiment("contact.run", cores=1),
+    "beams": Experiment("beams.run", cores=1),
     "benchmarks": Experiment("benchmarks.run", cores=1),
     "scale": Experiment("benchmarks.scale", cores=1),
     "batch": Experiment("benchmarks.batch"),

@@ -63,6 +63,7 @@ EXPERIMENTS = {
     "contact": Experiment("contact.run", cores=1),
     "learning": Experiment("learning.run", cores=1),
     "limits": Experiment("limits.run"),
+    "beams": Experiment("beams.run", cores=1),
     "benchmarks": Experiment("benchmarks.run", cores=1),
     "scale": Experiment("benchmarks.scale", cores=1),
     "batch": Experiment("benchmarks.batch"),

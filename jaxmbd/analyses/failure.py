@@ -286,7 +286,7 @@ def warn_of_undetermined_forces(system: System, solution) -> None:
 
 
 def warn_of_bent_beams(system: System, solution) -> None:
-    """Warn where an element bends by more than its strains can tell, at the rows that were saved."""
+    """Warn where an element bends by more than its strains can tell, at the saved rows."""
     for beam in system.beams:
         bend = np.asarray(solution.beam(beam.name, system).bend)
         limit = system.forces[beam.elements[0][0]].force.largest_bend

@@ -260,7 +260,9 @@ def element_load(args: Rest, element: AbstractForce, pose: Pose, moving) -> Floa
     if not _stores_energy(element):
         return args.share * whole
     rest = element.dissipative()
-    return whole if rest is element else whole - (1.0 - args.share) * load(rest)
+    if rest is None or rest is element:
+        return whole
+    return whole - (1.0 - args.share) * load(rest)
 
 
 def _stores_energy(element: AbstractForce) -> bool:

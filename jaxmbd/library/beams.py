@@ -13,17 +13,16 @@ _BENDING = (0.0, 0.0, 0.0, 1e-3, 1e-3, 1e-3)  # damping [s]
 
 
 def cantilever(n: int = 8) -> Mechanism:
-    """A spring steel strip of 1 m, 40 mm wide and 2 mm thick, clamped flat at one end; gravity bends
-    it from its straight start.
+    """A steel strip of 1 m, 40 mm wide and 2 mm thick, clamped flat at one end; gravity bends it
+    from its straight start.
 
     Args:
         n: Number of elements.
     """
     m = Mechanism(_sized("cantilever", n))
     section = Section.rectangle(0.04, 2e-3, E=2.1e11, nu=0.3, rho=7850.0)
-    strip = m.add_beam(
-        "strip", [(0, 0, 0), (1, 0, 0)], elements=n, section=section, damping=_BENDING
-    )
+    line = [(0, 0, 0), (1, 0, 0)]
+    strip = m.add_beam("strip", line, elements=n, section=section, damping=_BENDING)
     m.add(Fixed("clamp", m.ground, strip.first, point=(0.0, 0.0, 0.0)))
     return m
 
@@ -42,7 +41,8 @@ def spin_up_beam(n: int = 8) -> Mechanism:
     section = Section(E=2.8e7, G=1e7, A=1.0, I=5e-4, J=1e-3, rho=1.2)
     beam = m.add_beam("beam", [(0, 0, 0), (10, 0, 0)], elements=n, section=section)
     m.add(Revolute("hinge", m.ground, beam.first, point=(0.0, 0.0, 0.0), axis=_Z))
-    angle = "0.4*(minimum(t, 15)**2/2 + (7.5/pi)**2*(cos(2*pi*minimum(t, 15)/15) - 1)) + 6*maximum(t - 15, 0)"
+    rise = "minimum(t, 15)**2/2 + (7.5/pi)**2*(cos(2*pi*minimum(t, 15)/15) - 1)"
+    angle = f"0.4*({rise}) + 6*maximum(t - 15, 0)"
     m.add(RotationDriver("motor", m.ground, beam.first, axis=_Z, angle=angle))
     return m
 
@@ -86,8 +86,8 @@ def flexible_slider_crank(n: int = 8) -> Mechanism:
 
 
 def four_bar_flexible_coupler(n: int = 8) -> Mechanism:
-    """The packaged `four_bar` with a thin coupler that bends: a spring steel strip between crank and
-    rocker, driven at the crank at 2 rad/s.
+    """The packaged `four_bar` with a coupler that bends: a steel strip between crank and rocker,
+    driven at the crank at 2 rad/s.
 
     Args:
         n: Number of elements of the coupler.

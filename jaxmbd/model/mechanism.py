@@ -174,8 +174,9 @@ class Mechanism:
 
         Args:
             name: Unique among the beams.
-            points: The line of centroids as described, global: two points or more (k, 3) [m], joined
-                by a cubic spline; or three expressions of t, or a function of t, for t from 0 to 1.
+            points: The line of centroids as described, global: two points or more, (k, 3) [m],
+                joined by a cubic spline; or three expressions of t, or a function of t, for t from
+                0 to 1.
             section: Stiffness and density; see `mbd.Section`.
             elements: Their number; by default one between every two points, 8 on a function.
                 Nodes are evenly spaced in the number of the point, or in t.
@@ -195,8 +196,9 @@ class Mechanism:
                 They become constraint rows.
             strains: "logarithm": of the relative pose on SE(3); arcs are exact. "quadratic": of
                 positions and directors, with which `EnergyMomentum` conserves energy to rounding.
-            v, omega: Velocities of the nodes [m/s], global, and angular velocities [rad/s], body
-                frame; (3,) for all or (elements + 1, 3).
+            v: Velocities of the nodes [m/s], global; (3,) for all or (elements + 1, 3). Where they
+                are left out, assembly finds them.
+            omega: Angular velocities of the nodes [rad/s], body frame; likewise.
 
         Returns:
             The beam.

@@ -106,14 +106,14 @@ class BeamElement(AbstractBeamElement):
         return _relative(pose) / self.length
 
     def wrench_of(self, pose: Pose, load: Float[Array, "6"]):
-        """-∂V/∂(r, θ̄) by δ log(H_i⁻¹ H_j) = T(ξ) η_j - T(-ξ) η_i with T = dexp⁻¹, η = (Aᵀδr, δθ̄)."""
+        """By δ log(H_i⁻¹ H_j) = T(ξ) η_j - T(-ξ) η_i with T = dexp⁻¹ and η = (Aᵀδr, δθ̄)."""
         xi = _relative(pose)
         found = _local_wrench(xi, *_coefficients(xi[3:] @ xi[3:])[:2], load)
         pull = pose.A[0] @ found[:3]
         return jnp.stack([pull, -pull]), jnp.stack([found[3:6], found[6:]])
 
     def tangent(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Array, Array]:
-        A_i, A_j = pose.A[0], pose.A[1]
+        A_i = pose.A[0]
         xi = _relative(pose)
         x2 = xi[3:] @ xi[3:]
         d, slope, bend = _coefficients(x2)
@@ -137,7 +137,7 @@ class BeamElement(AbstractBeamElement):
         slopes, load = jax.jacfwd(local, has_aux=True)(xi)
         by_pose, by_twist = slopes @ B, jnp.zeros((9, 12), xi.dtype)
         if self.viscosity is not None:
-            damping = M * (self.viscosity / self.length)
+            damping = M * (self.viscosity / self.length)[None]
             by_twist = damping @ B
             turned = jnp.concatenate([-P.T @ skew(V[0][:3]), zero, P @ skew(V[1][:3])], axis=1)
             by_pose = by_pose.at[:, 3:].add(damping[:, :3] @ turned)

@@ -1,0 +1,1 @@
+"""Geometrically exact beams against closed forms and published values."""

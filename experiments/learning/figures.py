@@ -4,38 +4,55 @@ import numpy as np
 
 from ..drawing import REFERENCE, legend_above, panels, save
 
-STYLES = {
-    "exact": ("exact gradients", "tab:blue"),
-    "evolution": ("evolution strategy", "tab:orange"),
-    "soft": ("gradients of MJX", "tab:green"),
-}
+# Of the trainings: where in the results, name, color, line.
+STYLES = (
+    (("exact",), "gradients, this package", "tab:blue", "-"),
+    (("soft",), "gradients, MJX", "tab:green", "-"),
+    (("by_hand", "gradients"), "gradients, minimal coordinates", "tab:purple", "--"),
+    (("evolution",), "evolution, this package", "tab:orange", "-"),
+    (("by_hand", "evolution"), "evolution, minimal coordinates", "tab:brown", "--"),
+)
 
 
-def _band(ax, x, y, color, label):
+def _band(ax, x, y, color, line, label):
     """The median of seeds, (n, T), and all of them."""
     ax.fill_between(x, np.min(y, axis=0), np.max(y, axis=0), color=color, alpha=0.15, lw=0)
-    ax.plot(x, np.median(y, axis=0), color=color, lw=1.5, label=label)
+    ax.plot(x, np.median(y, axis=0), line, color=color, lw=1.5, label=label)
+
+
+def _seeds(results, path):
+    """The trainings at a path of the results, none where that part was not run."""
+    for name in path:
+        results = results.get(name, {})
+    return results.get("seeds", [])
 
 
 def policies(results, folder):
     """Learning curves of the policies against simulated time and processor time."""
-    shown = {k: results[k]["seeds"] for k in STYLES if "seeds" in results.get(k, {})}
+    shown = [(_seeds(results, path), *style) for path, *style in STYLES]
+    shown = [(seeds, *style) for seeds, *style in shown if seeds]
     if not shown:
         return
-    figure, axes = panels(2, width=4.6)
+    figure, axes = panels(2, width=5.2)
     for ax, what, label in (
         (axes[0], "simulated_s", "simulated time [s]"),
-        (axes[1], "processor_s", "processor time [s]"),
+        (axes[1], "processor_s", "processor time without compilation [s]"),
     ):
-        for method, seeds in shown.items():
-            name, color = STYLES[method]
+        for seeds, name, color, line in shown:
             x = np.median([run[what] for run in seeds], axis=0)
-            _band(ax, x[1:], np.array([run["score"] for run in seeds])[:, 1:], color, name)
+            y = np.array([run["score"] for run in seeds])
+            _band(ax, x[1:], y[:, 1:], color, line, name)
         if "regulator" in results:
             best = results["regulator"]["end"]["mean_cost"]
             ax.axhline(best, color="0.4", ls=":", lw=1.4, label="LQR, best weight")
         ax.set(xlabel=label, ylabel="mean cost of the test", xscale="log", yscale="log")
-        legend_above(ax)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside upper center",
+        ncols=3,
+        fontsize=8,
+        frameon=False,
+    )
     save(figure, folder / "policy.png")
 
 

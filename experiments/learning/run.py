@@ -37,6 +37,7 @@ class Size(NamedTuple):
         batch: Runs in an update.
         updates: Of a training by gradients.
         longer: How many times as many runs the evolution strategy has.
+        most: The same in minimal coordinates.
         seeds: Trainings of each kind.
         marks: Policies kept on the way of a training.
         starts: Of the test.
@@ -50,6 +51,7 @@ class Size(NamedTuple):
     batch: int = 8
     updates: int = 200
     longer: int = 4
+    most: int = 16
     seeds: int = 5
     marks: int = 10
     starts: int = 64
@@ -68,7 +70,9 @@ class Size(NamedTuple):
         return max(1, self.updates // self.marks)
 
 
-QUICK = Size(steps=4, batch=2, updates=2, longer=2, seeds=1, starts=4, seconds=0.05, replayed=2)
+QUICK = Size(
+    steps=4, batch=2, updates=2, longer=2, most=2, seeds=1, starts=4, seconds=0.05, replayed=2
+)
 
 
 # The test: minimal coordinates, starts that no training has seen
@@ -223,6 +227,42 @@ def regulator(size: Size, keep) -> dict:
     return {"weights": found, "best_weight": best["weight"], "end": end}
 
 
+def by_hand(size: Size, keep) -> dict:
+    """Gradients and evolution in minimal coordinates, whose equations are written by hand: what
+    the two methods reach where a run costs next to nothing.
+    """
+    cost = functools.partial(problem.reference_cost, h=size.h, steps=size.steps)
+    optimizer = methods.adam(RATE, size.updates)
+    settings = methods.Evolution(pairs=2, starts=1) if size is QUICK else methods.Evolution()
+    updates = max(1, size.most * size.runs // settings.runs)
+    program = methods.evolution_program(cost, problem.draw, settings, updates)
+
+    def loss(policy, start):
+        return cost(policy, start), mbd.RESULTS.successful
+
+    def by_gradients(policy, seed):
+        return methods.by_gradients(
+            loss,
+            problem.draw,
+            policy,
+            optimizer,
+            updates=size.updates,
+            batch=size.batch,
+            seed=seed,
+            every=size.every,
+        )
+
+    def by_evolution(policy, seed):
+        every = max(1, updates // (2 * size.marks))
+        return methods.by_evolution(
+            program, policy, settings, updates=updates, seed=seed, every=every
+        )
+
+    found = {"gradients": summary(courses(by_gradients, size, lambda found: None))}
+    keep(found)
+    return found | {"evolution": summary(courses(by_evolution, size, lambda found: None))}
+
+
 def exact(size: Size, keep) -> dict:
     """`mbd.train` with this package's gradients."""
     loss = functools.partial(problem.exact_loss, h=size.h, steps=size.steps)
@@ -303,6 +343,7 @@ def soft_loop(size: Size, keep) -> dict:
 PARTS = {
     "tuning": tuning,
     "regulator": regulator,
+    "by_hand": by_hand,
     "exact": exact,
     "evolution": evolution,
     "soft": soft_loop,

@@ -40,7 +40,10 @@ def read_mjcf(
     shown = path.name if path else "MJCF text"
     root = xml_tree.read(path) if path else xml_tree.parse(text or "", shown)
     if root.tag != "mujoco":
-        raise ModelFileError(f"{shown}: not an MJCF file: its root is {root.title}, not <mujoco>")
+        cure = "; a URDF file has the suffix .urdf" if root.tag == "robot" else ""
+        raise ModelFileError(
+            f"{shown}: not an MJCF file: its root is {root.title}, not <mujoco>{cure}"
+        )
     root = _checked(root, path, anywhere)
     try:
         spec = mujoco.MjSpec.from_file(str(path)) if path else mujoco.MjSpec.from_string(text)
@@ -94,12 +97,14 @@ def _checked(root: xml_tree.Element, path: Path | None, anywhere: bool) -> xml_t
 
     root = xml_tree.including(root, path, opened)
     folders: dict[str, str] = {}
+    stripped = any(x.get("strippath") == "true" for x in root.all("compiler"))
     for compiler in root.all("compiler"):
         for key in ("meshdir", "texturedir"):
             folders[key] = compiler.get(key) or compiler.get("assetdir") or folders.get(key) or ""
     for element in root.walk():
         named = element.get("file")
         if element.tag in _FILES and named:
+            named = Path(named).name if stripped else named
             below = folders.get(_FOLDERS.get(element.tag, "texturedir"), "")
             found = folder.path(named, element, below="" if element.tag == "model" else below)
             if element.tag == "model":

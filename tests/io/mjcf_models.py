@@ -242,7 +242,7 @@ TREES = {
 }
 
 FOUR_BAR = """
-<mujoco model="four-bar">
+<mujoco model="four-bar"> <option gravity="2 0 -9.81"/>
   <default> <geom type="capsule" size="0.02" density="2700"/> <joint axis="0 1 0"/> </default>
   <worldbody>
     <body name="crank"> <joint name="a" damping="0.01"/> <geom fromto="0 0 0 0 0 0.4"/>

@@ -719,6 +719,10 @@ def view(
         list[str] | None,
         typer.Option("--plot", "-p", help="Plot this quantity, such as pin.angle; repeat."),
     ] = None,
+    sweep: Annotated[
+        bool,
+        typer.Option("--sweep", help="Move MODEL a little along each of its degrees of freedom."),
+    ] = False,
     speed: Annotated[float, typer.Option(help="Seconds of motion per second.")] = 1.0,
 ) -> None:
     """Show RESULT, or MODEL as it is described, in three dimensions: one page for any browser."""
@@ -726,7 +730,7 @@ def view(
     target = out_file or stem.with_suffix(".html")
     _check_out(target, (".html", ".glb"))
     with _busy(f"drawing {target.name}"):
-        mbd.view(source, out=target, plots=plot or (), speed=speed)
+        mbd.view(source, out=target, plots=plot or (), sweep=sweep, speed=speed)
     _say(f"wrote {target}")
 
 

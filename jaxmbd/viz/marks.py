@@ -127,6 +127,9 @@ MARKS: dict[str, tuple[Callable[..., Marks], bool]] = {
     "Fixed": (_weld, False),
     "PointOnLine": (_track, True),
 }
+# Their points meet, or meet along their axis.
+MEETS = {"Revolute", "Spherical", "Universal", "Fixed", "Cylindrical", "Screw", "Translational"}
+MEETS |= {"PointOnLine"}
 # Drawn by their wheels and curves alone.
 OUTLINED = {"Gear", "Belt", "RackAndPinion", "NoSlip", "RollingDisc", "RollingSphere", "Cam"}
 OUTLINED |= {"PointOnCurve", "CurveOnCurve", "PointOnSurface", "KnifeEdge", "Coupler"}

@@ -16,7 +16,8 @@ from .data import Picture, cube, drawn, ends, extent, outlines
 from .meshes import Mesh
 
 COLORS = ("4878cf", "e8853d", "55a868", "c9504f", "8a72b9", "a0785a", "d579b4", "3fa7b5", "b5a52f")
-STEEL, GROUND, SPRING, LINK = "a9b0ba", "7d848e", "4f9d69", "8b929b"
+STEEL, GROUND, SPRING, LINK, GAP = "a9b0ba", "7d848e", "4f9d69", "8b929b", "e02020"
+_OPEN = 1e-3  # of the mechanism, from where a joint counts as open
 _GHOST = 0.22  # opacity of the box that stands for a body without a shape
 _FACES = (20, 28), (60, 16)  # of a round part, by the number of bodies at most
 _TRAVELS = 4.0  # times its own size: a motion that the camera follows
@@ -46,7 +47,7 @@ class Node:
 
     Attributes:
         name: Of what is drawn.
-        kind: "body", "ground", "joint", "spring" or "link".
+        kind: "body", "ground", "joint", "spring", "link" or "gap".
         parts: Surfaces in its frame.
         of: Index of the body that carries it, nb for the ground; None for a frame of its own.
         r, A: Its frame in the body that carries it, or in space.
@@ -257,6 +258,7 @@ class _Builder:
             for b, place in zip((c["i"], c["j"]), places, strict=True)
             if place.meshes
         ]
+        nodes += self._gap(c)
         wheels = None
         if c["kind"] == "Gear":
             wheels = self.teeth.add(c, [self._pose(b, 0) for b in (c["i"], c["j"])])
@@ -268,6 +270,22 @@ class _Builder:
                 own = [marks.outline(np.array(x, float), self.g, solid=solid) for x in lines]
                 nodes.append(self._on(c, b, marks.Place(own), self.color(b), part=True))
         return nodes
+
+    def _gap(self, c: dict) -> list[Node]:
+        """A red line across a joint whose bodies do not meet."""
+        if c["kind"] not in marks.MEETS:
+            return []
+        (i, p), (j, q) = ends(c)
+        start, end = self._points(i, p), self._points(j, q)
+        if marks.MARKS[c["kind"]][1]:  # it slides: across its axis alone
+            axis = self._turned(i, c["axis_i_bar"])
+            start = start + np.sum((end - start) * axis, axis=1, keepdims=True) * axis
+        if np.max(np.linalg.norm(end - start, axis=1)) < _OPEN * self.half:
+            return []
+        rod = meshes.cylinder(0.3 * self.g, 1.0, 0.0, 10).placed((0, 0, 0.5))
+        extras = {"joint": c["name"], "type": c["kind"], "part": True}
+        part = Part(rod, GAP)
+        return [Node(c["name"], "gap", [part], motion=_between(start, end), extras=extras)]
 
     def _on(self, c: dict, b: int, place: marks.Place, color: str, *, part: bool = False) -> Node:
         """Something of a joint on one of its bodies; `part` where it looks like a part of it."""
@@ -308,15 +326,22 @@ class _Builder:
             return np.broadcast_to(s_bar, (len(self.r), 3))
         return self.r[:, b] + self.A[:, b] @ s_bar
 
+    def _turned(self, b: int, a_bar: Any) -> np.ndarray:
+        """A direction of a body at all instants, (T, 3)."""
+        a_bar = np.asarray(a_bar, float)
+        return np.broadcast_to(a_bar, (len(self.r), 3)) if b == self.nb else self.A[:, b] @ a_bar
+
     def _stroke(self, c: dict) -> tuple[float, float]:
         """The lowest and the highest displacement along a joint's axis in the motion [m]."""
         (i, p), (j, q) = ends(c)
-        axis = np.asarray(c["axis_i_bar"], float)
-        if not np.any(axis):
+        if not np.any(c["axis_i_bar"]):
             return 0.0, 0.0
-        along = axis if i == self.nb else self.A[:, i] @ axis
+        along = self._turned(i, c["axis_i_bar"])
         moved = np.sum((self._points(j, q) - self._points(i, p)) * along, axis=-1)
-        return min(float(np.min(moved)), 0.0), max(float(np.max(moved)), 0.0)
+        # A rail on a moving body is no longer than a few joints, so that it stays on the body.
+        most = np.inf if i == self.nb else 6.0 * self.g
+        low, high = float(np.min(moved)), float(np.max(moved))
+        return max(min(low, 0.0), -most), min(max(high, 0.0), most)
 
 
 def _hexadecimal(color: Any) -> str:

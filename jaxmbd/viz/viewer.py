@@ -10,10 +10,10 @@ import numpy as np
 
 from ..analyses.export import drawing
 from ..analyses.solution import Solution
+from ..analyses.sweep import Sweep, sweeps
 from ..files import written
 from ..library import load_mechanism
 from ..model.mechanism import Mechanism
-from ..model.state import State
 from ..model.system import System
 from .data import Picture, listed, picture
 from .film import chosen, film
@@ -23,6 +23,7 @@ from .scene import scene
 
 SHOWN = ("reactions", "moments", "labels", "axes", "paths")
 _PER_SECOND, _MOST_ROWS = 60.0, 2000  # rows of a view
+_SWEEP = 2.0  # what a degree of freedom is shown for [s]
 _ENDINGS = (".html", ".glb")
 
 
@@ -76,6 +77,7 @@ def view(
     show: Sequence[str] = (),
     paths: Sequence[str] = (),
     forces: bool = True,
+    sweep: bool = False,
     speed: float = 1.0,
     autoplay: bool = True,
     theme: str | None = None,
@@ -101,6 +103,9 @@ def view(
         paths: Bodies whose mass centers leave their paths from the start.
         forces: Compute reactions, contact forces and energies of a solution. Without them a large
             view is made faster.
+        sweep: Move a mechanism a little along each of its degrees of freedom, drivers left out.
+            Where its loops cannot be closed, its joints are swept as a tree; red lines show what
+            stays open.
         speed: Seconds of motion per second.
         autoplay: Play from the start.
         theme: "light" or "dark"; by default as the browser is set.
@@ -115,8 +120,12 @@ def view(
     if out is not None:
         _ending(Path(out))
     _check(show, speed, theme)
-    data, solution, system = _opened(source, system)
-    told = film(data, solution, system, forces=forces)
+    if sweep:
+        data, captions = _swept(source)
+        told = film(data, None, None, forces=False)
+    else:
+        data, solution, system = _opened(source, system)
+        told, captions = film(data, solution, system, forces=forces), []
     stage = scene(data)
     settings = {
         "plots": chosen(told, [plots] if isinstance(plots, str) else plots),
@@ -125,6 +134,7 @@ def view(
         "speed": float(speed),
         "autoplay": bool(autoplay),
         "theme": theme,
+        "captions": captions,
     }
     made = View(stage.name, page(stage, told, settings), glb(stage))
     if out is not None:
@@ -166,7 +176,8 @@ def _opened(
     if isinstance(source, str | Path) and not str(source).endswith(".npz"):
         source = load_mechanism(source)
     if isinstance(source, Mechanism):
-        return still(*source.build()), None, None
+        built, state = source.build()
+        return still(built, np.asarray(state.r)[None], np.asarray(state.A)[None]), None, None
     data = picture(source, system)
     rows = _rows(data.arrays["t"])
     data = Picture({k: x[rows] for k, x in data.arrays.items()}, data.drawing, data.result)
@@ -191,14 +202,57 @@ def _rows(t: np.ndarray) -> np.ndarray:
     return rows[np.diff((t[rows] - t[0]).astype(np.float32), prepend=-1.0) > 0.0]
 
 
-def still(system: System, state: State) -> Picture:
-    """A mechanism as it is described, as a motion of one row."""
-    r, A = np.asarray(state.r)[None], np.asarray(state.A)[None]
-    zero, nb = np.zeros_like(r), system.nb
-    arrays: dict[str, Any] = {"t": np.zeros(1), "r": r, "A": A}
-    arrays |= {name: zero for name in ("v", "omega", "a", "alpha")}
-    arrays |= {"lam": np.zeros((1, system.nc)), "angles": np.zeros((1, 0))}
-    arrays |= {"iterations": np.zeros(1, int)}
-    if not nb:
+def still(
+    system: System, r: np.ndarray, A: np.ndarray, t: np.ndarray | tuple[float, ...] = (0.0,)
+) -> Picture:
+    """Poses of a mechanism, (T, nb, 3) and (T, nb, 3, 3), as a motion without velocities."""
+    if not system.nb:
         raise ValueError(f"mechanism {system.name!r} has no bodies")
+    zero, rows = np.zeros_like(r), len(r)
+    arrays: dict[str, Any] = {"t": np.asarray(t, float), "r": r, "A": A}
+    arrays |= {name: zero for name in ("v", "omega", "a", "alpha")}
+    arrays |= {"lam": np.zeros((rows, system.nc)), "angles": np.zeros((rows, 0))}
+    arrays |= {"iterations": np.zeros(rows, int)}
     return Picture(arrays, drawing(system), "successful")
+
+
+# --- degrees of freedom ---
+
+
+def _swept(source: Solution | Mechanism | str | Path) -> tuple[Picture, list[tuple[float, str]]]:
+    """A mechanism that moves along one degree of freedom after another, and what to say when."""
+    if isinstance(source, str | Path) and not str(source).endswith(".npz"):
+        source = load_mechanism(source)
+    if not isinstance(source, Mechanism):
+        raise ValueError("view: sweep=True needs a mechanism, not the result of a run")
+    system, state = source.build()
+    found = sweeps(system, state)
+    end = "" if found.closed else "; the loops do not close"
+    if not found.sweeps:
+        picture = still(system, np.asarray(state.r)[None], np.asarray(state.A)[None])
+        return picture, [(0.0, f"no degree of freedom{end}")]
+    t, r, A, captions = [], [], [], []
+    for k, one in enumerate(found.sweeps):
+        rows, times = _there_and_back(one)
+        t.append(_SWEEP * k + times)
+        r.append(one.r[rows])
+        A.append(one.A[rows])
+        captions.append((_SWEEP * k, f"{k + 1} of {found.freedoms}: {one.name}{end}"))
+    return still(system, *(np.concatenate(x) for x in (r, A, t))), captions
+
+
+def _there_and_back(one: Sweep) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of a sweep from its middle to both ends and back, and times as of a pendulum [s]."""
+    last = len(one.r) - 1
+    up, down = np.arange(one.middle, last), np.arange(last, one.middle, -1)
+    below, again = np.arange(one.middle, 0, -1), np.arange(0, one.middle + 1)
+    reach = max(one.middle, last - one.middle, 1)
+
+    def quarter(rows: np.ndarray) -> np.ndarray:
+        return np.arcsin(np.abs(rows - one.middle) / reach) / (2.0 * np.pi)
+
+    shares = [quarter(up), 0.5 - quarter(down), 0.5 + quarter(below), 1.0 - quarter(again)]
+    rows, times = np.concatenate([up, down, below, again]), np.concatenate(shares)
+    grows = np.diff(times, prepend=-1.0) > 1e-9
+    # The next one begins a moment after this one ends.
+    return rows[grows], 0.999 * _SWEEP * times[grows]

@@ -155,6 +155,33 @@ def test_a_mechanism_is_shown_before_it_is_simulated():
     assert film_of(view)["reactions"] == []
 
 
+def test_freedoms_are_swept_on_request(motion):
+    view = mbd.view("four_bar", sweep=True)
+    film = film_of(view)
+    (caption,) = film["captions"]
+    assert caption[1].startswith("1 of 1: pin_")
+    t = numbers(film["t"], kind="<f8")
+    assert np.all(np.diff(t) > 0.0) and t[0] == 0.0 and 1.9 < t[-1] < 2.0
+    document, _ = opened(view.glb)
+    assert "animations" in document
+    with pytest.raises(ValueError, match="sweep=True needs a mechanism"):
+        viz.view(motion, sweep=True)
+
+
+def test_a_joint_whose_bodies_do_not_meet_has_a_red_line():
+    m = mbd.Mechanism("broken")
+    m.add_body("rod", mass=1.0, inertia=(0.1, 0.1, 0.1), r=(0.5, 0, 0))
+    m.add(mbd.Revolute("pin", m.ground, "rod", point=(0, 0, 0), axis=(0, 1, 0)))
+    system, state = m.build()
+    r = np.asarray(state.r)[None] + [[[0.0, 0.0, 0.0]], [[0.3, 0.0, 0.4]]]
+    A = np.broadcast_to(np.eye(3), (2, 1, 3, 3))
+    nodes = scene(viz.viewer.still(system, r, A, (0.0, 1.0))).nodes
+    (gap,) = (node for node in nodes if node.kind == "gap")
+    np.testing.assert_allclose(gap.motion[2], [0.0, 0.5], atol=1e-8)
+    whole = scene(viz.viewer.still(system, r[:1], A[:1])).nodes
+    assert all(node.kind != "gap" for node in whole)
+
+
 def validator():
     return HERE / "node_modules" / "gltf-validator"
 
@@ -165,7 +192,13 @@ def validator():
 )
 def test_the_khronos_validator_has_nothing_to_say(motion, swing, tmp_path):
     paths = []
-    for name in mbd.library.names():
+    for name in (
+        "slider_crank",
+        "planetary_gear",
+        "cam_follower",
+        "stewart_platform_legs",
+        "bennett",
+    ):
         paths.append(tmp_path / f"{name}.glb")
         mbd.view(name, out=paths[-1])
     views = {"tumbling": viz.view(motion, forces=False), "swing": swing[1]}
@@ -237,11 +270,10 @@ def test_a_result_file_is_drawn_as_the_solution(motion, tmp_path):
 def test_outlines_of_joints_survive_a_file(tmp_path):
     """Reading left them out, and gears became dots."""
     system, state = mbd.load("planetary_gear")
-    still = viz.viewer.still(system, state)
-    one = jnp.asarray(still.arrays["r"])
+    one = state.r[None]
     zero = jnp.zeros_like(one)
     sol = mbd.Solution(
-        jnp.zeros(1), one, jnp.asarray(still.arrays["A"]), zero, zero, zero, zero,
+        jnp.zeros(1), one, state.A[None], zero, zero, zero, zero,
         jnp.zeros((1, system.nc)), jnp.zeros(1, int), mbd.RESULTS.successful, {}, None, system,
     )  # fmt: skip
     sol.to_npz(tmp_path / "gears.npz")

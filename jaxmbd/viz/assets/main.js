@@ -212,6 +212,8 @@ class Page {
     const row = stage.row();
     this.find('time').value = stage.time;
     this.find('clock').textContent = `${stage.time.toFixed(this.film.digits)} s`;
+    const said = this.film.captions.findLast(([time]) => time <= stage.time);
+    this.find('caption').textContent = said?.[1] ?? '';
     const theme = document.documentElement.dataset.theme;
     for (const plot of this.plots) plot.draw(stage.time, row, theme);
     this.placeLabels();

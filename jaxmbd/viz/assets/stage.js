@@ -72,7 +72,7 @@ class Stage {
   }
 
   register(node, { name, extras }) {
-    const kind = { link: 'joint', spring: 'spring', ground: 'ground' }[extras.kind] ?? extras.kind;
+    const kind = { link: 'joint', gap: 'joint' }[extras.kind] ?? extras.kind;
     const key = kind === 'body' ? `body:${extras.body}` : `${kind}:${extras.joint ?? name}`;
     if (!this.items.has(key)) this.items.set(key, { key, kind, name: extras.joint ?? name, nodes: [] });
     const item = this.items.get(key);

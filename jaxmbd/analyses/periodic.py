@@ -165,7 +165,7 @@ def _shoot(
     fixed = system.wound(base.angles).at(t0)
     Z = free_displacements(held(fixed), base.pose, freedoms)
     length = held(system.length)
-    weights = jnp.concatenate([jnp.ones(3, Z.dtype), jnp.full(3, length**2)])
+    weights = jnp.concatenate([jnp.ones(3, Z.dtype), jnp.full(3, length**2)])[None]
     units = jnp.concatenate([jnp.full(freedoms, length), jnp.full(freedoms, length / held(period))])
     u0 = jnp.concatenate([base.v, base.omega], axis=1)
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
+from ..equations.index1 import closest_position, closest_velocity
 from ..formulations import RA, AbstractFormulation
 from ..integrators import AbstractIntegrator
 from ..linalg.linear_solve import held
@@ -17,16 +18,16 @@ from ..model.validation import as_jax, is_concrete
 from ..results import RESULTS, ended_as
 from ..rotations import so3
 from ..rotations.types import Scalar
-from .arguments import check_system, chosen_formulation, chosen_integrator
-from .assembly import assemble
-from .compiled import Compiled
-from .dynamics import simulate
+from .arguments import check_system, chosen_formulation, chosen_integrator, count_steps
+from .compiled import Compiled, runs_now
+from .dynamics import advance, run_stats, start, times
 from .equilibrium import EquilibriumError
 from .mobility import mobility
 from .small_motions import free_displacements
-from .solution import Solution
+from .solution import Solution, make_solution
 from .starting import assembled
 
+_CLOSING = 3  # corrections that close the joints of a start
 _RESIDUAL = 0.62  # exponent of eps: what may be left of the closure of an orbit
 
 
@@ -73,7 +74,8 @@ def periodic(
 ) -> Periodic:
     """The periodic motion near a state, by shooting with exact derivatives of the simulated motion.
 
-    The orbit closes under the integrator's own steps. Differentiable by the implicit function
+    The orbit closes under the integrator's own steps, in the displacements and rates that the
+    joints allow; what a method leaves of velocities across the joints is not counted. Differentiable by the implicit function
     theorem in everything but the state, which is a guess.
 
     Args:
@@ -113,7 +115,7 @@ def periodic(
     if is_concrete(period) and not (np.isfinite(float(period)) and float(period) > 0.0):
         raise ValueError(f"periodic: the period must be positive, not {float(period)}")
     state = system.with_turns(state)
-    base, _ = assembled(system, state, t0)
+    base, report = assembled(system, state, t0)
     if freedoms is None:
         if not is_concrete((system, base)):
             raise ValueError("periodic: under jit, grad or vmap give freedoms=")
@@ -124,15 +126,21 @@ def periodic(
             "kinematics"
         )
     formulation, integrator = chosen_formulation(formulation), chosen_integrator(integrator)
-    found = _shoot(
+    steps = count_steps(period, None, steps)
+    program = _shoot
+    if runs_now(system, base, period):
+        # A period is run about ten times, with tangents.
+        program = _shoot.for_work(10 * steps * system.nb, (system.unnamed(), steps))
+    found = program(
         system,
         base,
+        report,
         period,
         t0,
         jax.device_put(np.asarray(max_iterations)),
         formulation,
         integrator,
-        steps=int(steps),
+        steps=steps,
         freedoms=int(freedoms),
         autonomous=bool(autonomous),
     )
@@ -152,6 +160,7 @@ def periodic(
 def _shoot(
     system: System,
     base: State,
+    report,
     period: Scalar,
     t0: Scalar,
     limit,
@@ -165,7 +174,7 @@ def _shoot(
     fixed = system.wound(base.angles).at(t0)
     Z = free_displacements(held(fixed), base.pose, freedoms)
     length = held(system.length)
-    weights = jnp.concatenate([jnp.ones(3, Z.dtype), jnp.full(3, length**2)])
+    weights = jnp.concatenate([jnp.ones(3, Z.dtype), jnp.full(3, length**2)])[None]
     units = jnp.concatenate([jnp.full(freedoms, length), jnp.full(freedoms, length / held(period))])
     u0 = jnp.concatenate([base.v, base.omega], axis=1)
 
@@ -175,8 +184,9 @@ def _shoot(
         moved = (Z @ x[:freedoms]).reshape(-1, 6)
         pose = jax.vmap(RA().retract)(base.pose, moved)
         u = u0 + (Z @ x[freedoms:]).reshape(-1, 6)
-        near = State(pose.r, pose.A, u[:, :3], u[:, 3:], base.angles)
-        return assemble(system, near, t=t0)[0]
+        pose = closest_position(RA(), system, pose, t0, _CLOSING)
+        u = closest_velocity(RA(), system, pose, u, t0)
+        return State(pose.r, pose.A, u[:, :3], u[:, 3:], base.angles)
 
     def coordinates(state: State):
         turn = jax.vmap(lambda A0, A: so3.log(A0.T @ A))(base.A, state.A)
@@ -184,23 +194,30 @@ def _shoot(
         rates = jnp.concatenate([state.v, state.omega], axis=1) - u0
         return jnp.concatenate([Z.T @ (weights * w).reshape(-1) for w in (moved, rates)]) / units
 
-    def run(system: System, x, period, save_every: int) -> Solution:
-        return simulate(
+    def run(system: System, x, period) -> Solution:
+        """One period, and every step of it."""
+        state, h = placed(system, x), period / steps
+        progress, first = start(system, state, state, report, t0, h, formulation, integrator)
+        progress, rows = advance(
             system,
-            placed(system, x),
-            h=period / steps,
-            steps=steps,
-            save_every=save_every,
-            t0=t0,
-            formulation=formulation,
-            integrator=integrator,
-            throw=False,
+            progress,
+            t0,
+            h,
+            jnp.zeros((), int),
+            steps,
+            1,
+            formulation,
+            integrator,
+            (1, 1),
         )
+        rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
+        stats = run_stats(report, progress)
+        return make_solution(times(t0, h, np.arange(steps + 1)), rows, progress.result, stats)
 
     def ends(system: System, x, period):
         """Coordinates at the start and at the end of a period."""
-        sol = run(system, x, period, steps)
-        return coordinates(placed(system, x)), coordinates(sol.at(-1))
+        sol = run(system, x, period)
+        return coordinates(sol.at(0)), coordinates(sol.at(-1))
 
     # Of the unknowns: coordinates, rates, and the period relative to its guess.
     guess = held(period)
@@ -208,49 +225,48 @@ def _shoot(
     speed = jnp.concatenate([Z.T @ (weights * u0).reshape(-1), jnp.zeros(freedoms, Z.dtype)])
     speed = speed / units
 
-    def closure(system: System, z):
-        first, last = ends(system, z[:n], guess * z[n] if autonomous else period)
+    def closing(first, last):
+        """By how much an orbit does not close, and starts off the plane across the motion."""
         rest = last - first
         return jnp.append(rest, speed @ first) if autonomous else rest
 
-    still = held(system)
+    def both(system: System, z):
+        return ends(system, z[:n], guess * z[n] if autonomous else period)
 
-    def slopes(z):
-        both = jax.jacfwd(lambda z: ends(still, z[:n], guess * z[n] if autonomous else guess))(z)
-        first, last = both
-        whole = last - first
-        if autonomous:
-            whole = jnp.concatenate([whole, (speed @ first)[None]])
-        return whole, first[:, :n], last[:, :n]
+    still = held((system, period))
 
     def improve(state):
         z, _, k, _ = state
-        whole, first, last = slopes(z)
-        rest = held(closure(still, z))
-        return (
-            z - jnp.linalg.solve(whole, rest),
-            jnp.max(jnp.abs(rest)),
-            k + 1,
-            (whole, first, last),
-        )
+
+        def twice(z):
+            found = ends(still[0], z[:n], guess * z[n] if autonomous else still[1])
+            return found, found
+
+        (first, last), values = jax.jacfwd(twice, has_aux=True)(z)
+        whole = last - first
+        if autonomous:
+            whole = jnp.concatenate([whole, (speed @ first)[None]])
+        rest = closing(*values)
+        new = z - jnp.linalg.solve(whole, rest)
+        return new, jnp.max(jnp.abs(rest)), k + 1, (whole, first[:, :n], last[:, :n])
 
     size = n + int(autonomous)
-    start = jnp.zeros(size, Z.dtype)
-    start = start.at[n].set(1.0) if autonomous else start
+    z0 = jnp.zeros(size, Z.dtype)
+    z0 = z0.at[n].set(1.0) if autonomous else z0
     empty = (jnp.zeros((size, size), Z.dtype),) + 2 * (jnp.zeros((n, n), Z.dtype),)
     tolerance = jnp.finfo(Z.dtype).eps ** _RESIDUAL
     z, _, k, (whole, first, last) = jax.lax.while_loop(
         lambda s: (s[1] > tolerance) & (s[2] < limit),
         improve,
-        (start, jnp.asarray(jnp.inf, Z.dtype), jnp.zeros((), int), empty),
+        (z0, jnp.asarray(jnp.inf, Z.dtype), jnp.zeros((), int), empty),
     )
     z, whole = held(z), held(whole)
-    rest = closure(system, z)
+    rest = closing(*both(system, z))
     residual = held(jnp.max(jnp.abs(rest)))
     # One more step, whose derivative is that of the orbit.
     z = z - jnp.linalg.solve(whole, rest)
     period = guess * z[n] if autonomous else period
-    sol = run(system, z[:n], period, 1)
+    sol = run(system, z[:n], period)
     monodromy = held(jnp.linalg.solve(first.T, last.T).T)
     good = (residual <= 10.0 * tolerance) & jnp.all(jnp.isfinite(z))
     result = RESULTS.where(good, RESULTS.successful, RESULTS.not_periodic)

@@ -29,6 +29,9 @@ def tip(model):
 def bending(quick):
     """Pure bending to a full circle, and the 45-degree bend."""
     out = {"circle_tip_error": float(np.max(np.abs(tip(scenes.circle(8)))))}
+    if not quick:
+        slender = scenes.circle(8, scenes.slender())
+        out["circle_tip_error_slender"] = float(np.max(np.abs(tip(slender))))
     tips = {n: tip(scenes.bend45(n)) for n in ((4,) if quick else (8, 16, 32))}
     out["bend45_tips"] = {str(n): x.tolist() for n, x in tips.items()}
     if not quick:
@@ -42,11 +45,11 @@ def frequencies(quick):
     """The first three of the cantilever, against those of Euler and Bernoulli."""
     out = {"frequencies": {}}
     for n in (8,) if quick else (8, 16, 32):
-        m, _ = scenes.clamped(scenes.slender(ratio=1e-9), n)
+        m, _ = scenes.clamped(scenes.slender(ratio=1e-6), n)
         system, state = m.build()
         found = mbd.modes(system, mbd.equilibrium(system, state))
         omega = np.sort(np.abs(np.asarray(found.eigenvalues)))
-        section = scenes.slender(ratio=1e-9)
+        section = scenes.slender(ratio=1e-6)
         unit = np.sqrt(section.E * section.I / (section.rho * section.A))
         # A square section: every frequency of bending appears twice.
         errors = [float(omega[2 * k] / unit / f - 1.0) for k, f in enumerate(FREQUENCIES)]

@@ -450,7 +450,7 @@ def _culprits(system: System, state: State, instants: list[float]) -> list[str]:
             broken = stack.each(lambda element, p: element.broken(p), local[0])
             broken = np.broadcast_to(np.asarray(broken), finite.shape)
             for k in np.flatnonzero(broken):
-                sentences.append(_bent(stack, k, bodies))
+                sentences.append(_bent(stack, int(k), bodies))
             for k in np.flatnonzero(~finite & ~broken):
                 on = " and ".join(repr(bodies[b]) for b in stack.bodies[k])
                 sentences.append(

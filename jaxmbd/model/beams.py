@@ -184,6 +184,7 @@ class Beam(AbstractElement):
         xp = library_of(r, tangents)
         turn = number(self.twist, f"{self.title}: twist") / self.count
         frames = [self._first_frame(tangents[0])]
+        self._refuse_turns(xp.sum(tangents[1:] * tangents[:-1], axis=1))
         for k in range(self.count):
             frames.append(_carried(xp, tangents[k], tangents[k + 1]) @ frames[-1])
         turned = [A @ _about_x(k * turn) for k, A in enumerate(frames)]
@@ -216,7 +217,9 @@ class Beam(AbstractElement):
         r, A = self._frames
         steps = (r[1:] - r[:-1])[:, None, :]
         turns = library_of(A).swapaxes(A[:-1], 1, 2) @ A[1:]
-        self._refuse_bends(turns)
+        self._refuse_turns(
+            0.5 * (turns[:, 0, 0] + turns[:, 1, 1] + turns[:, 2, 2] - np.ones((), turns.dtype))
+        )
         xp = library_of(turns)
         axial = 0.5 * xp.stack(
             [
@@ -232,12 +235,11 @@ class Beam(AbstractElement):
         along = 0.5 * (steps @ (A[:-1] + A[1:]))[:, 0]
         return screws, xp.concatenate([along, axial], axis=1)
 
-    def _refuse_bends(self, turns: Array) -> None:
-        known = concrete(turns)
+    def _refuse_turns(self, cosines: Array) -> None:
+        known = concrete(cosines)
         if known is None:
             return
-        angles = np.arccos(np.clip(0.5 * (np.trace(known, axis1=1, axis2=2) - 1.0), -1.0, 1.0))
-        limit = STRAINS[self.strains].largest_bend
+        angles, limit = np.arccos(np.clip(known, -1.0, 1.0)), STRAINS[self.strains].largest_bend
         if np.max(angles) > limit:
             raise ValueError(
                 f"{self.title}: element {int(np.argmax(angles))} bends by "

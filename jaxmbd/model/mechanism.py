@@ -23,7 +23,6 @@ from .laws import KINDS, AbstractLawDescription, LawStack
 from .laws.base import CONTACT
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, AbstractPrimitive, PrimitiveStack
-from .sections import Section
 from .shapes import AbstractShape
 from .stacking import asarrays, group_alike, on_device, stack_arrays
 from .stacking import stack as stack_alike
@@ -156,7 +155,7 @@ class Mechanism:
         name: str,
         points: Any,
         *,
-        section: Section,
+        section: Any,
         elements: int | None = None,
         y_axis: Any = None,
         twist: Any = 0.0,

@@ -24,7 +24,7 @@ def test_the_contact_experiment_keeps_its_figures(tmp_path):
     # The elastic spring and the turning points are exact; the pendulum's own motion is not.
     assert found["dry_oscillator_error"] < 1e-7
     assert found["dry_pendulum_error"]["0.00125"] < 1e-5
-    assert found["slider_crank_with_play"]["energy_rises_by"] < 1e-6
+    assert found["slider_crank_with_play"]["energy_rises_by"] < 1e-5
     assert found["slider_crank_with_play"]["deepest"] < 1e-8
     assert found["slider_crank_dry_guide"]["energy_balance_error"] < 1e-4
     for name in ("friction", "restitution"):

@@ -92,7 +92,6 @@ def sliding_box():
     return m.build()
 
 
-@pytest.mark.essential
 def test_derivatives_over_a_stop_and_a_long_rest_are_those_of_the_closed_form():
     """A box slides to rest and stays: x = v²/(2 μ g), in one run and in a batch."""
     system, state = sliding_box()
@@ -162,6 +161,7 @@ def test_a_rod_that_jams_loses_energy_only():
         assert np.min(np.asarray(sol.contact("floor").gap)) > -1e-9
 
 
+@pytest.mark.slow
 def test_a_rope_over_a_drum_holds_what_the_capstan_says():
     """Sixteen points on half a turn: ((1 + μ t)/(1 - μ t))^16 with t = tan(π/32), e^(μ π) for
     many."""

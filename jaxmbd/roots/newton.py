@@ -110,11 +110,12 @@ def newton(
         active: False makes no iteration at all (a run that has failed already).
         careful: From `exact_factors` and a residual the correction for a matrix that is nearly
             singular, its norm, and whether the iterate is a root however long the correction. It
-            takes over, from x0 anew, once the exact stage contracts poorly.
+            takes over, from `anew`, once the exact stage contracts poorly.
         doubtful: Whether an iterate of the frozen stage, a root or not, is one for the careful
-            solver from x0 on; where there is no exact stage, it is no root.
+            solver from `anew` on; where there is no exact stage, it is no root.
         assumed: The contraction of the frozen matrix before it was observed.
-        anew: Starting point of the exact stage where the frozen one diverged; x0 by default.
+        anew: A safer starting point, for the exact stage where the frozen one diverged; x0 by
+            default.
 
     Returns:
         The last iterate and what happened. Nothing raises; `converged` tells.

@@ -57,7 +57,14 @@ def compared(mechanism, report, model, *, states=20, ctrl=None):
     return worst
 
 
-@pytest.mark.parametrize("name", TREES)
+# Every kind of joint, spring, damper, rotor and actuator, and several joints in a body.
+QUICK_TREES = ("arm", "balls", "planar", "servos", "springs", "humanoid")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=() if x in QUICK_TREES else pytest.mark.slow) for x in TREES],
+)
 def test_accelerations_of_a_tree_are_those_of_mujoco(name):
     model = smooth(mujoco.MjModel.from_xml_string(TREES[name]))
     mechanism, report = mbd.from_mjcf(TREES[name])
@@ -78,7 +85,7 @@ def test_accelerations_of_a_tree_with_includes(tmp_path):
 
 # --- closed loops ---
 
-QUICK_LOOPS = ("four-bar", "gripper")
+QUICK_LOOPS = ("four-bar",)
 
 
 @pytest.mark.parametrize("name", LOOPS)

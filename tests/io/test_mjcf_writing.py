@@ -29,7 +29,7 @@ REFUSED = {
     "whipple_bicycle": "joint 'rear_contact'",
 }
 HELD = [name for name in names() if name not in REFUSED]
-QUICK = ("floating_pair", "four_bar", "planar_pair")
+QUICK = ("floating_pair", "four_bar")
 
 
 def back(mechanism, path, **options):
@@ -75,7 +75,10 @@ def test_what_mjcf_cannot_hold_is_refused_by_name(name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["arm", "servos", "humanoid", "springs"])
+@pytest.mark.parametrize(
+    "name",
+    ["servos", "humanoid", *(pytest.param(x, marks=pytest.mark.slow) for x in ("arm", "springs"))],
+)
 def test_an_imported_model_comes_back(name, tmp_path):
     """Springs, dampers, rotors, servos, tendons, controls, ball joints, joints in a row."""
     text = TREES[name].replace('gravcomp="0.4"', "")

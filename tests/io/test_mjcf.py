@@ -182,7 +182,22 @@ def test_links_without_joints_are_merged_on_request():
     np.testing.assert_allclose(one.a[1], two.a[2], rtol=1e-10, atol=1e-12)
 
 
+def test_a_moving_body_without_mass_carries_what_is_welded_to_it():
+    text = """<mujoco> <worldbody> <body name="hub"> <joint axis="0 1 0"/> <body name="blade">
+      <geom type="box" size="0.2 0.1 0.05" pos="0.2 0.1 0"/>
+      </body> </body> </worldbody> </mujoco>"""
+    mechanism, report = mbd.from_mjcf(text)
+    assert mechanism.bodies["hub"].massless and not mechanism.bodies["blade"].massless
+    model = smooth(mujoco.MjModel.from_xml_string(text))
+    assert compared(mechanism, report, model, states=3) < 1e-10
+
+
 UNSUPPORTED = {
+    "a body that is moved": (
+        '<worldbody> <body name="hand" mocap="true"> <geom size="1"/> </body> <body> <joint/> '
+        '<geom size="1"/> </body> </worldbody>',
+        "<body name='hand'> (line 1): mocap bodies",
+    ),
     "armature of a free joint": (
         '<worldbody> <body> <joint type="free" armature="1"/> <geom size="1"/> </body>'
         " </worldbody>",

@@ -120,6 +120,7 @@ from .model import HollowCylinder as HollowCylinder
 from .model import JointLimit as JointLimit
 from .model import JointSpring as JointSpring
 from .model import KnifeEdge as KnifeEdge
+from .model import LinearCoupling as LinearCoupling
 from .model import Looks as Looks
 from .model import Mechanism as Mechanism
 from .model import Mesh as Mesh

@@ -57,6 +57,8 @@ def joint_inertia_blocks(
     """Derivatives of that by accelerations which velocities follow by `velocity` and coordinates
     by `position`, a turn by `tangent` included; with both zero the inertia itself.
     """
+    if not system.inertias:
+        return []
     load = _resistance(formulation)
     if tangent is None:
         eye = jnp.eye(formulation.size, dtype=u.dtype)

@@ -5,6 +5,7 @@ it makes of the file is translated here and in the two modules beside this one.
 """
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +46,19 @@ def read_mjcf(
             f"{shown}: not an MJCF file: its root is {root.title}, not <mujoco>{cure}"
         )
     root = _checked(root, path, anywhere)
-    try:
-        spec = mujoco.MjSpec.from_file(str(path)) if path else mujoco.MjSpec.from_string(text)
-        model = spec.compile()
-    except ValueError as error:
-        raise ModelFileError(_explained(shown, str(error))) from None
     report = ImportReport(shown)
+    with warnings.catch_warnings(record=True) as remarks:
+        warnings.simplefilter("always")
+        try:
+            spec = mujoco.MjSpec.from_file(str(path)) if path else mujoco.MjSpec.from_string(text)
+            model = spec.compile()
+        except ValueError as error:
+            raise ModelFileError(_explained(shown, str(error))) from None
+    report.notes += [" ".join(f"MuJoCo: {x.message}".split()) for x in remarks]
     report.locate(root)
     options = Options(limits=limits, friction=friction, merge_fixed=merge_fixed)
-    name = spec.modelname or (path.stem if path else "mjcf")
+    unnamed = spec.modelname in ("", "MuJoCo Model")
+    name = (path.stem if path else "mjcf") if unnamed else spec.modelname
     mechanism = _mechanism(mujoco, model, name, keyframe, options, report, root)
     if strict and report.refused:
         raise ModelFileError(

@@ -82,6 +82,9 @@ def add_bodies(
             _connect(model, data, m, scene, b, report, moving=moving)
         else:
             report.merged[name_of(model, "body", b)] = scene.body(b)
+        if model.body_mocapid[b] >= 0:
+            name = name_of(model, "body", b)
+            report.refuse("body", name, "mocap bodies are not supported; prescribe a PoseDriver")
     _add_frames(model, data, m, scene)
     return scene
 
@@ -95,19 +98,19 @@ def _owners(model: Any, options: Options) -> list[int]:
         above = owner[model.body_parentid[b]]
         fixed = model.body_jntnum[b] == 0 and model.body_mocapid[b] < 0
         light = model.body_mass[b] <= 0.0
-        owner.append(above if fixed and (above == GROUND or light or options.merge_fixed) else b)
+        joined = fixed and (above == GROUND or light or options.merge_fixed)
+        owner.append(above if joined or model.body_mocapid[b] >= 0 else b)
     return owner
 
 
 def _add_body(mujoco, model, data, m, scene: Scene, b: int, report, *, moving: bool) -> None:
     name = scene.bodies[b]
-    if model.body_mocapid[b] >= 0:
-        report.refuse("body", name, "mocap bodies are not supported; prescribe a PoseDriver")
     parts = [k for k in range(model.nbody) if scene.owner[k] == b]
     masses = np.array([model.body_mass[k] for k in parts])
     A = data.xmat[b].reshape(3, 3)
     centers = np.array([data.xipos[k] for k in parts])
-    center = masses @ centers / masses.sum()
+    carries = masses.sum() <= 0.0  # what it moves is welded to it
+    center = np.array(data.xpos[b]) if carries else masses @ centers / masses.sum()
     inertia = np.zeros((3, 3))
     for k, d in zip(parts, centers - center, strict=True):
         R = A.T @ data.ximat[k].reshape(3, 3)
@@ -120,6 +123,9 @@ def _add_body(mujoco, model, data, m, scene: Scene, b: int, report, *, moving: b
         v = v + np.cross(omega, center - data.xipos[b])
         twist = {"v": v, "omega": A.T @ omega}
     looks = [x for k in parts for x in visuals_of(mujoco, model, data, k, center, A)]
+    if carries:
+        m.add_body(name, massless=True, r=center, A=A, visuals=looks, **twist)
+        return
     m.add_body(
         name,
         mass=masses.sum(),

@@ -194,22 +194,25 @@ def _add_line_spring(mujoco, model, data, m, scene: Scene, t: int, label: str, r
 
 
 def _add_tendon_equality(mujoco, model, data, m, scene: Scene, e: int, label: str, report) -> None:
-    """A fixed tendon of one or two joints whose length is held."""
-    t = int(model.eq_obj1id[e])
-    found = _wrapped(mujoco, model, t)
-    if model.eq_obj2id[e] >= 0 or found is None or len(found[0]) > 2:
-        report.refuse(
-            "tendon", label, "only a fixed tendon of one or two joints can be held at its length"
-        )
-        return
-    joints, c = found
-    moved = float(model.eq_data[e][0]) - float(data.ten_length[t] - model.tendon_length0[t])
-    if len(joints) == 1:
-        _lock(m, scene, joints[0], moved / c[0], label)
-        return
+    """The length of a fixed tendon is held, or follows that of another one in proportion."""
+    held, other = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
+    coefficients = np.array(model.eq_data[e][:5], float)
+    weights: dict[int, float] = {}
+    length = coefficients[0]
+    for t, share in ((held, 1.0), (other, -coefficients[1])):
+        if t < 0:
+            continue
+        found = _wrapped(mujoco, model, t)
+        if found is None or (other >= 0 and np.any(coefficients[2:])):
+            why = "only fixed tendons can be held at a length, or in proportion to each other"
+            report.refuse("tendon", label, why)
+            return
+        length -= share * float(data.ten_length[t] - model.tendon_length0[t])
+        for j, c in zip(*found, strict=True):
+            weights[j] = weights.get(j, 0.0) + share * c
+    joints = [m.constraints[scene.joints[j]] for j in weights]
     report.loops.append(label)
-    first, second = (m.constraints[scene.joints[j]] for j in joints)
-    m.add(mbd.Coupler(label, first, second, coefficients=(moved / c[1], -c[0] / c[1])))
+    m.add(mbd.LinearCoupling(label, joints, coefficients=tuple(weights.values()), length=length))
 
 
 # --- actuators ---

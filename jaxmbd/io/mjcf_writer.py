@@ -48,7 +48,8 @@ def mjcf_text(mechanism: Mechanism) -> str:
     ET.SubElement(root, "option", gravity=texts(gravity))
     assets = ET.SubElement(root, "asset")
     world = ET.SubElement(root, "worldbody")
-    writer = _Writer(mechanism, assets, {"ground": world})
+    tendons = ET.SubElement(root, "tendon")
+    writer = _Writer(mechanism, assets, tendons, {"ground": world})
     writer.write_bodies()
     writer.write_equalities(ET.SubElement(root, "equality"))
     write_actions(mechanism, root, writer.placed, writer.elements)
@@ -75,8 +76,14 @@ def mjcf_text(mechanism: Mechanism) -> str:
 class _Writer:
     """The tree of bodies on its way into a file."""
 
-    def __init__(self, m: Mechanism, assets: ET.Element, elements: dict[str, ET.Element]):
-        self.m, self.assets, self.elements = m, assets, elements
+    def __init__(
+        self,
+        m: Mechanism,
+        assets: ET.Element,
+        tendons: ET.Element,
+        elements: dict[str, ET.Element],
+    ):
+        self.m, self.assets, self.tendons, self.elements = m, assets, tendons, elements
         self.placed: dict[str, Placed] = {}  # joints of the tree by name
         self.qpos: list[float] = []
         self.qvel: list[float] = []
@@ -225,8 +232,9 @@ class _Writer:
         for part in self.m.constraints.values():
             if id(part) in in_tree:
                 continue
-            if isinstance(part, mbd.Coupler):
-                self._write_coupler(element, part)
+            if isinstance(part, mbd.Coupler | mbd.LinearCoupling):
+                couple = self._write_coupler if isinstance(part, mbd.Coupler) else self._write_sum
+                couple(element, part)
                 continue
             closing = type(part) in (mbd.Spherical, mbd.Revolute, mbd.Fixed)
             if not closing:
@@ -263,6 +271,18 @@ class _Writer:
             raise refusal(part, "MJCF holds five coefficients")
         made = ET.SubElement(element, "joint", name=part.name, joint1=joints[1], joint2=joints[0])
         made.set("polycoef", texts([*c, *[0.0] * (5 - len(c))]))
+
+    def _write_sum(self, element: ET.Element, part: Any) -> None:
+        """A sum of coordinates as a fixed tendon that is held at its length."""
+        made = ET.SubElement(self.tendons, "fixed", name=f"{part.name} sum")
+        for joint, c in zip(part.joints, numbers(part.coefficients, part.title), strict=True):
+            placed = self.placed.get(joint.name)
+            if placed is None:
+                raise refusal(part, f"joint {joint.name!r} is no hinge or slide of the file")
+            label = placed.of(part, None).get("name", "")
+            ET.SubElement(made, "joint", joint=label, coef=repr(float(c)))
+        held = ET.SubElement(element, "tendon", name=part.name, tendon1=f"{part.name} sum")
+        held.set("polycoef", texts([numbers(part.length, part.title), 0.0, 0.0, 0.0, 0.0]))
 
     def write_frame(self, frame: Any) -> None:
         """A frame as a site."""

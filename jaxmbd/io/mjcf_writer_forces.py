@@ -16,7 +16,8 @@ def write_actions(
     m: Mechanism, root: ET.Element, placed: dict[str, Placed], bodies: dict[str, ET.Element]
 ) -> None:
     """Everything that acts in the joints of the tree or between bodies."""
-    tendons, actuators = ET.SubElement(root, "tendon"), ET.SubElement(root, "actuator")
+    tendons, actuators = root.find("tendon"), ET.SubElement(root, "actuator")
+    assert tendons is not None
     for part in m.forces.values():
         if isinstance(part, mbd.JointSpring):
             k, c, rest = (_value(part, x) for x in ("stiffness", "damping", "reference"))

@@ -10,7 +10,6 @@ import numpy as np
 from .. import model as mbd
 from ..model.laws import CoulombFriction, JointLimit
 from ..model.mechanism import Mechanism
-from ..model.mesh import read_mesh
 from . import xml_tree
 from .import_report import ImportReport
 from .loops import add_loop
@@ -25,6 +24,7 @@ from .urdf_elements import (
     origin_of,
     vector,
 )
+from .urdf_geometry import Geometry
 from .xml_tree import Element
 
 _TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
@@ -95,9 +95,10 @@ class _Reader:
 
     def __init__(self, root: Element, path: Path | None, options: UrdfOptions, report):
         self.root, self.options, self.report = root, options, report
-        self.folder = None
+        folder = None
         if path is not None:
-            self.folder = xml_tree.Folder(path.parent, anywhere=options.anywhere)
+            folder = xml_tree.Folder(path.parent, anywhere=options.anywhere)
+        self.looks = Geometry(folder, options.packages or {})
         self.elements = by_name(root, "link")
         self.joints = by_name(root, "joint")
         self.colors = {
@@ -260,7 +261,7 @@ class _Reader:
                 continue
             for visual in link.element.all("visual"):
                 geometry = needed(visual, "geometry")
-                shape = self._shape(geometry)
+                shape = self.looks.shape(geometry)
                 xyz, R = origin_of(visual)
                 r, turned = link.r + link.A @ xyz, link.A @ R
                 material = visual.first("material")
@@ -271,56 +272,6 @@ class _Reader:
                     mbd.Visual(shape, position=A.T @ (r - center), A=A.T @ turned, color=color)
                 )
         return found
-
-    def _shape(self, geometry: Element) -> Any:
-        for element in geometry.children:
-            try:
-                if element.tag == "box":
-                    return mbd.Box(vector(element, "size"), mass=0.0)
-                if element.tag == "sphere":
-                    return mbd.Sphere(number(element, "radius"), mass=0.0)
-                if element.tag in ("cylinder", "capsule"):
-                    cls = mbd.Cylinder if element.tag == "cylinder" else mbd.Capsule
-                    radius, length = (number(element, x) for x in ("radius", "length"))
-                    return cls(radius, length, mass=0.0)
-                if element.tag == "mesh":
-                    scale = vector(element, "scale", (1.0, 1.0, 1.0))
-                    return mbd.Mesh(*read_mesh(self._file(element), scale))
-            except ModelFileError:
-                raise
-            except ValueError as error:
-                raise element.error(str(error)) from None
-            raise element.error("there is no such geometry")
-        raise geometry.error("a geometry is missing")
-
-    def _file(self, element: Element) -> Path:
-        """The mesh that an element names, relative to the file, to its package or to none."""
-        name = element.get("filename") or ""
-        if self.folder is None:
-            raise element.error("a text has no folder; save it to a file that names meshes")
-        scheme, _, rest = name.partition("://")
-        if not rest:
-            return self.folder.path(name, element)
-        if scheme == "file":
-            return self.folder.path(rest, element)
-        if scheme not in ("package", "model"):
-            raise element.error(f"a mesh cannot come from {scheme}://")
-        package, _, inside = rest.partition("/")
-        known = self.options.packages or {}
-        if package in known:
-            return xml_tree.Folder(Path(known[package])).path(inside, element)
-        # As a rule the package is the folder of the file, or one above it.
-        for folder in (self.folder.root, *self.folder.root.parents):
-            if folder.name == package:
-                if folder != self.folder.root and not self.options.anywhere:
-                    break
-                return xml_tree.Folder(folder).path(inside, element)
-        if (self.folder.root / package).is_dir():
-            return self.folder.path(rest, element)
-        raise element.error(
-            f"the package {package!r} is not below the model's folder; give its place, "
-            f"packages={{{package!r}: folder}}"
-        )
 
     # --- joints ---
 

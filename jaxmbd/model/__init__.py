@@ -58,6 +58,7 @@ from .laws import Contact as Contact
 from .laws import CoulombFriction as CoulombFriction
 from .laws import CurveContact as CurveContact
 from .laws import JointLimit as JointLimit
+from .linear_coupling import LinearCoupling as LinearCoupling
 from .mechanism import Mechanism as Mechanism
 from .mesh import Mesh as Mesh
 from .motions import Sampled as Sampled

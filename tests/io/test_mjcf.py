@@ -57,7 +57,14 @@ def compared(mechanism, report, model, *, states=20, ctrl=None):
     return worst
 
 
-@pytest.mark.parametrize("name", TREES)
+# Every kind of joint, spring, damper, rotor and actuator, and several joints in a body.
+QUICK_TREES = ("arm", "balls", "planar", "servos", "springs", "humanoid")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=() if x in QUICK_TREES else pytest.mark.slow) for x in TREES],
+)
 def test_accelerations_of_a_tree_are_those_of_mujoco(name):
     model = smooth(mujoco.MjModel.from_xml_string(TREES[name]))
     mechanism, report = mbd.from_mjcf(TREES[name])
@@ -78,7 +85,7 @@ def test_accelerations_of_a_tree_with_includes(tmp_path):
 
 # --- closed loops ---
 
-QUICK_LOOPS = ("four-bar", "gripper")
+QUICK_LOOPS = ("four-bar",)
 
 
 @pytest.mark.parametrize("name", LOOPS)
@@ -175,7 +182,22 @@ def test_links_without_joints_are_merged_on_request():
     np.testing.assert_allclose(one.a[1], two.a[2], rtol=1e-10, atol=1e-12)
 
 
+def test_a_moving_body_without_mass_carries_what_is_welded_to_it():
+    text = """<mujoco> <worldbody> <body name="hub"> <joint axis="0 1 0"/> <body name="blade">
+      <geom type="box" size="0.2 0.1 0.05" pos="0.2 0.1 0"/>
+      </body> </body> </worldbody> </mujoco>"""
+    mechanism, report = mbd.from_mjcf(text)
+    assert mechanism.bodies["hub"].massless and not mechanism.bodies["blade"].massless
+    model = smooth(mujoco.MjModel.from_xml_string(text))
+    assert compared(mechanism, report, model, states=3) < 1e-10
+
+
 UNSUPPORTED = {
+    "a body that is moved": (
+        '<worldbody> <body name="hand" mocap="true"> <geom size="1"/> </body> <body> <joint/> '
+        '<geom size="1"/> </body> </worldbody>',
+        "<body name='hand'> (line 1): mocap bodies",
+    ),
     "armature of a free joint": (
         '<worldbody> <body> <joint type="free" armature="1"/> <geom size="1"/> </body>'
         " </worldbody>",

@@ -29,7 +29,7 @@ REFUSED = {
     "whipple_bicycle": "joint 'rear_contact'",
 }
 HELD = [name for name in names() if name not in REFUSED]
-QUICK = ("floating_pair", "four_bar", "planar_pair")
+QUICK = ("floating_pair", "four_bar")
 
 
 def back(mechanism, path, **options):
@@ -75,7 +75,10 @@ def test_what_mjcf_cannot_hold_is_refused_by_name(name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["arm", "servos", "humanoid", "springs"])
+@pytest.mark.parametrize(
+    "name",
+    ["servos", "humanoid", *(pytest.param(x, marks=pytest.mark.slow) for x in ("arm", "springs"))],
+)
 def test_an_imported_model_comes_back(name, tmp_path):
     """Springs, dampers, rotors, servos, tendons, controls, ball joints, joints in a row."""
     text = TREES[name].replace('gravcomp="0.4"', "")
@@ -95,6 +98,36 @@ def test_a_gripper_comes_back_with_its_loops_and_laws(tmp_path):
             one, two = (getattr(x, field, None) for x in (law, found))
             assert (one is None) == (two is None)
             assert one is None or float(one) == pytest.approx(float(two), abs=1e-15)
+
+
+TENDONS = """
+<mujoco model="cords"> <default> <geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0"/>
+  <joint axis="0 1 0" damping="0.1"/> </default>
+  <worldbody> <body> <joint name="a"/> <geom/> <body pos="0.3 0 0"> <joint name="b"/> <geom/>
+    <body pos="0.3 0 0"> <joint name="c"/> <geom/> </body> </body> </body> </worldbody>
+  <tendon> <fixed name="all"> <joint joint="a" coef="1"/> <joint joint="b" coef="2"/>
+    <joint joint="c" coef="-1"/> </fixed> <fixed name="one"> <joint joint="c" coef="1"/> </fixed>
+  </tendon>
+  <equality> <tendon name="held" tendon1="all" polycoef="HELD"/> </equality> </mujoco>"""
+
+
+def test_fixed_tendons_that_are_held_become_couplings_and_come_back(tmp_path):
+    text = TENDONS.replace("HELD", "0 0 0 0 0")
+    first, report = mbd.from_mjcf(text)
+    assert report.loops == ["held"] and report.freedoms == 2
+    assert_equal_motion(first, back(first, tmp_path / "m.xml"))
+    system, state = first.build()
+    sol = mbd.simulate(system, state, h=2e-3, steps=100, save_every=20)
+    a, b, c = (sol.joint(name).angle for name in "abc")
+    np.testing.assert_allclose(a + 2 * b - c, 0.0, atol=1e-12)
+    assert float(abs(a[-1])) > 0.01
+    # In proportion to another tendon: a + 2 b - c = 0.5 c.
+    text = TENDONS.replace('polycoef="HELD"', 'tendon2="one" polycoef="0 0.5 0 0 0"')
+    coupling = mbd.from_mjcf(text)[0].constraints["held"]
+    assert [x.name for x in coupling.joints] == ["a", "b", "c"]
+    assert tuple(coupling.coefficients) == (1.0, 2.0, -1.5)
+    with pytest.raises(ModelFileError, match="in proportion to each other"):
+        mbd.from_mjcf(text.replace("0 0.5 0 0 0", "0 0.5 1 0 0"))
 
 
 def _saved(mechanism, path):

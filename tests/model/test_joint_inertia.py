@@ -74,7 +74,9 @@ def test_energy_counts_the_rotors_and_is_kept():
 
 
 @pytest.mark.parametrize(
-    "integrator", [mbd.GeneralizedAlpha(), mbd.BDF2(), mbd.Moreau()], ids=name_of
+    "integrator",
+    [mbd.GeneralizedAlpha(), mbd.Moreau(), pytest.param(mbd.BDF2(), marks=pytest.mark.slow)],
+    ids=name_of,
 )
 def test_implicit_methods_agree_with_an_explicit_one(integrator):
     """Each takes the rotors through its own matrix; of second order in the step."""

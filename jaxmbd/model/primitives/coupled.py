@@ -1,4 +1,4 @@
-"""Coupled: one joint coordinate is a polynomial of another."""
+"""Coupled: one joint coordinate is a polynomial of another, or a sum of several is prescribed."""
 
 from typing import Any, ClassVar
 
@@ -36,6 +36,26 @@ class Coupled(AbstractPrimitive):
             polynomial = polynomial + self.coefficients[k] * power
             power = power * x_1
         return _value(self.second, poses) - polynomial
+
+
+class CoupledSum(AbstractPrimitive):
+    """A weighted sum of coordinates is prescribed: Φ = Σ c_k x_k - f.
+
+    Attributes:
+        coordinates: x_k, angles or displacements.
+        coefficients: c_k, (n,).
+        f: The prescribed value.
+    """
+
+    in_files: ClassVar[bool] = False
+    couples: ClassVar[bool] = True
+
+    coordinates: tuple[AbstractAngle | Displacement, ...]
+    coefficients: Float[Array, " n"]
+    f: Any = 0.0
+
+    def geometry(self, *poses: Pose) -> Scalar:
+        return self.coefficients @ jnp.stack([_value(x, poses) for x in self.coordinates])
 
 
 def _value(coordinate: AbstractAngle | Displacement, poses: tuple[Pose, ...]) -> Scalar:

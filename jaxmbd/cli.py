@@ -785,6 +785,10 @@ def view(
         list[str] | None,
         typer.Option("--plot", "-p", help="Plot this quantity, such as pin.angle; repeat."),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="The model that RESULT is of, for reactions and contact forces."),
+    ] = None,
     sweep: Annotated[
         bool,
         typer.Option("--sweep", help="Move MODEL a little along each of its degrees of freedom."),
@@ -795,8 +799,9 @@ def view(
     stem = Path(source.partition(":")[0])
     target = out_file or stem.with_suffix(".html")
     _check_out(target, (".html", ".glb"))
+    system = None if model is None else mbd.load(model)[0]
     with _busy(f"drawing {target.name}"):
-        mbd.view(source, out=target, plots=plot or (), sweep=sweep, speed=speed)
+        mbd.view(source, system, out=target, plots=plot or (), sweep=sweep, speed=speed)
     _say(f"wrote {target}")
 
 

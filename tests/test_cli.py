@@ -63,6 +63,7 @@ def test_help_teaches():
         "simulate",
         "plot",
         "animate",
+        "view",
         "linearize",
         "equilibrium",
         "modes",
@@ -145,6 +146,18 @@ def test_simulate_plot_and_animate(jaxmbd, tmp_path):
     assert jaxmbd("plot", "r.npz").code == 0 and (tmp_path / "r.png").stat().st_size > 10_000
     assert jaxmbd("animate", "r.npz", "--speed", 0.02).code == 0
     assert (tmp_path / "r.gif").stat().st_size > 10_000
+
+
+def test_view_writes_a_page_or_a_model(jaxmbd, tmp_path):
+    done = jaxmbd("view", "four_bar", "--sweep")
+    assert done.code == 0 and "wrote four_bar.html" in done.stdout
+    assert "three.js" in (tmp_path / "four_bar.html").read_text(encoding="utf-8")
+    assert jaxmbd("view", "n_pendulum:3", "--out", "p.glb").code == 0
+    assert (tmp_path / "p.glb").read_bytes()[:4] == b"glTF"
+    done = jaxmbd("view", "four_bar", "--out", "four_bar.gif")
+    assert done.code == 1 and ".html or .glb" in done.stderr
+    done = jaxmbd("view", "four_bar", "--plot", "crank.colour")
+    assert done.code == 1 and "there is no quantity 'crank.colour'" in done.stderr
 
 
 def test_info_reports_freedoms_and_redundant_loops(jaxmbd):

@@ -6,6 +6,7 @@ cannot be closed, its joints are swept as a tree, and the loops stay open.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -180,7 +181,8 @@ class _Poses:
         ]
         if known and null.shape[1]:
             rates = np.stack([self._rate(k, turns) for _, k, turns in known]) @ null
-            _, triangle, order = linalg.qr(rates.T, mode="economic", pivoting=True)
+            factors: Any = linalg.qr(rates.T, mode="economic", pivoting=True)
+            _, triangle, order = factors
             sizes = np.abs(np.diag(triangle))
             independent = int(np.sum(sizes > 1e-6 * max(sizes[0], 1e-300))) if sizes[0] > 0 else 0
             self.chosen = [known[k] for k in sorted(order[:independent])]
@@ -233,7 +235,8 @@ def _sparse(free: np.ndarray, k: int) -> np.ndarray:
     """One of the directions of a subspace, each with a large part of its own."""
     from scipy import linalg
 
-    _, _, order = linalg.qr(free.T, mode="economic", pivoting=True)
+    factors: Any = linalg.qr(free.T, mode="economic", pivoting=True)
+    order = factors[-1]
     chosen = np.sort(order[: free.shape[1]])
     return free @ np.linalg.solve(free[chosen], np.eye(free.shape[1])[k])
 

@@ -383,7 +383,7 @@ def look(scene: Scene) -> dict[str, Any]:
     away = math.cos(math.radians(22)) * (0.57 * side - 0.82 * front) + math.sin(
         math.radians(22)
     ) * np.abs(up) * np.sign(up[k])
-    distance = 3.4 * scene.half
+    distance = 3.1 * scene.half
     return {
         "position": (scene.middle + distance * away).tolist(),
         "target": scene.middle.tolist(),

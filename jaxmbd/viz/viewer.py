@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
-from ..analyses.export import drawing
+from ..analyses.export import ARRAYS, check_fit, drawing
 from ..analyses.solution import Solution
 from ..analyses.sweep import Sweep, sweeps
 from ..files import written
+from ..io.results import read_npz
 from ..library import load_mechanism
 from ..model.mechanism import Mechanism
 from ..model.system import System
+from ..model.validation import as_jax
+from ..results import RESULTS
 from .data import Picture, listed, picture
 from .film import chosen, film
 from .gltf import glb
@@ -94,7 +98,8 @@ def view(
     Args:
         source: A solution, the path of a result file, a mechanism, a packaged name, or the path of
             a model file.
-        system: The system of a solution that carries none.
+        system: The system of a solution that carries none, or of a result file, whose reactions
+            and contact forces it gives.
         out: Where to write it: .html, or .glb for the model alone.
         plots: Quantities that are plotted from the start, by owner and name, such as "pin.angle",
             "rod.velocity", "pin.reaction force", "slider_crank.energy".
@@ -178,6 +183,8 @@ def _opened(
     if isinstance(source, Mechanism):
         built, state = source.build()
         return still(built, np.asarray(state.r)[None], np.asarray(state.A)[None]), None, None
+    if not isinstance(source, Solution) and system is not None:
+        source = _solution(source, system)
     data = picture(source, system)
     rows = _rows(data.arrays["t"])
     data = Picture({k: x[rows] for k, x in data.arrays.items()}, data.drawing, data.result)
@@ -185,6 +192,23 @@ def _opened(
         return data, None, None
     finite = np.flatnonzero(np.isfinite(np.asarray(source.r)).all(axis=(1, 2)))
     return data, source.rows(finite[rows]), source.system if system is None else system
+
+
+def _solution(path: str | Path, system: System) -> Solution:
+    """A result file as the solution of its system."""
+    data = read_npz(path)
+    stats = {k: np.asarray(x) for k, x in data["stats"].items() if k.startswith("law_")}
+    arrays = {name: as_jax(data[name]) for name in ARRAYS if name != "iterations"}
+    solution = Solution(
+        **arrays,
+        iterations=jnp.asarray(data["iterations"]),
+        result=RESULTS.successful,
+        stats=stats,
+        system=system,
+        observed=tuple(stats),
+    )
+    check_fit(solution, system)
+    return solution
 
 
 def _rows(t: np.ndarray) -> np.ndarray:

@@ -73,9 +73,7 @@ def test_the_sweep_of_an_angle_keeps_the_others():
         np.swapaxes(s.A[:, 0], 1, 2) @ (s.r[:, 1] - s.r[:, 0])[..., None] for s in found.sweeps
     ]
     for k in (0, 1):
-        np.testing.assert_allclose(
-            relative[k][..., 0], [[1, 0, 0]] * len(relative[k]), atol=STEPS
-        )
+        np.testing.assert_allclose(relative[k][..., 0], [[1, 0, 0]] * len(relative[k]), atol=STEPS)
     assert np.ptp(relative[2][:, 0, 0]) > 0.1
     np.testing.assert_allclose(moved.A, np.broadcast_to(np.eye(3), moved.A.shape), atol=STEPS)
     # From one end to the other by twice 0.4 rad.

@@ -267,6 +267,17 @@ def test_a_result_file_is_drawn_as_the_solution(motion, tmp_path):
     assert mbd.view(tmp_path / "motion.npz").glb == viz.view(motion, forces=False).glb
 
 
+def test_a_result_file_has_its_forces_where_its_system_is_given(swing, tmp_path):
+    sol, view = swing
+    sol.to_npz(tmp_path / "swing.npz")
+    film = film_of(mbd.view(tmp_path / "swing.npz", sol.system))
+    known = film_of(view)
+    assert film["reactions"] == known["reactions"]
+    assert film["quantities"] == known["quantities"]
+    with pytest.raises(ValueError, match="give the system it was made with"):
+        mbd.view(tmp_path / "swing.npz", mbd.load("slider_crank")[0])
+
+
 def test_outlines_of_joints_survive_a_file(tmp_path):
     """Reading left them out, and gears became dots."""
     system, state = mbd.load("planetary_gear")
@@ -282,7 +293,7 @@ def test_outlines_of_joints_survive_a_file(tmp_path):
     assert any(c["outline_i"] for c in known)
 
 
-def test_contact_forces_are_those_that_change_the_momentum():
+def test_contact_forces_are_those_that_change_the_momentum(tmp_path):
     m = mbd.Mechanism("toss", gravity=(0, 0, -9.81))
     ball = m.add_body("ball", shape=mbd.Sphere(0.1, mass=2.0), r=(0, 0, 0.1), v=(1, 0.5, 0))
     m.add(mbd.Contact("floor", ball, m.ground, friction=0.3))
@@ -294,6 +305,8 @@ def test_contact_forces_are_those_that_change_the_momentum():
         places.points[:, 0], np.asarray(sol.r[:, 0]) - [0, 0, 0.1], atol=1e-12
     )
     film = film_of(mbd.view(sol))
+    sol.to_npz(tmp_path / "toss.npz")
+    assert film_of(mbd.view(tmp_path / "toss.npz", sol.system))["contacts"] == film["contacts"]
     (contact,) = film["contacts"]
     states = numbers(contact["state"], (-1, 1), "u1")
     np.testing.assert_array_equal(

@@ -368,7 +368,7 @@ class Stage {
     };
     if (this.selected) paint(this.selected, 0x000000);
     this.selected = key;
-    if (key) paint(key, this.theme === 'dark' ? 0x4a3a10 : 0x6b4a00);
+    if (key) paint(key, this.theme === 'dark' ? 0x7a5200 : 0xa05f00);
     this.stale = true;
   }
 

@@ -75,8 +75,8 @@ def periodic(
     """The periodic motion near a state, by shooting with exact derivatives of the simulated motion.
 
     The orbit closes under the integrator's own steps, in the displacements and rates that the
-    joints allow; what a method leaves of velocities across the joints is not counted. Differentiable by the implicit function
-    theorem in everything but the state, which is a guess.
+    joints allow; what a method leaves of velocities across the joints is not counted.
+    Differentiable by the implicit function theorem in everything but the state, which is a guess.
 
     Args:
         system: The mechanism; its drivers and loads repeat after the period.

@@ -116,7 +116,7 @@ def test_a_governor_opens_at_its_bifurcation():
     np.testing.assert_allclose([p.parameter for p in path.branches], [critical], rtol=LOCATED)
     assert path.branches[0].body == "ball"
     opened = path.switch(0)
-    lean = np.arctan2(np.abs(opened.r[1:, 1, 0]), -opened.r[1:, 1, 2])
+    lean = np.arctan2(np.hypot(*opened.r[1:, 1, :2].T), -opened.r[1:, 1, 2])
     rate = opened.parameter[1:]
     np.testing.assert_allclose(np.cos(lean), critical**2 / rate**2, atol=1e-9)
     assert opened.stable[1:].all() and opened.complete

@@ -1,4 +1,4 @@
-"""Periodic motions: closure, multipliers by differences and by Liouville's formula, derivatives."""
+"""Periodic motions: closure, multipliers by differences, derivatives."""
 
 import jax
 import jax.numpy as jnp
@@ -52,11 +52,6 @@ def test_a_driven_pendulum_repeats_with_the_multipliers_of_its_differences():
     np.testing.assert_allclose(
         np.sort_complex(found.multipliers), np.sort_complex(by_differences), atol=1e-6
     )
-    # Liouville: their product is the decay of the phase space, exp(-∫ c / J dt).
-    about = 0.2 + 2.0 * 0.25
-    np.testing.assert_allclose(
-        np.prod(found.multipliers).real, np.exp(-1.5 / about * PERIOD), rtol=2e-2
-    )
 
 
 @pytest.mark.slow
@@ -78,6 +73,7 @@ def test_what_has_no_orbit_is_refused_by_name():
         mbd.periodic(system, state, period=-1.0, steps=STEPS)
     m = mbd.Mechanism("driven")
     rod = m.add_body("rod", mass=1.0, inertia=(1, 1, 1))
-    m.add(mbd.PoseDriver("motion", m.ground, rod))
+    still = (0.0, 0.0, 0.0)
+    m.add(mbd.PoseDriver("motion", m.ground, rod, displacement=still, rotation=still))
     with pytest.raises(ValueError, match="no freedom left"):
         mbd.periodic(*m.build(), period=1.0, steps=10)

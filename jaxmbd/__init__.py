@@ -10,6 +10,7 @@ from .analyses import AssemblyError as AssemblyError
 from .analyses import AssemblyWarning as AssemblyWarning
 from .analyses import BeamMotion as BeamMotion
 from .analyses import BentBeamWarning as BentBeamWarning
+from .analyses import Buckling as Buckling
 from .analyses import Campbell as Campbell
 from .analyses import DroppedBounceWarning as DroppedBounceWarning
 from .analyses import Equilibrium as Equilibrium
@@ -21,6 +22,7 @@ from .analyses import LostContactWarning as LostContactWarning
 from .analyses import Mobility as Mobility
 from .analyses import Modes as Modes
 from .analyses import Path as Path
+from .analyses import Periodic as Periodic
 from .analyses import RedundantJointWarning as RedundantJointWarning
 from .analyses import SimulationError as SimulationError
 from .analyses import SingularPoseWarning as SingularPoseWarning
@@ -32,6 +34,7 @@ from .analyses import accelerations as accelerations
 from .analyses import actuator_wrenches as actuator_wrenches
 from .analyses import assemble as assemble
 from .analyses import breaks_redundancy as breaks_redundancy
+from .analyses import buckling as buckling
 from .analyses import campbell as campbell
 from .analyses import continuation as continuation
 from .analyses import count_steps as count_steps
@@ -42,6 +45,7 @@ from .analyses import kinematics as kinematics
 from .analyses import linearize as linearize
 from .analyses import mobility as mobility
 from .analyses import modes as modes
+from .analyses import periodic as periodic
 from .analyses import run_batch as run_batch
 from .analyses import set_joints as set_joints
 from .analyses import simulate as simulate

@@ -558,12 +558,78 @@ def linearize(
                 "A": np.asarray(found.A),
                 "B": np.asarray(found.B),
                 "drift": np.asarray(found.drift),
-                "eigenvalues": modes.eigenvalues,
+                "eigenvalues": np.asarray(modes.eigenvalues),
                 "coordinates": np.array(found.coordinates),
                 "inputs": np.array([x.name for x in found.inputs], dtype=str),
             },
         )
         _say(f"wrote {out_file}")
+
+
+@app.command()
+def equilibrium(
+    model: Model,
+    t: Annotated[
+        float, typer.Option("--t", help="Instant at which drivers and loads are held, in seconds.")
+    ] = 0.0,
+    unstable: Annotated[
+        bool, typer.Option("--unstable", help="Find the nearest balance, stable or not.")
+    ] = False,
+    load_steps: Annotated[
+        int, typer.Option("--load-steps", help="Apply gravity and loads in so many steps.")
+    ] = 1,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="Result file of one row (.npz).")
+    ] = None,
+) -> None:
+    """Find where MODEL rests: poses, stability, and the forces in its joints."""
+    if out_file is not None:
+        _check_out(out_file, (".npz",))
+    system, found = _rest(model, t=t, unstable=unstable, load_steps=load_steps)
+    table = _table("body", "x [m]", "y [m]", "z [m]")
+    for name, r in zip(system.bodies, np.asarray(found.state.r), strict=True):
+        _row(table, name, *(f"{x:.6g}" for x in r))
+    out.print(table)
+    table = _table("joint", "force [N]", "moment [N·m]")
+    for name, reaction in found.reactions().items():
+        sizes = (np.linalg.norm(np.asarray(x)) for x in (reaction.force, reaction.moment))
+        _row(table, name, *(f"{x:.5g}" for x in sizes))
+    out.print(table)
+    judged = found.stability()
+    kind = "stable" if judged.stable else f"unstable in {judged.unstable} direction(s)"
+    free = f", {judged.indifferent} direction(s) without stiffness" if judged.indifferent else ""
+    _say(f"{system.name}: {kind}{free}; {int(found.iterations)} iterations")
+    if out_file is not None:
+        _write(found.motion, system, out_file)
+        _say(f"wrote {out_file}")
+
+
+@app.command()
+def modes(
+    model: Model,
+    t: Annotated[
+        float, typer.Option("--t", help="Instant at which drivers and loads are held, in seconds.")
+    ] = 0.0,
+    undamped: Annotated[
+        bool, typer.Option("--undamped", help="Leave damping and gyroscopic forces out.")
+    ] = False,
+) -> None:
+    """Vibration of MODEL about the equilibrium where it rests: frequencies and damping."""
+    system, found = _rest(model, t=t)
+    with _busy(f"modes of {system.name}"):
+        vibration = mbd.modes(system, found, damped=not undamped)
+    table = _table("mode", "eigenvalue [1/s]", "frequency [Hz]", "damping ratio")
+    for k, value in enumerate(np.asarray(vibration.eigenvalues)):
+        pair = f"{value.real:.5g}" + (f" ± {value.imag:.5g}i" if value.imag else "")
+        numbers = (vibration.frequency[k], vibration.damping_ratio[k])
+        _row(table, str(k + 1), pair, *(f"{float(x):.5g}" for x in numbers))
+    out.print(table)
+
+
+def _rest(model: Any, **options: Any):
+    system, state = mbd.load(model)
+    with _busy(f"equilibrium of {system.name}"):
+        return system, mbd.equilibrium(system, state, **options)
 
 
 @app.command()

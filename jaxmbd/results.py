@@ -50,6 +50,9 @@ class RESULTS(eqx.Enumeration):
         "the way; check that something holds every body, apply the load in steps (load_steps=), or "
         "follow the equilibrium from a smaller load with continuation"
     )
+    not_periodic = (
+        "no periodic motion was found near the given state; start closer, or check the period"
+    )
     not_steady = (
         "the mechanism balances here, but cannot stay so: joints, gravity or loads do not turn "
         "with it about the axis at this rate, or a joint prescribes a velocity where all should "

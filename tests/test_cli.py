@@ -64,6 +64,8 @@ def test_help_teaches():
         "plot",
         "animate",
         "linearize",
+        "equilibrium",
+        "modes",
         "batch",
         "MODEL",
     ):
@@ -326,6 +328,18 @@ def test_linearize_gives_the_frequency_of_a_hanging_pendulum(jaxmbd, tmp_path):
         np.testing.assert_allclose(
             np.abs(np.linalg.eigvals(file["A"])), 2 * np.pi * frequency, rtol=1e-10
         )
+
+
+def test_a_pendulum_comes_to_rest_and_vibrates_about_it(jaxmbd, tmp_path):
+    model = pendulum(tmp_path, r=[0.7, 0.0, 0.0], inertia=[0.01, 0.1, 0.1])
+    done = jaxmbd("equilibrium", model, "--out", "e.npz")
+    assert done.code == 0, done.stderr
+    assert "stable" in done.stdout
+    with np.load("e.npz") as file:
+        np.testing.assert_allclose(file["r"][0, 0], [0.0, 0.0, -0.7], atol=1e-9)
+    done = jaxmbd("modes", model)
+    assert done.code == 0, done.stderr
+    assert f"{np.sqrt(9.81 * 0.7 / (0.1 + 0.49)) / (2 * np.pi):.5g}" in done.stdout
 
 
 def test_a_batch_equals_single_runs(jaxmbd, tmp_path):

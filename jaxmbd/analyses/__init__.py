@@ -15,6 +15,8 @@ from .assembly import AssemblyReport as AssemblyReport
 from .assembly import assemble as assemble
 from .batches import run_batch as run_batch
 from .beams import BeamMotion as BeamMotion
+from .buckling import Buckling as Buckling
+from .buckling import buckling as buckling
 from .continuation import Path as Path
 from .continuation import SpecialPoint as SpecialPoint
 from .continuation import continuation as continuation
@@ -40,6 +42,8 @@ from .linearization import Modes as Modes
 from .linearization import linearize as linearize
 from .mobility import Mobility as Mobility
 from .mobility import mobility as mobility
+from .periodic import Periodic as Periodic
+from .periodic import periodic as periodic
 from .placing import set_joints as set_joints
 from .redundancy import breaks_redundancy as breaks_redundancy
 from .solution import Energy as Energy

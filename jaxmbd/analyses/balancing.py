@@ -114,10 +114,11 @@ def balance_poses(
     search = functools.partial(_search, max_steps=max_steps, downhill=downhill)
     found = search(*held((system, pose, angles, t, spin, shares)))
     base = held(found.pose)
-    args = (system.wound(found.angles).at(t), t, spin, base)
+    share = held(shares[-1])
+    args = (system.wound(found.angles).at(t), t, spin, base, share)
     xi, _ = implicit_root(_Equilibrium(), found.lam, args)
     pose = jax.vmap(RA().retract)(base, xi[: 6 * system.nb].reshape(-1, 6))
-    rest = Rest(args[0], t, jnp.ones_like(t), spin)
+    rest = Rest(args[0], t, share, spin)
     lam = _multipliers(rest, rows(RA(), rest.system, pose), static_loads(rest, pose)[0])[0]
     ok = found.found
     pose, lam = jax.tree.map(
@@ -345,11 +346,11 @@ class _Equilibrium(AbstractRootProblem):
     """Balance and closure in the displacement from an equilibrium that is known, and λ."""
 
     def residual(self, x: Float[Array, " n"], args) -> Float[Array, " n"]:
-        system, t, spin, base = args
+        system, t, spin, base, share = args
         n = 6 * system.nb
         xi, lam = x[:n].reshape(-1, 6), x[n:]
         pose = jax.vmap(RA().retract)(base, xi)
-        rest = Rest(system, t, jnp.ones_like(t), spin)
+        rest = Rest(system, t, share, spin)
         forces = static_balance(rest, pose, lam)
         return jnp.concatenate([forces.reshape(-1), static_gaps(rest, pose, base, xi)])
 
@@ -358,8 +359,8 @@ class _Equilibrium(AbstractRootProblem):
         return jnp.concatenate([jnp.zeros(6 * system.nb, system.dtype), guess]), ()
 
     def factors(self, x: Float[Array, " n"], args):
-        system, t, spin, base = args
-        rest = Rest(system, t, jnp.ones_like(t), spin)
+        system, t, spin, base, share = args
+        rest = Rest(system, t, share, spin)
         lam = x[6 * system.nb :]
         sizes = static_loads(rest, base)[1]
         scale = load_scale(rest, rows(RA(), system, base), lam, sizes)

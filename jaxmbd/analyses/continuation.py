@@ -1,6 +1,7 @@
 """Continuation: a path of equilibria over a parameter, past limit points and branch points."""
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..equations.statics import Rest, reactions, static_loads, static_matrix
 from ..formulations import RA
 from ..model.state import Pose, State
 from ..model.system import System
+from ..model.validation import users_line
 from .arguments import check_system
 from .equilibrium import Equilibrium, EquilibriumError, as_spin, equilibrium
 from .stability import LARGEST, null_space
@@ -24,6 +26,7 @@ _ITERATIONS = 12  # of the corrector; more mean a shorter step
 _CONTRACTION = 4  # iterations below which the next step may be longer
 _RESIDUAL = 1e-10  # of the loads
 _FOUND = 1e-9  # how well special points are located, in parts of the last step
+_NEAR = 0.5  # of a step: how far the path may lie from where it was predicted
 _BEND = 0.9  # cosine of the angle by which a path may turn in a step
 _ASIDE = 0.05  # first step on another branch, in lengths and radians
 
@@ -140,8 +143,8 @@ def continuation(
     Args:
         build: A function of the parameter that returns system and state, as `Mechanism.build` does;
             it is traced once, so the parameter may be any number of the description.
-        parameter: Where the path starts, and the value at which it ends; it may leave that range on
-            the other side only to come back.
+        parameter: Where the path starts, and the value at which it ends; it may turn back behind
+            its start by as much as the range.
         state: Where the search for the first equilibrium starts; that of `build` by default.
         step: First and longest step, in parts of the parameter's range and of the motion of the
             bodies in the system's length and radians.
@@ -191,11 +194,13 @@ def continuation(
 
 
 class _Look(eqx.Module):
-    """Everything about one point, dense: loads (n,), closure (m,), their rates by the parameter
-    with multipliers held, rows (m, n), stiffness (n, n) and angles.
+    """Everything about one point, dense: loads (n,) with the sums of their magnitudes, closure
+    (m,), the rates of loads and closure by the parameter with multipliers held, rows (m, n),
+    stiffness (n, n) and angles.
     """
 
     loads: Any
+    sizes: Any
     gaps: Any
     load_rate: Any
     gap_rate: Any
@@ -214,23 +219,23 @@ class _Eye:
             whole = None if spin is None else as_spin(spin(p), system)
             system = system.unnamed().wound(angles).at(now)
             args = Rest(system, now, jnp.ones_like(now), whole)
-            return args, static_loads(args, pose)[0].reshape(-1), phi(RA(), system, pose)
+            loads, sizes = (x.reshape(-1) for x in static_loads(args, pose))
+            return args, loads, phi(RA(), system, pose), sizes
 
         def look(p, pose: Pose, angles, lam):
             def parts(p):
-                args, loads, gaps = quantities(p, pose, angles)
+                args, loads, gaps, _ = quantities(p, pose, angles)
                 held = joint_rows(RA(), args.system, pose)
                 return loads, gaps, reactions(args, held, lam).reshape(-1)
 
             values, rates = jax.jvp(parts, (p,), (jnp.ones_like(p),))
-            args = quantities(p, pose, angles)[0]
+            args, _, _, sizes = quantities(p, pose, angles)
             n = values[0].size
             stiffness = static_matrix(args, pose, lam, jnp.zeros_like(p)).dense()[:n, :n]
             rows = dense_rows(RA(), args.system, pose)
             turned = args.system.angle_values(RA().with_ground(pose))
-            return _Look(
-                values[0], values[1], rates[0] + rates[2], rates[1], rows, stiffness, turned
-            )
+            rate = rates[0] + rates[2]
+            return _Look(values[0], sizes, values[1], rate, rates[1], rows, stiffness, turned)
 
         self._look = jax.jit(look)
         self._retract = jax.jit(lambda pose, d: jax.vmap(RA().retract)(pose, d))
@@ -295,15 +300,19 @@ class _Walker:
         loads, rate = scale * look.loads, self.range * scale * look.load_rate
         return look, rows, K, Z, across, along, loads, rate
 
-    def corrected(self, at: _Point, tangent: np.ndarray) -> tuple[_Point, int] | None:
+    def corrected(
+        self, at: _Point, tangent: np.ndarray, within: float = 1.0
+    ) -> tuple[_Point, int] | None:
         """The equilibrium on the plane through a point across the tangent, and the iterations it
-        took; None where they do not converge.
+        took; None where they do not converge, or lead farther away than `within`: another part of
+        the path may cross that plane.
         """
-        n = len(self.scale)
+        n, gone = len(self.scale), 0.0
         for k in range(_ITERATIONS):
             look, rows, K, Z, across, along, loads, rate = self.reduced(at)
             pull = loads + rows.T @ at.lam
-            size = np.max(np.abs(loads) + np.abs(rows.T) @ np.abs(at.lam), initial=0.0)
+            sizes = self.scale * look.sizes
+            size = np.max(sizes + np.abs(rows.T) @ np.abs(at.lam), initial=0.0)
             left = np.max(np.abs(Z.T @ loads), initial=0.0)
             gap = np.max(np.abs(look.gaps), initial=0.0) / self.length
             if left <= _RESIDUAL * size and gap <= 1e-12 and k:
@@ -314,7 +323,8 @@ class _Walker:
             right = -np.append(Z.T @ (loads + K @ across), tangent[:n] @ across)
             x = np.linalg.lstsq(np.vstack([top, bottom]), right, rcond=1e-11)[0]
             move = Z @ x[:-1] + across + along * x[-1]
-            if not np.isfinite(move).all() or np.max(np.abs(move)) > 1.0:
+            gone += np.sqrt(move @ move + x[-1] ** 2)
+            if not gone <= within:
                 return None
             lam = at.lam
             if len(rows):
@@ -387,7 +397,7 @@ def _follow(build, start: "Equilibrium | SpecialPoint", direction: float, **opti
     # The tangent of a branch point is not unique: leave it along its shape.
     tangent = tangent if special else shape.tangent
     rows, shapes, points, reason = [point], [shape], [], ""
-    low, high = sorted(parameter)
+    way = np.sign(parameter[1] - parameter[0])
     while len(rows) < options["max_points"]:
         leaving = special and len(rows) == 1
         found = walker.step(point, tangent, ds)
@@ -405,15 +415,18 @@ def _follow(build, start: "Equilibrium | SpecialPoint", direction: float, **opti
         (point, iterations), shape, tangent = found, new_shape, new_shape.tangent
         rows.append(point)
         shapes.append(shape)
-        if not low - 1e-12 * walker.range <= point.p <= high + 1e-12 * walker.range:
+        beyond = way * (point.p - parameter[1]) / walker.range
+        if beyond >= 0.0:
+            break
+        if beyond < -2.0:
+            reason = "it left the range of the parameter at its start, by as much as the range"
             break
         if iterations <= _CONTRACTION:
             ds = min(2.0 * ds, step)
     else:
         reason = f"max_points={options['max_points']} points were not enough"
-    ended = not low <= rows[-1].p <= high
-    if ended:
-        rows[-1] = _at_the_end(walker, rows[-2], shapes[-2].tangent, rows[-1], low, high)
+    if not reason:
+        rows[-1] = _at_the_end(walker, rows[-1], parameter[1])
         shapes[-1] = walker.shape(rows[-1], shapes[-2].tangent)
     if reason and throw:
         raise EquilibriumError(
@@ -440,10 +453,9 @@ def _negative(shape: _Shape) -> int:
     return int(np.sum(shape.stiffness < -1e-12 * np.max(np.abs(shape.stiffness), initial=0.0)))
 
 
-def _at_the_end(walker: _Walker, before: _Point, tangent, after: _Point, low: float, high: float):
+def _at_the_end(walker: _Walker, after: _Point, end: float) -> _Point:
     """The equilibrium exactly at the end of the range, if it can be reached; else that beyond."""
-    end = high if after.p > high else low
-    across = np.zeros(len(tangent))
+    across = np.zeros(len(walker.scale) + 1)
     across[-1] = 1.0
     found = walker.corrected(dataclasses.replace(after, p=end), across)
     return after if found is None else found[0]
@@ -483,6 +495,12 @@ def _located(
     try:
         where = float(brentq(test, 0.0, ds, xtol=_FOUND * ds, rtol=1e-14))  # pyright: ignore[reportArgumentType]
     except (ArithmeticError, ValueError):
+        warnings.warn(
+            f"continuation of mechanism {system.name!r}: a {kind} point after the parameter "
+            f"{before.p:g} could not be located; take a shorter step=",
+            UserWarning,
+            stacklevel=users_line(),
+        )
         return None
     point, shape = seen[min(seen, key=lambda s: abs(s - where))]
     weakest = int(np.argmin(np.abs(shape.stiffness))) if k is None else k

@@ -11,11 +11,11 @@ from jaxtyping import Array, Float
 
 from ..equations.index1 import saddle_matrix
 from ..equations.motion import mass_matrix
-from ..equations.rows import dense_rows, rows
+from ..equations.rows import dense_rows, row_bodies, rows
 from ..equations.statics import Rest, Spin, metric, rate_blocks, static_matrix
 from ..formulations import RA
 from ..linalg import SaddleMatrix, factorize, linear_solve
-from ..model.state import State
+from ..model.state import Pose, State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..rotations.types import Scalar
@@ -120,7 +120,7 @@ def small_motions(base: Base) -> SmallMotions:
     system = base.system.wound(state.angles).at(t)
     args = Rest(system, t, jnp.ones_like(t), base.spin, base.parts)
     pose = state.pose
-    basis = _basis(system, pose, base.freedoms)
+    basis = carried(system, pose, free_displacements(system, pose, base.freedoms))
     lam, none = system.to_stacked(base.lam), jnp.zeros_like(t)
     stiffness = static_matrix(args, pose, lam, none)
     inertia = SaddleMatrix(
@@ -130,25 +130,24 @@ def small_motions(base: Base) -> SmallMotions:
     rates = SaddleMatrix(
         own, tuple(couplings), stiffness.right, stiffness.left, None, stiffness.bodies
     )
-    m = len(stiffness.bodies)
-    wide = jnp.concatenate([basis, jnp.zeros((m, basis.shape[1]), t.dtype)])
-
-    def reduced(matrix: SaddleMatrix):
-        product = jax.vmap(matrix.matvec, in_axes=1, out_axes=1)(wide)
-        return basis.T @ product[: basis.shape[0]]
-
     return SmallMotions(
-        reduced(inertia),
-        reduced(rates),
-        reduced(stiffness),
+        reduced(inertia, basis),
+        reduced(rates, basis),
+        reduced(stiffness, basis),
         basis.reshape(system.nb, 6, base.freedoms),
     )
 
 
-def _basis(system: System, pose, freedoms: int) -> Float[Array, "n f"]:
-    """A basis of the displacements that the joints allow, which moves with the joints.
+def reduced(matrix: SaddleMatrix, basis: Float[Array, "n f"]) -> Float[Array, "f f"]:
+    """Zᵀ H Z for the blocks H of the bodies."""
+    wide = jnp.concatenate([basis, jnp.zeros((len(matrix.bodies), basis.shape[1]), basis.dtype)])
+    product = jax.vmap(matrix.matvec, in_axes=1, out_axes=1)(wide)
+    return basis.T @ product[: basis.shape[0]]
 
-    Any basis serves; its derivative is that of a fixed one projected on what the rows allow.
+
+def free_displacements(system: System, pose: Pose, freedoms: int) -> Float[Array, "n f"]:
+    """A basis of the displacements that the joints allow at a pose, held; in it meters and
+    length-scaled radians count alike.
     """
     n = 6 * system.nb
     scale = jnp.tile(jnp.ones(6, system.dtype).at[3:].set(1.0 / system.length), system.nb)
@@ -157,11 +156,17 @@ def _basis(system: System, pose, freedoms: int) -> Float[Array, "n f"]:
         return jnp.diag(scale)
     norms = jnp.sqrt(jnp.sum(dense**2, axis=1, keepdims=True))
     right = jnp.linalg.svd(dense / jnp.where(norms > 1e-9, norms, 1.0))[2]
-    fixed = jax.lax.stop_gradient(scale[:, None] * right[n - freedoms :].T)
+    return jax.lax.stop_gradient(scale[:, None] * right[n - freedoms :].T)
+
+
+def carried(system: System, pose: Pose, fixed: Float[Array, "n f"]) -> Float[Array, "n f"]:
+    """A held basis projected on what the joints allow at a pose: it moves with them."""
+    n, m = fixed.shape[0], len(row_bodies(RA(), system))
+    if not m:
+        return fixed
     weights = metric(system)
     matrix = saddle_matrix(RA(), system, weights, rows(RA(), system, pose))
     factors = factorize(matrix, system.linear_solver)
-    m = dense.shape[0]
 
     def projected(column):
         pull = jnp.einsum("bij,bj->bi", weights, column.reshape(-1, 6)).reshape(-1)

@@ -32,7 +32,7 @@ class Unsteadiness(eqx.Module):
 
     rows: Float[Array, " nc"]
     gravity: Scalar
-    forces: tuple[Float[Array, " n"], ...]
+    forces: tuple[Array, ...]
 
     @property
     def steady(self) -> Bool[Array, ""]:

@@ -99,7 +99,7 @@ def _undamped(base: Base):
     K = jax.lax.stop_gradient(found.K)
     skewness = jnp.max(jnp.abs(K - K.T)) / jnp.maximum(jnp.max(jnp.abs(K)), jnp.finfo(K.dtype).tiny)
     shapes = jnp.einsum("bcf,fn->nbc", found.basis, vectors)
-    return _roots(squares), shapes + 0j, vectors + 0j, skewness
+    return _roots(squares), _complex(shapes), _complex(vectors), skewness
 
 
 def squared_frequencies(
@@ -118,6 +118,10 @@ def _roots(squares: Float[Array, " f"]) -> Complex[Array, " f"]:
     size = jnp.abs(squares)
     root = jnp.where(size > 0.0, jnp.sqrt(jnp.where(size > 0.0, size, 1.0)), 0.0)
     return jax.lax.complex(jnp.where(squares < 0.0, root, 0.0), jnp.where(squares < 0.0, 0.0, root))
+
+
+def _complex(x: Array) -> Array:
+    return jax.lax.complex(x, jnp.zeros_like(x))
 
 
 def first_order(found: SmallMotions) -> Float[Array, "x x"]:
@@ -233,11 +237,12 @@ def frequency_response(
 def _response(base: Base, inputs: tuple[AbstractInput, ...], outputs, omega):
     found = small_motions(base)
     loads = jnp.einsum("kbc,bcf->fk", unit_wrenches(inputs, base.state.pose), found.basis)
+    loads = _complex(loads)
     seen = found.basis[np.array(outputs[0], int), np.array(outputs[1], int)]
 
     def at(w):
         dynamic = jax.lax.complex(found.K - w**2 * found.M, w * found.C)
-        return seen @ jnp.linalg.solve(dynamic, loads + 0j)
+        return _complex(seen) @ jnp.linalg.solve(dynamic, loads)
 
     return jax.vmap(at)(omega)
 

@@ -1,5 +1,7 @@
 """Continuation: limit and branch points against closed forms, switching, refusals."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -129,3 +131,20 @@ def test_what_cannot_be_followed_is_refused_by_name():
     assert len(short.parameter) == 3 and not short.complete
     with pytest.raises(ValueError, match="0 branch points"):
         short.switch(0)
+
+
+def test_a_strut_has_the_buckling_loads_of_its_branch_points():
+    found = mbd.buckling(*strut(2.0), count=2)
+    np.testing.assert_allclose(found.factor, CRITICAL / 2.0, rtol=1e-10)
+    lower, upper = found.shapes[0, :, 4]
+    # (2 - c) a = b with c = P l / k of the first mode
+    np.testing.assert_allclose(upper / lower, 2.0 - (3 - 5**0.5) / 2, rtol=1e-8)
+
+
+@pytest.mark.slow
+def test_a_buckling_load_has_derivatives():
+    def load(x):
+        return mbd.buckling(*strut(1.0, x[0], x[1]), freedoms=2).factor[0]
+
+    slopes = jax.jit(jax.jacfwd(load))(jnp.array([50.0, 0.5]))
+    np.testing.assert_allclose(slopes, [CRITICAL[0] / 50.0, -CRITICAL[0] / 0.5], rtol=1e-8)

@@ -1,0 +1,282 @@
+"""Periodic motion: orbits that return to where they started, by shooting, and their stability."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Complex, Float, Int
+
+from ..equations.index1 import closest_position, closest_velocity
+from ..formulations import RA, AbstractFormulation
+from ..integrators import AbstractIntegrator
+from ..linalg.linear_solve import held
+from ..model.state import State
+from ..model.system import System
+from ..model.validation import as_jax, is_concrete
+from ..results import RESULTS, ended_as
+from ..rotations import so3
+from ..rotations.types import Scalar
+from .arguments import check_system, chosen_formulation, chosen_integrator, count_steps
+from .compiled import Compiled, runs_now
+from .dynamics import advance, run_stats, start, times
+from .equilibrium import EquilibriumError
+from .mobility import mobility
+from .small_motions import free_displacements
+from .solution import Solution, make_solution
+from .starting import assembled
+
+_CLOSING = 3  # corrections that close the joints of a start
+_RESIDUAL = 0.62  # exponent of eps: what may be left of the closure of an orbit
+
+
+class Periodic(eqx.Module):
+    """A periodic motion; a pytree.
+
+    Attributes:
+        state: Where it starts.
+        period: [s].
+        multipliers: Floquet's, (2f,): what a small disturbance is multiplied with in a period. All
+            below one in size: the orbit attracts. An orbit without a driver has one that is one.
+        monodromy: The matrix whose eigenvalues they are, in coordinates of the small displacements
+            and rates that the joints allow, (2f, 2f).
+        residual: By how much the orbit does not close, relative: displacements to the system's
+            length, rates to that over the period.
+        iterations: Of Newton's method.
+        result: Outcome, a member of `RESULTS`.
+        motion: One period of it.
+    """
+
+    state: State
+    period: Scalar
+    multipliers: Complex[Array, " x"]
+    monodromy: Float[Array, "x x"]
+    residual: Scalar
+    iterations: Int[Array, ""]
+    result: RESULTS
+    motion: Solution
+
+
+def periodic(
+    system: System,
+    state: State,
+    *,
+    period: Any,
+    steps: int,
+    autonomous: bool = False,
+    t0: Any = 0.0,
+    formulation: AbstractFormulation | None = None,
+    integrator: AbstractIntegrator | None = None,
+    freedoms: int | None = None,
+    max_iterations: int = 20,
+    throw: bool = True,
+) -> Periodic:
+    """The periodic motion near a state, by shooting with exact derivatives of the simulated motion.
+
+    The orbit closes under the integrator's own steps, in the displacements and rates that the
+    joints allow; what a method leaves of velocities across the joints is not counted.
+    Differentiable by the implicit function theorem in everything but the state, which is a guess.
+
+    Args:
+        system: The mechanism; its drivers and loads repeat after the period.
+        state: Near the orbit at t0; it is assembled first.
+        period: [s]; with `autonomous` a guess.
+        steps: Steps of a period.
+        autonomous: Whether nothing depends on time, so that the period is unknown as well; the
+            orbit then starts where its displacement from `state` is across the motion.
+        t0: Initial time [s].
+        formulation: As in `simulate`.
+        integrator: As in `simulate`.
+        freedoms: Number of freedoms; needed under `jit`, `grad` and `vmap` alone.
+        max_iterations: Limit of Newton's method.
+        throw: Raise where no orbit is found; without effect inside `jit` or `vmap`.
+
+    Returns:
+        The orbit.
+
+    Raises:
+        ValueError: No freedom is left, joints constrain velocities, or the period is not positive.
+        EquilibriumError: No orbit was found and `throw=True`.
+
+    Reference:
+        Peeters et al., "Nonlinear normal modes, part II: toward a practical computation using
+        numerical continuation techniques", Mechanical Systems and Signal Processing 23 (2009), for
+        shooting with exact derivatives of the time integration.
+    """
+    check_system(system, state, "periodic")
+    system.refuse_laws("periodic", "leave them out")
+    if system.nonholonomic:
+        system.refuse_velocity_rows("periodic", "simulate until the motion repeats")
+    dtype = system.dtype
+    period, t0 = (
+        as_jax(x, dtype) if is_concrete(x) else jnp.asarray(x, dtype) for x in (period, t0)
+    )
+    if is_concrete(period) and not (np.isfinite(float(period)) and float(period) > 0.0):
+        raise ValueError(f"periodic: the period must be positive, not {float(period)}")
+    state = system.with_turns(state)
+    base, report = assembled(system, state, t0)
+    if freedoms is None:
+        if not is_concrete((system, base)):
+            raise ValueError("periodic: under jit, grad or vmap give freedoms=")
+        freedoms = mobility(system, base, t=t0).freedoms
+    if not freedoms:
+        raise ValueError(
+            f"periodic: {system.name!r} has no freedom left; its drivers determine it: use "
+            "kinematics"
+        )
+    formulation, integrator = chosen_formulation(formulation), chosen_integrator(integrator)
+    steps = count_steps(period, None, steps)
+    program = _shoot
+    if runs_now(system, base, period):
+        # A period is run about ten times, with tangents.
+        program = _shoot.for_work(10 * steps * system.nb, (system.unnamed(), steps))
+    found = program(
+        system,
+        base,
+        report,
+        period,
+        t0,
+        jax.device_put(np.asarray(max_iterations)),
+        formulation,
+        integrator,
+        steps=steps,
+        freedoms=int(freedoms),
+        autonomous=bool(autonomous),
+    )
+    found = eqx.tree_at(lambda p: p.motion.system, found, system, is_leaf=lambda x: x is None)
+    if throw and is_concrete(found) and not ended_as(found.result, RESULTS.successful):
+        raise EquilibriumError(
+            f"mechanism {system.name!r}: no periodic motion was found near the given state: after "
+            f"{int(found.iterations)} iterations it does not close by {float(found.residual):.1e}; "
+            "start closer, for instance where a simulated motion has settled, or give another "
+            "period",
+            found,
+        )
+    return found
+
+
+@Compiled
+def _shoot(
+    system: System,
+    base: State,
+    report,
+    period: Scalar,
+    t0: Scalar,
+    limit,
+    formulation,
+    integrator,
+    steps: int,
+    freedoms: int,
+    autonomous: bool,
+) -> Periodic:
+    base = held(base)
+    fixed = system.wound(base.angles).at(t0)
+    Z = free_displacements(held(fixed), base.pose, freedoms)
+    length = held(system.length)
+    weights = jnp.concatenate([jnp.ones(3, Z.dtype), jnp.full(3, length**2)])[None]
+    units = jnp.concatenate([jnp.full(freedoms, length), jnp.full(freedoms, length / held(period))])
+    u0 = jnp.concatenate([base.v, base.omega], axis=1)
+
+    def placed(system: System, x) -> State:
+        """The state at small coordinates and rates, in units."""
+        x = units * x
+        moved = (Z @ x[:freedoms]).reshape(-1, 6)
+        pose = jax.vmap(RA().retract)(base.pose, moved)
+        u = u0 + (Z @ x[freedoms:]).reshape(-1, 6)
+        pose = closest_position(RA(), system, pose, t0, _CLOSING)
+        u = closest_velocity(RA(), system, pose, u, t0)
+        return State(pose.r, pose.A, u[:, :3], u[:, 3:], base.angles)
+
+    def coordinates(state: State):
+        turn = jax.vmap(lambda A0, A: so3.log(A0.T @ A))(base.A, state.A)
+        moved = jnp.concatenate([state.r - base.r, turn], axis=1)
+        rates = jnp.concatenate([state.v, state.omega], axis=1) - u0
+        return jnp.concatenate([Z.T @ (weights * w).reshape(-1) for w in (moved, rates)]) / units
+
+    def run(system: System, x, period) -> Solution:
+        """One period, and every step of it."""
+        state, h = placed(system, x), period / steps
+        progress, first = start(system, state, state, report, t0, h, formulation, integrator)
+        progress, rows = advance(
+            system,
+            progress,
+            t0,
+            h,
+            jnp.zeros((), int),
+            steps,
+            1,
+            formulation,
+            integrator,
+            (1, 1),
+        )
+        rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
+        stats = run_stats(report, progress)
+        return make_solution(times(t0, h, np.arange(steps + 1)), rows, progress.result, stats)
+
+    def ends(system: System, x, period):
+        """Coordinates at the start and at the end of a period."""
+        sol = run(system, x, period)
+        return coordinates(sol.at(0)), coordinates(sol.at(-1))
+
+    # Of the unknowns: coordinates, rates, and the period relative to its guess.
+    guess = held(period)
+    n = 2 * freedoms
+    speed = jnp.concatenate([Z.T @ (weights * u0).reshape(-1), jnp.zeros(freedoms, Z.dtype)])
+    speed = speed / units
+
+    def closing(first, last):
+        """By how much an orbit does not close, and starts off the plane across the motion."""
+        rest = last - first
+        return jnp.append(rest, speed @ first) if autonomous else rest
+
+    def both(system: System, z):
+        return ends(system, z[:n], guess * z[n] if autonomous else period)
+
+    still = held((system, period))
+
+    def improve(state):
+        z, _, k, _ = state
+
+        def twice(z):
+            found = ends(still[0], z[:n], guess * z[n] if autonomous else still[1])
+            return found, found
+
+        (first, last), values = jax.jacfwd(twice, has_aux=True)(z)
+        whole = last - first
+        if autonomous:
+            whole = jnp.concatenate([whole, (speed @ first)[None]])
+        rest = closing(*values)
+        new = z - jnp.linalg.solve(whole, rest)
+        return new, jnp.max(jnp.abs(rest)), k + 1, (whole, first[:, :n], last[:, :n])
+
+    size = n + int(autonomous)
+    z0 = jnp.zeros(size, Z.dtype)
+    z0 = z0.at[n].set(1.0) if autonomous else z0
+    empty = (jnp.zeros((size, size), Z.dtype),) + 2 * (jnp.zeros((n, n), Z.dtype),)
+    tolerance = jnp.finfo(Z.dtype).eps ** _RESIDUAL
+    z, _, k, (whole, first, last) = jax.lax.while_loop(
+        lambda s: (s[1] > tolerance) & (s[2] < limit),
+        improve,
+        (z0, jnp.asarray(jnp.inf, Z.dtype), jnp.zeros((), int), empty),
+    )
+    z, whole = held(z), held(whole)
+    rest = closing(*both(system, z))
+    residual = held(jnp.max(jnp.abs(rest)))
+    # One more step, whose derivative is that of the orbit.
+    z = z - jnp.linalg.solve(whole, rest)
+    period = guess * z[n] if autonomous else period
+    sol = run(system, z[:n], period)
+    monodromy = held(jnp.linalg.solve(first.T, last.T).T)
+    good = (residual <= 10.0 * tolerance) & jnp.all(jnp.isfinite(z))
+    result = RESULTS.where(good, RESULTS.successful, RESULTS.not_periodic)
+    return Periodic(
+        sol.at(0),
+        period,
+        jnp.linalg.eigvals(monodromy),
+        monodromy,
+        residual,
+        k,
+        result,
+        eqx.tree_at(lambda s: s.system, sol, None, is_leaf=lambda x: x is None),
+    )

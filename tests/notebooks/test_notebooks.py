@@ -11,8 +11,8 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
-def test_there_are_the_seven_lessons():
-    assert [p.name[:2] for p in NOTEBOOKS] == [f"{k:02d}" for k in range(1, 8)]
+def test_there_are_the_eight_lessons():
+    assert [p.name[:2] for p in NOTEBOOKS] == [f"{k:02d}" for k in range(1, 9)]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)

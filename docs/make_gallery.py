@@ -63,6 +63,9 @@ print(f"the energy changes by {abs(energy - energy[0]).max():.1e} J")"""
 VIOLATION = """print(f"joints are violated by {abs(sol.violation().position).max():.1e}")"""
 MOMENTUM = """momentum = sol.momentum().angular
 print(f"the angular momentum changes by {abs(momentum - momentum[0]).max():.1e} kg m^2/s")"""
+MOMENT = """moment = abs(sol.beam("{}").moment).max()
+print(f"bending moments of up to {{moment:.3g}} N m")"""
+ALPHA = ", integrator=mbd.GeneralizedAlpha()"
 EM = ", formulation=mbd.Directors(), integrator=mbd.EnergyMomentum()"
 MK = ', integrator=mbd.MuntheKaas(group="SE3")'
 PROJECTED = ', integrator=mbd.MuntheKaas(stabilization="projection")'
@@ -304,6 +307,34 @@ print(f"normal force {force.min():.1f} to {force.max():.1f} N")""",
             """print(f"distance {sol.r[-1, 1, 0] - sol.r[0, 1, 0]:.3f} m")""",
         ),
         view=(15.0, -70.0),
+    ),
+    "cantilever": Entry(
+        "Cantilever",
+        "`cantilever:N` is a steel strip of N beam elements that gravity bends from its straight "
+        "start; its bending is damped.",
+        _run("cantilever", 3.0, "4e-3", 10, MOMENT.format("strip"), ALPHA),
+        (10.0, -75.0),
+    ),
+    "spin_up_beam": Entry(
+        "Spin-up beam",
+        "`spin_up_beam:N` is a beam of 10 m on a hinge that is driven up to 6 rad/s in 15 s (Simo "
+        "and Vu-Quoc). It bends back by half a meter on the way.",
+        _run("spin_up_beam", 20.0, "1e-2", 20, MOMENT.format("beam"), ALPHA),
+        (75.0, -90.0),
+    ),
+    "flexible_slider_crank": Entry(
+        "Flexible slider-crank",
+        "`flexible_slider_crank:N` has a crank at 150 rad/s and a connecting rod of N beam "
+        "elements (Jonker).",
+        _run("flexible_slider_crank", 0.084, "1e-4", 20, MOMENT.format("rod"), ALPHA),
+        (75.0, -90.0),
+    ),
+    "four_bar_flexible_coupler": Entry(
+        "Four-bar with a flexible coupler",
+        "`four_bar_flexible_coupler:N` has a steel strip of N beam elements between crank and "
+        "rocker. The strip can twist, so no row is redundant.",
+        _run("four_bar_flexible_coupler", 3.2, "4e-3", 20, MOMENT.format("coupler"), ALPHA),
+        (10.0, -80.0),
     ),
     "stewart_platform": Entry(
         "Stewart platform",

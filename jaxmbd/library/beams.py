@@ -87,7 +87,7 @@ def flexible_slider_crank(n: int = 8) -> Mechanism:
 
 def four_bar_flexible_coupler(n: int = 8) -> Mechanism:
     """The packaged `four_bar` with a coupler that bends: a steel strip between crank and rocker,
-    driven at the crank at 2 rad/s.
+    whose crank is driven up to 2 rad/s.
 
     Args:
         n: Number of elements of the coupler.
@@ -114,7 +114,7 @@ def four_bar_flexible_coupler(n: int = 8) -> Mechanism:
     m.add(Revolute("pin_crank_coupler", "crank", coupler.first, point=crank_end, axis=_Y))
     m.add(Revolute("pin_coupler_rocker", coupler.last, "rocker", point=rocker_end, axis=_Y))
     m.add(Revolute("pin_rocker", m.ground, "rocker", point=base, axis=_Y))
-    m.add(RotationDriver("motor", m.ground, "crank", axis=_Y, angle="2*t"))
+    m.add(RotationDriver("motor", m.ground, "crank", axis=_Y, angle="2*t - 0.4*(1 - exp(-5*t))"))
     return m
 
 

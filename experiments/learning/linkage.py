@@ -15,7 +15,7 @@ import jaxmbd as mbd
 
 from ..control import problems
 from ..control.minimal import FourBar
-from ..minimal_coordinates import box_inertia, integrate, kinetic_energy, lagrange
+from ..minimal_coordinates import box_inertia, integrate, kinetic_energy
 from .problem import runge_kutta
 
 SCALE = 500.0  # of the network [N·m]
@@ -78,18 +78,24 @@ def rocker(q):
 
 
 def accelerations(torque: Callable, drive: Drive) -> Callable:
-    """q̈(t, q, v) of the crank's angle, with `torque(angle, rate)` on the rocker."""
+    """q̈(t, q, v) of the crank's angle, with `torque(angle, rate)` on the rocker.
+
+    One degree of freedom: m(q) q̈ + m'(q) q̇² / 2 = Q with the kinetic energy m(q) q̇² / 2.
+    """
     p = FourBar()
     mass = p.density * p.width**2 * np.array(p.lengths)
     sizes = [(length, p.width, p.width) for length in p.lengths]
     inertia = np.stack([np.diag(box_inertia(m, s)) for m, s in zip(mass, sizes, strict=True)])
+    energy = kinetic_energy(p.poses, mass, inertia)
 
-    def load(t, q, v):
-        angle, rate = jax.jvp(rocker, (q,), (v,))
-        lever = jax.grad(rocker)(q)
-        return drive(t) - p.damping * v + torque(angle, rate) * lever
+    def equations(t, q, v):
+        one = jnp.ones_like(q)
+        m, slope = jax.jvp(lambda q: 2.0 * energy(q, one), (q,), (one,))
+        angle, lever = jax.jvp(rocker, (q,), (one,))
+        load = drive(t) - p.damping * v + torque(angle, lever * v[0]) * lever
+        return (load - 0.5 * slope * v**2) / m
 
-    return lagrange(kinetic_energy(p.poses, mass, inertia), lambda q: 0.0 * q[0], load)
+    return equations
 
 
 def measured(drives: Drive, t) -> np.ndarray:

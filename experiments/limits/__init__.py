@@ -1,1 +1,1 @@
-"""How accurate methods and number formats are where they are at their worst."""
+"""How accurate the methods are where they are at their worst."""

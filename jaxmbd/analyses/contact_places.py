@@ -2,7 +2,6 @@
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -11,6 +10,7 @@ from ..indexing import take
 from ..model.laws.base import CONTACT
 from ..model.state import State
 from ..model.system import System
+from ..model.validation import as_jax
 from ..rotations.vectors import basis_from_axis
 from .compiled import Compiled
 from .solution import Solution, _by_rows
@@ -42,22 +42,27 @@ def contact_places(solution: Solution, system: System | None = None) -> dict[str
         return {}
     found = _by_rows(_witnesses, system, solution.state)
     places = {}
-    for stack, (normal, point) in zip(stacks, found, strict=True):
+    for stack, (basis, point) in zip(stacks, found, strict=True):
         for k, (name, (i, j)) in enumerate(zip(stack.names, stack.bodies, strict=True)):
             motion = solution.contact(name, system)
             local = np.asarray(motion.force)  # along the normal and two tangents
-            n = np.asarray(normal[:, k])
-            e1, e2 = (np.asarray(e) for e in _tangents(jnp.asarray(n)))
+            e1, e2, n = np.moveaxis(np.asarray(basis[:, k]), -2, 0)
             force = local[..., :1] * n + local[..., 1:2] * e1 + local[..., 2:] * e2
             places[name] = ContactPlaces(
-                point[:, k], jnp.asarray(n), jnp.asarray(force), motion.state, (i, j)
+                point[:, k],
+                as_jax(n, system.dtype),
+                as_jax(force, system.dtype),
+                motion.state,
+                (i, j),
             )
     return places
 
 
 @Compiled
 def _witnesses(system: System, states: State):
-    """Normals and points on body i of all contacts, stack by stack, (T, laws, n, 3) each."""
+    """Tangents and normals as rows, (T, laws, n, 3, 3), and points on body i, (T, laws, n, 3), of
+    all contacts, stack by stack.
+    """
     stacks = [stack for stack in system.laws if stack.kind == CONTACT]
 
     def one(state: State):
@@ -65,13 +70,7 @@ def _witnesses(system: System, states: State):
         for stack in stacks:
             local = jax.tree.map(lambda x, index=stack.index: take(x, index), pose)
             _, normal, on_i, _ = stack.each(lambda law, p: law.pair.witness(p), local)
-            found.append((normal, on_i))
+            found.append((jax.vmap(jax.vmap(basis_from_axis))(normal), on_i))
         return found
 
     return jax.vmap(one)(states)
-
-
-@jax.jit
-def _tangents(normals: Float[Array, "T n 3"]):
-    basis = jax.vmap(jax.vmap(basis_from_axis))(normals)
-    return basis[..., 0, :], basis[..., 1, :]

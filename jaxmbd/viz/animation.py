@@ -11,13 +11,14 @@ from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
 
 from ..analyses.solution import Solution
 from ..model.system import System
-from .data import Picture, cube, drawn, ends, label, outlines, parts, picture, quiet_fonts
+from .data import Picture, cube, drawn, ends, label, outlines, parts, picture, quiet_fonts, touching
 
 MAX_FRAMES = 20_000
 
 _GROUND = "0.45"
 _LINK = "0.25"
 _COLORS = plt.rcParams["axes.prop_cycle"].by_key()["color"]
+_TOUCHES = (1, "tab:green"), (2, "tab:orange")  # a contact that sticks, one that slides
 _TRACE = 0.35  # opacity of the path of mass centers
 _TRACE_POINTS = 1000  # drawn of a path at most
 _AXIS = 0.14  # half the length of a joint's axis, in half edges of the picture
@@ -44,7 +45,8 @@ def animate(
     """Animate a motion: bodies as outlines and as sticks to their joints, joints as dots with their
     axes.
 
-    The ground is gray, massless links are thin dark lines, springs are green. A body without a
+    The ground is gray, massless links are thin dark lines, springs are green. A dot marks a contact
+    that is closed: green where it sticks, orange where it slides. A body without a
     shape has the outline of the solid box with its mass and inertia; a body without mass has three
     short axes.
 
@@ -69,7 +71,8 @@ def animate(
     _check_arguments(path, fps, speed, size, view)
     data = picture(source, system)
     frames = _frames(data.arrays["t"], fps, speed)
-    figure, artists, title = _stage(data, size, view, trace)
+    contacts = touching(source, system)
+    figure, artists, title = _stage(data, size, view, trace, contacts)
 
     def update(k: int):
         artists.move(int(k))
@@ -109,7 +112,8 @@ def snapshot(
             f"there is no row {k}: k goes from {-count} to {count - 1}, the finite rows of the "
             "motion"
         )
-    figure, artists, title = _stage(data, 5.5, (22.0, -55.0), True)
+    contacts = touching(source, system)
+    figure, artists, title = _stage(data, 5.5, (22.0, -55.0), True, contacts)
     artists.move(k % count)
     title.set_text(_title(data, k))
     if out is not None:
@@ -184,7 +188,7 @@ def _title(data: Picture, k: int) -> str:
 # --- what is drawn ---
 
 
-def _stage(data: Picture, size: float, view: tuple[float, float], trace: bool):
+def _stage(data: Picture, size: float, view: tuple[float, float], trace: bool, contacts):
     """A figure with axes that hold the whole motion, its artists, and its title."""
     middle, half = cube(data)
     figure = plt.figure(figsize=(size, size))
@@ -192,7 +196,7 @@ def _stage(data: Picture, size: float, view: tuple[float, float], trace: bool):
     _frame_axes(ax, middle, half, view)
     return (
         figure,
-        _Artists(ax, data, trace, half),
+        _Artists(ax, data, trace, half, contacts),
         figure.text(0.02, 0.985, "", fontsize=10, va="top"),
     )
 
@@ -200,10 +204,16 @@ def _stage(data: Picture, size: float, view: tuple[float, float], trace: bool):
 class _Artists:
     """The lines of a picture: points fixed in bodies, and paths of mass centers."""
 
-    def __init__(self, ax, data: Picture, trace: bool, half: float):
+    def __init__(self, ax, data: Picture, trace: bool, half: float, contacts=None):
         self.ax, self.data = ax, data
         self.lines: list[tuple[np.ndarray, np.ndarray, Any]] = []
         self.traces: list[tuple[int, Any]] = []
+        self.contacts, self.touches = contacts, []
+        if contacts is not None:
+            self.touches = [
+                (state, ax.plot([], [], [], "o", color=color, ms=5.0, zorder=9.0)[0])
+                for state, color in _TOUCHES
+            ]
         fixed = [p for part in parts(data) for b, p in ends(part) if b == len(data.bodies)]
         if fixed:
             ax.plot(*np.array(fixed).T, "s", color=_GROUND, ms=8.0, alpha=0.7)
@@ -270,7 +280,9 @@ class _Artists:
 
     @property
     def all(self):
-        return [line for _, _, line in self.lines] + [line for _, line in self.traces]
+        return [line for _, _, line in self.lines] + [
+            line for _, line in (*self.traces, *self.touches)
+        ]
 
     def move(self, k: int) -> None:
         arrays = self.data.arrays
@@ -281,6 +293,11 @@ class _Artists:
         rows = np.unique(np.append(np.arange(0, k, math.ceil(len(arrays["t"]) / _TRACE_POINTS)), k))
         for b, line in self.traces:
             line.set_data_3d(*arrays["r"][rows, b].T)
+        if self.contacts is None:
+            return
+        points, states = self.contacts
+        for state, line in self.touches:
+            line.set_data_3d(*points[k][states[k] == state].T)
 
 
 def _joined(polylines) -> np.ndarray:

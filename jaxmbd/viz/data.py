@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..analyses.contact_places import contact_places
 from ..analyses.export import ARRAYS, arrays_of, check_fit, drawing, result_name
 from ..analyses.solution import Solution
 from ..io.results import plain_drawing, read_npz
@@ -91,8 +92,7 @@ def _drawable(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         raise ValueError(
             "the result holds no rows" if len(arrays["t"]) == 0 else "the result holds no bodies"
         )
-    good = np.isfinite(arrays["t"]) & np.all(np.isfinite(arrays["r"]), axis=(1, 2))
-    good &= np.all(np.isfinite(arrays["A"]), axis=(1, 2, 3))
+    good = finite_rows(arrays["t"], arrays["r"], arrays["A"])
     if not np.any(good):
         raise ValueError("the result holds no finite row: the run failed at its start")
     if max(np.max(np.abs(arrays[name][good])) for name in ("t", "r", "A")) > LARGEST:
@@ -100,6 +100,31 @@ def _drawable(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             f"the result holds times or positions beyond {LARGEST:g}, which cannot be drawn"
         )
     return {name: x[good] for name, x in arrays.items()}
+
+
+def finite_rows(t: np.ndarray, r: np.ndarray, A: np.ndarray) -> np.ndarray:
+    """Which rows have finite times and poses, (T,)."""
+    good = np.isfinite(t) & np.all(np.isfinite(r), axis=(1, 2))
+    return good & np.all(np.isfinite(A), axis=(1, 2, 3))
+
+
+def touching(
+    source: Solution | str | Path, system: System | None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Points of all contacts, (T, n, 3), and their states, (T, n), in the rows of a `Picture`;
+    None where nothing can touch, or where it is not known, as in a file.
+    """
+    if not isinstance(source, Solution):
+        return None
+    system = source.system if system is None else system
+    if system is None or "law_states" not in source.stats:
+        return None
+    good = finite_rows(*(np.asarray(x) for x in (source.t, source.r, source.A)))
+    places = contact_places(source.rows(np.flatnonzero(good)), system).values()
+    if not places:
+        return None
+    points, states = ([np.asarray(getattr(p, x)) for p in places] for x in ("point", "state"))
+    return np.concatenate(points, axis=1), np.concatenate(states, axis=1)
 
 
 def _plain(arrays: dict[str, np.ndarray]) -> dict[str, Any]:

@@ -313,6 +313,11 @@ def test_contact_forces_are_those_that_change_the_momentum(tmp_path):
     np.testing.assert_array_equal(
         states, np.asarray(places.state)[np.linspace(0, 40, len(states)).round().astype(int)]
     )
+    figure = viz.snapshot(sol, k=3)
+    colored = [x for x in figure.axes[0].lines if x.get_color() == "tab:orange"]
+    (dot,) = (x for x in colored if np.size(x.get_data_3d()[0]) == 1)
+    np.testing.assert_allclose(np.stack(dot.get_data_3d(), 1), places.point[3], atol=1e-12)
+    assert places.state[3, 0] == 2
     assert film["planes"][0]["normal"] == [0.0, 0.0, 1.0]
     assert film["floor"] == pytest.approx(0.0, abs=1e-12)
 

@@ -25,6 +25,9 @@ from jaxmbd.analyses.contact_places import contact_places
 from jaxmbd.viz.data import picture
 from jaxmbd.viz.scene import scene
 
+# One worker makes the motions, and starts one browser at a time.
+pytestmark = pytest.mark.xdist_group("view")
+
 HERE = Path(__file__).parent
 NAME = '<script>alert("1")</script> & </script>'  # a body's
 SINGLE = 1e-6  # numbers of a view are in single precision
@@ -370,7 +373,6 @@ def page(motion, tmp_path_factory):
 
 
 @needs_browser
-@pytest.mark.xdist_group("chromium")
 def test_a_page_opens_without_trouble_and_without_a_network(page):
     chromium, _, address = page
     assert chromium.requests == [address]
@@ -394,7 +396,6 @@ PICTURE = "(view.seek({t}), view.stage.render(), view.stage.canvas.toDataURL())"
 
 
 @needs_browser
-@pytest.mark.xdist_group("chromium")
 def test_pixels_of_a_body_are_where_its_pose_puts_them(page, motion):
     chromium, film, _ = page
     size = chromium.run(ALONE)
@@ -432,7 +433,6 @@ def projected(points, camera, size):
 
 
 @needs_browser
-@pytest.mark.xdist_group("chromium")
 def test_a_page_plays_scrubs_and_chooses(motion, tmp_path):
     view = viz.view(motion, forces=False, autoplay=False, out=tmp_path / "view.html")
     film = film_of(view)

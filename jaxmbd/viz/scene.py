@@ -17,6 +17,7 @@ from .meshes import Mesh
 
 COLORS = ("4878cf", "e8853d", "55a868", "c9504f", "8a72b9", "a0785a", "d579b4", "3fa7b5", "b5a52f")
 STEEL, GROUND, SPRING, LINK, GAP = "a9b0ba", "7d848e", "4f9d69", "8b929b", "e02020"
+_FOV = 35.0  # of the camera, from top to bottom [degrees]
 _OPEN = 1e-3  # of the mechanism, from where a joint counts as open
 _GHOST = 0.22  # opacity of the box that stands for a body without a shape
 _FACES = (20, 28), (60, 16)  # of a round part, by the number of bodies at most
@@ -78,6 +79,7 @@ class Scene:
         middle: Center of what is drawn [m].
         half: Half the edge of a cube that holds the mechanism [m]; the whole motion, unless it
             travels far.
+        radius: Of a ball that holds what `half` is about [m].
         reach: Half the edge of a cube that holds the whole motion [m].
         lowest: The lowest height that is drawn, along `up` [m].
         size: Of a joint [m].
@@ -89,6 +91,7 @@ class Scene:
     up: np.ndarray
     middle: np.ndarray
     half: float
+    radius: float
     reach: float
     lowest: float
     size: float
@@ -112,12 +115,14 @@ class _Builder:
     def __init__(self, data: Picture):
         self.data = data
         self.middle, self.reach = cube(data)
-        self.half = self.reach
-        start = {name: x[:1] for name, x in data.arrays.items()}
-        middle, half = cube(Picture(start, data.drawing, data.result))
+        self.half, self.radius = self.reach, _radius(data, self.reach)
+        first = {name: x[:1] for name, x in data.arrays.items()}
+        start = Picture(first, data.drawing, data.result)
+        middle, half = cube(start)
         # What travels is seen from near, and followed; a point that flies has no size of its own.
         if self.reach > _TRAVELS * half:
             self.middle, self.half = middle, 2.0 * half
+            self.radius = 1.4 * _radius(start, half)
         self.r, self.A = data.arrays["r"], data.arrays["A"]
         self.nb = self.r.shape[1]
         self.connections = drawn(data)
@@ -138,7 +143,16 @@ class _Builder:
         t = self.data.arrays["t"]
         name = self.data.drawing["name"]
         return Scene(
-            name, t, nodes, up, self.middle, self.half, self.reach, self._lowest(up), self.g
+            name,
+            t,
+            nodes,
+            up,
+            self.middle,
+            self.half,
+            self.radius,
+            self.reach,
+            self._lowest(up),
+            self.g,
         )
 
     def _lowest(self, up: np.ndarray) -> float:
@@ -349,6 +363,12 @@ def _hexadecimal(color: Any) -> str:
     return "".join(f"{round(255 * x):02x}" for x in color[:3])
 
 
+def _radius(data: Picture, half: float) -> float:
+    """Of a ball around everything that is drawn; of a point at rest, as `cube` has it."""
+    low, high = extent(data)
+    return max(0.5 * float(np.linalg.norm(high - low)), 0.5 * half)
+
+
 def _between(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Frames with z from one moving point to another, and their distance."""
     apart = end - start
@@ -383,10 +403,11 @@ def look(scene: Scene) -> dict[str, Any]:
     away = math.cos(math.radians(22)) * (0.57 * side - 0.82 * front) + math.sin(
         math.radians(22)
     ) * np.abs(up) * np.sign(up[k])
-    distance = 3.1 * scene.half
+    # A little less than what holds the ball: few mechanisms fill it.
+    distance = 0.95 * scene.radius / math.sin(math.radians(0.5 * _FOV))
     return {
         "position": (scene.middle + distance * away).tolist(),
         "target": scene.middle.tolist(),
         "up": up.tolist(),
-        "fov": 35.0,
+        "fov": _FOV,
     }

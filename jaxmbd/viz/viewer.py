@@ -19,7 +19,7 @@ from ..model.mechanism import Mechanism
 from ..model.system import System
 from ..model.validation import as_jax
 from ..results import RESULTS
-from .data import Picture, listed, picture
+from .data import Picture, finite_rows, listed, picture
 from .film import chosen, film
 from .gltf import glb
 from .page import page
@@ -190,7 +190,8 @@ def _opened(
     data = Picture({k: x[rows] for k, x in data.arrays.items()}, data.drawing, data.result)
     if not isinstance(source, Solution):
         return data, None, None
-    finite = np.flatnonzero(np.isfinite(np.asarray(source.r)).all(axis=(1, 2)))
+    poses = (np.asarray(x) for x in (source.t, source.r, source.A))
+    finite = np.flatnonzero(finite_rows(*poses))
     return data, source.rows(finite[rows]), source.system if system is None else system
 
 

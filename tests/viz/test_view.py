@@ -24,6 +24,9 @@ from jaxmbd import viz
 from jaxmbd.viz.data import picture
 from jaxmbd.viz.scene import scene
 
+# One worker makes the motions, and starts one browser at a time.
+pytestmark = pytest.mark.xdist_group("view")
+
 HERE = Path(__file__).parent
 NAME = '<script>alert("1")</script> & </script>'  # a body's
 SINGLE = 1e-6  # numbers of a view are in single precision
@@ -312,6 +315,11 @@ def test_contact_forces_are_those_that_change_the_momentum(tmp_path):
     np.testing.assert_array_equal(
         states, np.asarray(places.state)[np.linspace(0, 40, len(states)).round().astype(int)]
     )
+    figure = viz.snapshot(sol, k=3)
+    colored = [x for x in figure.axes[0].lines if x.get_color() == "tab:red"]
+    (dot,) = (x for x in colored if x.get_marker() == "o" and np.size(x.get_data_3d()[0]) == 1)
+    np.testing.assert_allclose(np.stack(dot.get_data_3d(), 1), places.points[3], atol=1e-12)
+    assert places.state[3, 0] == 2
     assert film["planes"][0]["normal"] == [0.0, 0.0, 1.0]
     assert film["floor"] == pytest.approx(0.0, abs=1e-12)
 
@@ -364,7 +372,6 @@ def page(motion, tmp_path_factory):
 
 
 @needs_browser
-@pytest.mark.xdist_group("chromium")
 def test_a_page_opens_without_trouble_and_without_a_network(page):
     chromium, _, address = page
     assert chromium.requests == [address]
@@ -388,7 +395,6 @@ PICTURE = "(view.seek({t}), view.stage.render(), view.stage.canvas.toDataURL())"
 
 
 @needs_browser
-@pytest.mark.xdist_group("chromium")
 def test_pixels_of_a_body_are_where_its_pose_puts_them(page, motion):
     chromium, film, _ = page
     size = chromium.run(ALONE)
@@ -426,7 +432,6 @@ def projected(points, camera, size):
 
 
 @needs_browser
-@pytest.mark.xdist_group("chromium")
 def test_a_page_plays_scrubs_and_chooses(motion, tmp_path):
     view = viz.view(motion, forces=False, autoplay=False, out=tmp_path / "view.html")
     film = film_of(view)

@@ -54,6 +54,7 @@ class Page {
     new ResizeObserver(() => { stage.resize(); this.plots.forEach((p) => { p.back = null; }); }).observe(this.find('stage'));
     document.body.classList.toggle('narrow', innerWidth < 760 || innerHeight < 420);
     stage.resize();
+    stage.resetCamera();
     film.plots.forEach((k) => this.addPlot(film.quantities[k]));
     for (const k of film.paths) this.trace(k, [0, 0, 0]);
     if (film.t.length < 2) document.body.classList.add('still');

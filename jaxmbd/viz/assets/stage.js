@@ -178,7 +178,8 @@ class Stage {
 
   point(arrow, from, vector, most) {
     const size = vector.length();
-    const length = most > 0 ? (0.55 * this.film.half * this.scale * size) / most : 0;
+    // The peak of an impact would leave the picture.
+    const length = most > 0 ? 0.55 * this.film.half * this.scale * Math.min(size / most, 2) : 0;
     arrow.group.visible = length > 0.02 * this.film.half;
     if (!arrow.group.visible) return;
     arrow.group.position.copy(from);
@@ -393,6 +394,9 @@ class Stage {
     const turned = (x) => new THREE.Vector3(...x).applyQuaternion(this.turned);
     this.camera.position.copy(turned(position));
     this.controls.target.copy(turned(target));
+    // A narrow picture needs more distance.
+    const away = this.camera.position.clone().sub(this.controls.target);
+    this.camera.position.copy(this.controls.target).addScaledVector(away, 1 / Math.min(this.camera.aspect, 1));
     if (this.follow) {
       const [time, now] = [this.time, this.center()];
       this.follow = false;

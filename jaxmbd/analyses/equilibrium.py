@@ -27,7 +27,7 @@ from .steadiness import Unsteadiness, unsteadiness
 
 # Saddles that a search leaves again, and how far aside it then starts [rad, or lengths].
 _KICKS, _KICK = 5, 0.1
-_SINGULAR = 1e-3  # of the largest stiffness
+_SINGULAR = 1e-2  # of the largest stiffness
 
 
 class EquilibriumError(RuntimeError):
@@ -320,7 +320,7 @@ def refuse_failure(
         parts.append(f"It is {changes.blame(system)} that changes")
     if ended_as(found.result, RESULTS.no_equilibrium):
         parts.append(_runaway(system, given, found, last))
-        parts += _singular_tangent(system, found)
+        parts += _singular_tangent(system, found, last)
     raise EquilibriumError(". ".join(parts), found)
 
 
@@ -336,19 +336,21 @@ def _runaway(system: System, given: State, found: Equilibrium, last) -> str:
     )
 
 
-def _singular_tangent(system: System, found: Equilibrium) -> list[str]:
-    """That the tangent stiffness is singular where the search ended, with the body that it lets
-    go.
+def _singular_tangent(system: System, found: Equilibrium, last) -> list[str]:
+    """That the tangent stiffness is singular where the search ended, along the last correction,
+    with the body that it lets go.
     """
     judged = stability_of(system, found.state, found.lam, found.t, found.spin)
-    if judged is None or not judged.stiffness.size:
+    if judged is None or not judged.stiffness.size or judged.indifferent:
         return []
-    size = np.abs(judged.stiffness)
-    k = int(np.argmin(size))
-    if not size[k] < _SINGULAR * np.max(size) or judged.indifferent:
+    k = int(np.argmin(judged.relative))
+    weights = np.array([1.0 / float(system.length)] * 3 + [1.0] * 3)
+    way, step = judged.shapes[k] * weights, np.asarray(last) * weights
+    aligned = np.abs(np.vdot(way, step)) / (np.linalg.norm(way) * np.linalg.norm(step) + 1e-300)
+    if not (judged.relative[k] < _SINGULAR and aligned > 0.9):
         return []
-    b = int(np.argmax(np.max(np.abs(judged.shapes[k]), axis=1)))
+    b = int(np.argmax(np.max(np.abs(way), axis=1)))
     return [
-        f"The tangent stiffness is nearly singular there, most of all for {system.bodies[b]!r}: "
-        "this is a limit point, beyond which no equilibrium is near; mbd.continuation passes it"
+        f"The tangent stiffness is nearly singular there, and lets {system.bodies[b]!r} go: it "
+        "looks like a limit point, beyond which no equilibrium is near. mbd.continuation passes it"
     ]

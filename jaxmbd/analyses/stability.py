@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Complex
+from jaxtyping import Complex, Float
 
 from ..equations.motion import mass_matrix
 from ..equations.rows import dense_rows
@@ -16,8 +16,8 @@ from ..model.system import System
 from ..rotations.types import Scalar
 from .compiled import compiled_once
 
-# Of the largest stiffness: what counts as none.
-_NONE = 1e-9
+# Of the largest stiffness: what counts as none. Slender beams have ratios down to 1e-10.
+_NONE = 1e-12
 # Unknowns beyond which singular values take minutes.
 LARGEST = 3000
 
@@ -34,12 +34,14 @@ class Stability(eqx.Module):
         shapes: The displacements that belong to them, (f, nb, 6): of the mass centers, global, and
             turns, body frame.
         stable: Whether no eigenvalue is negative or complex.
+        relative: How large each of them is beside the largest stiffness of all bodies, (f,).
         indifferent: Number of those that are zero: directions in which any pose is as good.
         unstable: Number of negative or complex ones.
     """
 
     stiffness: Complex[np.ndarray, " f"]
     shapes: Complex[np.ndarray, "f nb 6"]
+    relative: Float[np.ndarray, " f"]
     indifferent: int = eqx.field(static=True)
     unstable: int = eqx.field(static=True)
 
@@ -63,7 +65,8 @@ def stability_of(
     scale = np.tile([1.0] * 3 + [1.0 / float(system.length)] * 3, system.nb)
     Z = scale[:, None] * null_space(R * scale[None, :])
     if not Z.shape[1]:
-        return Stability(np.zeros(0, complex), np.zeros((0, system.nb, 6), complex), 0, 0)
+        none = np.zeros(0)
+        return Stability(none + 0j, np.zeros((0, system.nb, 6), complex), none, 0, 0)
     reduced = Z.T @ K @ Z
     reduced_mass = np.eye(Z.shape[1]) if system.massless else Z.T @ M @ Z
     from scipy import linalg  # late: it would take a fifth of the import of the package
@@ -78,18 +81,18 @@ def stability_of(
     vectors = np.asarray(vectors, complex)
     order = np.argsort(np.where(np.isfinite(values), values.real, np.inf))
     values, vectors = values[order], vectors[:, order]
-    none = _zero(reduced, reduced_mass, values, vectors)
+    relative = _relative(scale[:, None] * K * scale[None, :], reduced, vectors)
+    none = relative <= _NONE
     bad = ~none & ((values.real < 0.0) | (np.abs(values.imag) > 1e-6 * np.abs(values)))
     shapes = (Z @ vectors).T.reshape(-1, system.nb, 6)
-    return Stability(values, shapes, int(np.sum(none)), int(np.sum(bad)))
+    return Stability(values, shapes, relative, int(np.sum(none)), int(np.sum(bad)))
 
 
-def _zero(K: np.ndarray, M: np.ndarray, values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Which eigenvalues are zero: along their vectors the stiffness is rounding."""
-    largest = np.max(np.abs(K), initial=0.0)
-    along = np.linalg.norm(K @ vectors, axis=0)
-    size = np.linalg.norm(vectors, axis=0)
-    return along <= _NONE * largest * size
+def _relative(whole: np.ndarray, reduced: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """The stiffness along each vector, relative to the largest of all bodies."""
+    largest = np.max(np.abs(whole), initial=0.0)
+    along, size = (np.linalg.norm(x, axis=0) for x in (reduced @ vectors, vectors))
+    return along / (size * largest) if largest > 0.0 else np.zeros_like(size)
 
 
 def null_space(R: np.ndarray) -> np.ndarray:

@@ -54,6 +54,8 @@ def test_a_truss_snaps_through_two_limit_points():
     between = (z < first.state.r[0, 2]) & (z > second.state.r[0, 2])
     np.testing.assert_array_equal(path.stable, ~between)
     assert path.complete and path.parameter[-1] == 60.0
+    with pytest.raises(mbd.EquilibriumError, match="lets 'block' go.*limit point.*continuation"):
+        mbd.equilibrium(*truss(1.02 * first.parameter), unstable=True)
     # The search for a rest snaps through where the limit point is passed.
     snapped = mbd.equilibrium(*truss(1.01 * first.parameter))
     assert snapped.state.r[0, 2] < -0.3

@@ -28,7 +28,7 @@ def tip(model):
 
 def bending(quick):
     """Pure bending to a full circle, and the 45-degree bend."""
-    out = {"circle_tip_error": float(np.max(np.abs(tip(scenes.circle(8)))))}
+    out: dict = {"circle_tip_error": float(np.max(np.abs(tip(scenes.circle(8)))))}
     if not quick:
         slender = scenes.circle(8, scenes.slender())
         out["circle_tip_error_slender"] = float(np.max(np.abs(tip(slender))))

@@ -321,11 +321,11 @@ class RigidElement(AbstractConstraint):
 
 def described(beam: Beam) -> Beam:
     """The beam after a look at everything that could be wrong with it."""
-    for field, options in (("rigid", RIGID), ("strains", STRAINS)):
-        if getattr(beam, field) not in options:
+    for name, options in (("rigid", RIGID), ("strains", STRAINS)):
+        if getattr(beam, name) not in options:
             raise ValueError(
-                f"{beam.title}: {field} must be one of {', '.join(map(repr, options))}, not "
-                f"{getattr(beam, field)!r}"
+                f"{beam.title}: {name} must be one of {', '.join(map(repr, options))}, not "
+                f"{getattr(beam, name)!r}"
             )
     beam.forces()
     return beam
@@ -362,9 +362,9 @@ def _along(curve: Any, count: int, what: str) -> tuple[Array, Array]:
 
         return jax.jvp(point, (s,), (jnp.ones_like(s),))
 
-    found = jax.vmap(jet)(jnp.linspace(0.0, 1.0, count + 1, dtype=zero.dtype))
-    r, slope = (np.asarray(x) if is_concrete(x) else x for x in found)
-    return r, slope
+    found: Any = jax.vmap(jet)(jnp.linspace(0.0, 1.0, count + 1, dtype=zero.dtype))
+    r, slope = found
+    return (host.asarray(r), host.asarray(slope)) if is_concrete(found) else (r, slope)
 
 
 # --- rotations, of NumPy where they are known -----------------------------------------------------

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from ..model.state import Pose, State, Twist
 from ..model.system import BeamLabel, System
+from ..model.validation import is_concrete
 from .compiled import Compiled
 
 
@@ -55,12 +56,12 @@ def beam_motion(system: System, name: str, states: State, lam: Array, by_rows: A
     assert len(stacks) == 1, "the elements of one beam are alike"
     members = np.array([place for _, place in beam.elements])
     element = jax.tree.map(
-        lambda x: jax.device_put(np.asarray(x)[members]) if _known(x) else x[members],
+        lambda x: jax.device_put(np.asarray(x)[members]) if is_concrete(x) else x[members],
         system.forces[stacks.pop()].force,
     )
     nodes = np.array(beam.nodes)
     local = jax.tree.map(
-        lambda x: jax.device_put(np.asarray(x)[:, nodes]) if _known(x) else x[:, nodes],
+        lambda x: jax.device_put(np.asarray(x)[:, nodes]) if is_concrete(x) else x[:, nodes],
         (Pose(states.r, states.A), Twist(states.v, states.omega)),
     )
     load, strains, energy, bend = by_rows(_sections, element, *local)
@@ -71,10 +72,6 @@ def beam_motion(system: System, name: str, states: State, lam: Array, by_rows: A
     return BeamMotion(
         load[..., :3], load[..., 3:], strains[..., :3], strains[..., 3:], energy, bend
     )
-
-
-def _known(x: Any) -> bool:
-    return not isinstance(x, jax.core.Tracer)
 
 
 @Compiled

@@ -6,7 +6,7 @@ the mechanism is built.
 """
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import jax
@@ -48,8 +48,8 @@ class Beam(AbstractElement):
     what: ClassVar[str] = "beam"
 
     points: Any = given.curve()
-    section: Section
-    elements: int | None = None
+    section: Section = field(kw_only=True)
+    elements: int | None = field(default=None, kw_only=True)
     y_axis: Any = given.vector("-", None)
     twist: Any = given.number("rad", 0.0)
     natural: Any = given.numbers("-, 1/m", None)
@@ -321,11 +321,11 @@ class RigidElement(AbstractConstraint):
 
 def described(beam: Beam) -> Beam:
     """The beam after a look at everything that could be wrong with it."""
-    for field, options in (("rigid", RIGID), ("strains", STRAINS)):
-        if getattr(beam, field) not in options:
+    for name, options in (("rigid", RIGID), ("strains", STRAINS)):
+        if getattr(beam, name) not in options:
             raise ValueError(
-                f"{beam.title}: {field} must be one of {', '.join(map(repr, options))}, not "
-                f"{getattr(beam, field)!r}"
+                f"{beam.title}: {name} must be one of {', '.join(map(repr, options))}, not "
+                f"{getattr(beam, name)!r}"
             )
     beam.forces()
     return beam
@@ -345,7 +345,7 @@ def _through(points: Array, count: int, what: str) -> tuple[Array, Array]:
     b = (s - k)[:, None]
     a = 1.0 - b
     p, q, bend_p, bend_q = points[k], points[k + 1], spline.bends[k], spline.bends[k + 1]
-    r = a * p + b * q + ((a**3 - a) * bend_p + (b**3 - b) * bend_q) / 6.0
+    r: Any = a * p + b * q + ((a**3 - a) * bend_p + (b**3 - b) * bend_q) / 6.0
     slope = q - p + ((1.0 - 3.0 * a**2) * bend_p + (3.0 * b**2 - 1.0) * bend_q) / 6.0
     return r, slope
 
@@ -362,8 +362,9 @@ def _along(curve: Any, count: int, what: str) -> tuple[Array, Array]:
 
         return jax.jvp(point, (s,), (jnp.ones_like(s),))
 
-    found = jax.vmap(jet)(jnp.linspace(0.0, 1.0, count + 1, dtype=zero.dtype))
-    return tuple(np.asarray(x) if is_concrete(x) else x for x in found)
+    found: Any = jax.vmap(jet)(jnp.linspace(0.0, 1.0, count + 1, dtype=zero.dtype))
+    r, slope = found
+    return (host.asarray(r), host.asarray(slope)) if is_concrete(found) else (r, slope)
 
 
 # --- rotations, of NumPy where they are known -----------------------------------------------------
@@ -382,7 +383,7 @@ def _skew(xp: Any, x: Array) -> Array:
 
 def _carried(xp: Any, a: Array, b: Array) -> Array:
     """The smallest rotation that takes a unit vector to another, less than half a turn away."""
-    K = _skew(xp, xp.cross(a, b))
+    K: Any = _skew(xp, xp.cross(a, b))
     return np.eye(3, dtype=a.dtype) + K + K @ K / (1.0 + a @ b)
 
 

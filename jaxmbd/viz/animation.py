@@ -216,8 +216,9 @@ class _Artists:
         for b in range(len(data.bodies)):
             if b not in nodes:
                 self._draw_body(b, half, trace)
+        first = len(data.bodies) - len(nodes)  # colors go on after those of single bodies
         for k, beam in enumerate(_beams(data)):
-            self._draw_beam(beam, _COLORS[k % len(_COLORS)])
+            self._draw_beam(beam, _COLORS[(first + k) % len(_COLORS)])
         for spring in data.drawing["springs"]:
             self._add(*zip(*ends(spring), strict=True), color="tab:green", lw=1.4)
         for connection in drawn(data):

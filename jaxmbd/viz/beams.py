@@ -1,5 +1,7 @@
 """Lines of beams that bend with their nodes."""
 
+from typing import Any
+
 import numpy as np
 
 _PIECES = 6  # of the line between two nodes
@@ -22,7 +24,7 @@ def beam_lines(
     start, end = chord * A[:-1, :, 0], chord * A[1:, :, 0]
     weights = (2 * s**3 - 3 * s**2 + 1, s**3 - 2 * s**2 + s, 3 * s**2 - 2 * s**3, s**3 - s**2)
     parts = (r[:-1], start, r[1:], end)
-    line = sum(w[None] * x[:, None] for w, x in zip(weights, parts, strict=True))
+    line: Any = sum(w[None] * x[:, None] for w, x in zip(weights, parts, strict=True))
     center = np.concatenate([line.reshape(-1, 3), r[-1:]])
     across = (1.0 - s)[None] * A[:-1, None, :, 1:].transpose(3, 0, 1, 2) + s[None] * A[
         1:, None, :, 1:

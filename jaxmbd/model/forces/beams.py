@@ -51,7 +51,9 @@ class AbstractBeamElement(AbstractForce):
         """The strains with their natural values left in, (6,) [-, 1/m]."""
 
     @abc.abstractmethod
-    def wrench_of(self, pose: Pose, load: Float[Array, "6"]):
+    def wrench_of(
+        self, pose: Pose, load: Float[Array, "6"]
+    ) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         """The wrenches on both nodes that do the work of section forces `load` (6,) on changes of
         the strains.
         """

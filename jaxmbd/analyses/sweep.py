@@ -5,6 +5,7 @@ Drivers are left out, so that what they move can be seen to move. Where the loop
 cannot be closed, its joints are swept as a tree, and the loops stay open.
 """
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +101,7 @@ def _swept(start: "_Poses", k: int, name: str) -> Sweep:
             if not half.close():
                 break
             here.move(sign * _ANGLE / _STEPS * half.direction(k, before))
+            here.inverse = half.inverse
             if not here.close():
                 break
             poses.append((here.r, here.A))
@@ -114,24 +116,25 @@ class _Poses:
 
     def __init__(self, system: System, state: State, kept: np.ndarray):
         self.system, self.kept = system, kept
+        # Once: programs take systems without names, and there are a thousand calls.
+        self.plain = system.unnamed()
         self.state = system.with_turns(state)
         self.r, self.A = np.asarray(state.r), np.asarray(state.A)
         self.length = float(np.asarray(system.length))
         # Rotations count as displacements at the system's length.
         self.scale = np.tile([1.0] * 3 + [1.0 / self.length] * 3, system.nb)
         self.chosen: list[tuple[str, int, bool]] = []
+        self.inverse: np.ndarray | None = None  # of the rows, at a pose nearby
 
     def copy(self) -> "_Poses":
-        other = _Poses(self.system, self.state, self.kept)
-        other.r, other.A, other.chosen = self.r, self.A, self.chosen
-        return other
+        return copy.copy(self)  # arrays are replaced, never changed
 
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
         """Residuals and the scaled Jacobian of the rows that are kept."""
         dtype = self.system.dtype
         r, A = as_jax(self.r, dtype), as_jax(self.A, dtype)
         state = State(r, A, self.state.v, self.state.omega, self.state.angles)
-        gaps, jacobian = _gaps_and_rows(self.system, state)
+        gaps, jacobian = _gaps_and_rows(self.plain, state)
         return np.asarray(gaps)[self.kept], np.asarray(jacobian)[self.kept] * self.scale
 
     def move(self, delta: np.ndarray) -> None:
@@ -143,13 +146,19 @@ class _Poses:
 
     def close(self) -> bool:
         """Newton's method with the smallest steps; whether the rows are satisfied then."""
-        for _ in range(25):
+        inverse, before = self.inverse, np.inf
+        for _ in range(30):
             gaps, jacobian = self.rows()
             if not np.all(np.isfinite(gaps)):
                 return False
-            if np.max(np.abs(gaps), initial=0.0) < _CLOSED * max(self.length, 1.0):
+            size = np.max(np.abs(gaps), initial=0.0)
+            if size < _CLOSED * max(self.length, 1.0):
                 return True
-            delta = -np.linalg.lstsq(jacobian, gaps, rcond=1e-9)[0]
+            # The inverse of the pose before will do while it contracts: factorizing takes longest.
+            if inverse is None or size > 0.1 * before:
+                inverse = np.linalg.pinv(jacobian, rcond=1e-9)
+            before = size
+            delta = -inverse @ gaps
             # Far from a solution a step is no more than a part of the mechanism.
             self.move(delta * min(1.0, 0.3 * self.length / max(np.max(np.abs(delta)), 1e-300)))
         return False
@@ -161,9 +170,12 @@ class _Poses:
         _, jacobian = self.rows()
         if not len(jacobian):
             return np.eye(len(self.scale))
-        norms = np.linalg.norm(jacobian, axis=1, keepdims=True)
-        _, values, right = np.linalg.svd(jacobian / np.where(norms > 1e-9, norms, 1.0))
-        return right[int(np.sum(values > 1e-7 * max(values[0], 1e-300))) :].T
+        norms = np.linalg.norm(jacobian, axis=1)
+        norms = np.where(norms > 1e-9, norms, 1.0)
+        left, values, right = np.linalg.svd(jacobian / norms[:, None])
+        rank = int(np.sum(values > 1e-7 * max(values[0], 1e-300)))
+        self.inverse = (right[:rank].T / values[:rank]) @ left[:, :rank].T / norms
+        return right[rank:].T
 
     def names(self) -> list[str]:
         """Names of the degrees of freedom: independent joint coordinates first."""

@@ -85,6 +85,7 @@ def strut(load, stiffness=50.0, length=0.5):
 CRITICAL = 50.0 / 0.5 * np.array([(3 - 5**0.5) / 2, (3 + 5**0.5) / 2])
 
 
+@pytest.mark.slow
 def test_a_strut_buckles_at_two_branch_points_and_its_bent_branch_is_found():
     path = mbd.continuation(strut, (0.0, 300.0), step=0.1)
     found = [p.parameter for p in path.branches]
@@ -111,6 +112,7 @@ def governor(rate):
     return m.build()
 
 
+@pytest.mark.slow
 def test_a_governor_opens_at_its_bifurcation():
     path = mbd.continuation(governor, (1.0, 8.0), step=0.1, spin=lambda rate: ((0, 0, 1), rate))
     across = 2.0 * 0.25 + 0.02 - 0.003
@@ -135,6 +137,7 @@ def test_what_cannot_be_followed_is_refused_by_name():
         short.switch(0)
 
 
+@pytest.mark.slow
 def test_a_strut_has_the_buckling_loads_of_its_branch_points():
     found = mbd.buckling(*strut(2.0), count=2)
     np.testing.assert_allclose(found.factor, CRITICAL / 2.0, rtol=1e-10)

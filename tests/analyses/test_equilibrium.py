@@ -62,6 +62,7 @@ def test_a_chain_of_64_links_hangs_as_its_force_polygon_says():
     assert found.stability().stable
 
 
+@pytest.mark.slow
 def test_the_sag_of_a_chain_converges_to_the_catenary_at_second_order():
     """On the force polygon itself, which the chains of this file follow to rounding."""
     a = brentq(lambda a: 2 * a * np.sinh(0.4 / a) - 1.0, 0.05, 10.0, xtol=1e-15)
@@ -207,6 +208,7 @@ def test_a_wheel_that_turns_freely_stays_where_it_is():
     assert found.stability().indifferent == 1
 
 
+@pytest.mark.slow
 def test_a_rolling_ball_rests_against_its_spring():
     """Rolling constrains velocities; static friction holds the ball on its slope."""
     m = mbd.Mechanism("ball", gravity=(3.0, 0, -G))
@@ -224,6 +226,7 @@ def test_a_rolling_ball_rests_against_its_spring():
     np.testing.assert_allclose(found.state.r[0], [2.0 * 3.0 / 50.0, 0, 0.2], atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::jaxmbd.AssemblyWarning")
 def test_drivers_are_held_and_loads_come_in_steps():
     m = mbd.Mechanism("driven", gravity=(0, 0, -G))

@@ -35,7 +35,7 @@ def end_of(system, state, angle, rate):
     return np.array([pin.angle[-1], pin.rate[-1]])
 
 
-@pytest.mark.essential
+@pytest.mark.slow
 def test_a_driven_pendulum_repeats_with_the_multipliers_of_its_differences():
     system, state = pendulum()
     found = mbd.periodic(system, state, period=PERIOD, steps=STEPS, integrator=METHOD)

@@ -109,7 +109,11 @@ def four_bar(load):
     return m.build()
 
 
-@pytest.mark.parametrize("load", [0.0, 150.0], ids=["at rest", "under load"])
+@pytest.mark.parametrize(
+    "load",
+    [pytest.param(0.0, marks=pytest.mark.slow), 150.0],
+    ids=["at rest", "under load"],
+)
 def test_modes_of_a_redundant_loop_agree_with_differences_of_the_motion(load):
     """The linearized acceleration by central differences of the drift along the one freedom."""
     system, state = four_bar(load)
@@ -150,6 +154,7 @@ def governor(stiffness=0.0):
     return m.build()
 
 
+@pytest.mark.slow
 def test_gyroscopic_modes_of_a_steady_rotation_agree_with_the_closed_form():
     """Small swings of the balls about the steady angle, the shaft being free to change its speed:
     I θ'' = .. and conservation of the angular momentum (antisymmetric swings leave it alone)."""

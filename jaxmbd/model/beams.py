@@ -48,7 +48,7 @@ class Beam(AbstractElement):
     what: ClassVar[str] = "beam"
 
     points: Any = given.curve()
-    section: Section = field(kw_only=True)
+    section: Any = field(kw_only=True)
     elements: int | None = field(default=None, kw_only=True)
     y_axis: Any = given.vector("-", None)
     twist: Any = given.number("rad", 0.0)

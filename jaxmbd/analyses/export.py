@@ -227,7 +227,7 @@ def write_npz(path, solution, system: System | None = None) -> None:
         stats["drawing"] = drawing(system)
     arrays: dict[str, Any] = arrays_of(solution)
     arrays |= {"result": np.asarray(solution.result._value), "stats": np.array(json.dumps(stats))}
-    if has_laws(solution, system):
+    if system is not None and has_laws(solution, system):
         arrays |= contact_arrays(solution, system)
     with written(path, "wb", "result file") as file:
         np.savez_compressed(file, **arrays)
@@ -262,7 +262,7 @@ def write_csv(path, solution, system: System | None = None) -> None:
     )
     columns.append(arrays_of(solution)["angles"][:, np.array([c.angle for c in named], int)])
     columns += [np.asarray(solution.lam), np.asarray(solution.iterations)[:, None]]
-    if has_laws(solution, system):
+    if system is not None and has_laws(solution, system):
         more, of_laws = table(system, solution.stats)
         header, columns = header + more, columns + of_laws
     _write_rows(path, header, np.concatenate(columns, axis=1))

@@ -105,7 +105,9 @@ class Laws(eqx.Module):
         force = self.carried + self.carries @ x
         return self.bound + self.share * jnp.sqrt(jnp.sum(force**2, axis=1) + 1e-60)
 
-    def _contacts(self, x: Float[Array, " w"], v: Float[Array, " w"]) -> tuple[Array, ...]:
+    def _contacts(
+        self, x: Float[Array, " w"], v: Float[Array, " w"]
+    ) -> tuple[Array, Array, Array, Array]:
         """Impulses, velocities and the rest of what `coulomb` takes, by contact."""
         n = 3 * self.contacts
         by_three = [a[:n].reshape(-1, 3) for a in (x, v, self.spent)]

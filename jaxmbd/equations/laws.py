@@ -37,6 +37,18 @@ def gaps(formulation: AbstractFormulation, system: System, q: Coordinates) -> Fl
     return jnp.concatenate(found)
 
 
+def gap_rates(
+    formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"]
+) -> tuple[Float[Array, " c"], Float[Array, " c"]]:
+    """Gaps as `gaps` gives them, and their rates."""
+    zero = jnp.zeros((), u.dtype)
+
+    def after(s: Array) -> Array:
+        return gaps(formulation, system, jax.vmap(formulation.retract)(q, s * u))
+
+    return jax.jvp(after, (zero,), (jnp.ones_like(zero),))
+
+
 class LawRows(eqx.Module):
     """Rows W on the velocity coordinates of two bodies each.
 

@@ -15,6 +15,7 @@ from ..equations.index1 import minimum_norm, saddle_matrix
 from ..equations.laws import (
     LawRows,
     each_place,
+    gap_rates,
     gaps,
     joint_forces,
     law_rows,
@@ -310,7 +311,8 @@ class Moreau(AbstractIntegrator):
         """What is hit in this step and when; the normal velocities that are wanted at its end,
         (c,); and which contacts are so near that impulses of others may close them, (contacts,).
         """
-        gap, later = gaps(formulation, system, q0), gaps(formulation, system, q_free)
+        gap, start = gap_rates(formulation, system, q0, u0)
+        later = gaps(formulation, system, q_free)
         contacts, stops = places(system, CONTACT), places(system, STOP)
         normal = normal_rows(contacts, gap.shape[0] - contacts)
         v = rows.velocities(u0)[normal]
@@ -332,6 +334,9 @@ class Moreau(AbstractIntegrator):
         wanted = jnp.where(
             bounces, jnp.maximum(-restitution * speed + bend * (h - impact), 0.0), 0.0
         )
+        # Rows turn with the bodies: what is zero at the start and at the end of a step is not so on
+        # those of its middle. Without that, sliding along what is curved loses energy.
+        wanted = jnp.where(closed & ~dry & ~bounces, start - v, wanted)
         fastest = jnp.max(jnp.where(hit & ~dry, -(v + bend * h), 0.0), initial=0.0)
         near = hit | (later < _REACH * h * jnp.maximum(fastest, 0.0))
         found = eqx.tree_at(

@@ -57,7 +57,7 @@ def picture(source: Solution | str | Path, system: System | None = None) -> Pict
         check_fit(source, system)
         arrays = arrays_of(source)
         plan = drawing(system) if system is not None else _plain(arrays)
-        if has_laws(source, system):
+        if system is not None and has_laws(source, system):
             arrays |= contact_arrays(source, system)
         return Picture(_drawable(arrays), plan, result_name(source.result))
     data = read_npz(source)

@@ -92,6 +92,7 @@ def sliding_box():
     return m.build()
 
 
+@pytest.mark.slow
 def test_derivatives_over_a_stop_and_a_long_rest_are_those_of_the_closed_form():
     """A box slides to rest and stays: x = v²/(2 μ g), in one run and in a batch."""
     system, state = sliding_box()
@@ -109,6 +110,7 @@ def test_derivatives_over_a_stop_and_a_long_rest_are_those_of_the_closed_form():
     np.testing.assert_allclose(slopes, 2.0 * speeds / G, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_rocking_block_loses_the_speed_of_housner():
     """A block falls from one edge onto the other: ω⁺ = (1 - 3/2 sin²α) ω⁻."""
     half, tall, start = 0.1, 0.3, 0.15
@@ -142,6 +144,7 @@ def test_a_rocking_block_loses_the_speed_of_housner():
     assert errors[1] < 5e-3, errors
 
 
+@pytest.mark.slow
 def test_a_rod_that_jams_loses_energy_only():
     """Painlevé's rod at μ = 2, where rigid bodies at rest in their contact have no acceleration."""
     angle, half = 1.0, 0.5
@@ -194,6 +197,7 @@ def test_a_rope_over_a_drum_holds_what_the_capstan_says():
         assert abs(moved) < 1e-9 if not slides else moved > 0.1 * 0.01 * ratio * 0.05 / 18.0
 
 
+@pytest.mark.slow
 def test_a_bead_leaves_a_round_track_where_its_weight_no_longer_holds_it():
     """From the top of a circle with v: it leaves at cos θ = 2/3 + v²/(3 g R) and falls freely."""
     m = mbd.Mechanism("track")
@@ -201,18 +205,19 @@ def test_a_bead_leaves_a_round_track_where_its_weight_no_longer_holds_it():
     circle = ["cos(t)", "0", "sin(t)"]
     m.add(mbd.CurveContact("track", b, m.ground, point=b.r, curve=circle, axis=(0, 1, 0)))
     leaves = 2.0 / 3.0 + 1.0 / (3.0 * G)
-    errors = []
+    gained = []
     for h in (4e-3, 2e-3):
         sol = mbd.simulate(*m.build(), t_end=0.8, h=h)
         height, gap = np.asarray(sol.r[:, 0, 2]), np.asarray(sol.contact("track").gap[:, 0])
         k = int(np.flatnonzero(gap > 1e-9)[0]) - 1  # the last row on the track
         assert np.max(np.abs(np.linalg.norm(sol.r[:k, 0], axis=1) - 1.0)) < 1e-9
-        errors.append(abs(height[k] - leaves))
-        speed = np.linalg.norm(np.asarray(sol.v[k, 0]))
-        assert abs(speed**2 - 1.0 - 2.0 * G * (1.0 - height[k])) < 1e-3
+        # It moves by less than 2 v h/2 in height while a row passes, v being 2.6 m/s.
+        assert abs(height[k] - leaves) < 2.6 * h
+        speed = np.linalg.norm(np.asarray(sol.v[: k - 1, 0]), axis=1)
+        gained.append(np.max(np.abs(speed**2 - 1.0 - 2.0 * G * (1.0 - height[: k - 1]))))
         # Free fall from there.
         t = float(sol.t[-1] - sol.t[k + 1])
         fallen = sol.r[k + 1, 0] + t * sol.v[k + 1, 0] - 0.5 * G * t**2 * np.array([0, 0, 1.0])
         np.testing.assert_allclose(sol.r[-1, 0], fallen, atol=1e-9)
-    # It moves by 0.8 v h while a row passes.
-    assert errors[0] < 2.0 * 4e-3 and errors[1] < 2.0 * 2e-3
+    # Energy on the curved track is of second order.
+    assert gained[1] < 0.3 * gained[0] and gained[1] < 1e-3, gained

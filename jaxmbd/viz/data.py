@@ -102,8 +102,7 @@ def _drawable(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         raise ValueError(
             "the result holds no rows" if len(arrays["t"]) == 0 else "the result holds no bodies"
         )
-    good = np.isfinite(arrays["t"]) & np.all(np.isfinite(arrays["r"]), axis=(1, 2))
-    good &= np.all(np.isfinite(arrays["A"]), axis=(1, 2, 3))
+    good = finite_rows(arrays["t"], arrays["r"], arrays["A"])
     if not np.any(good):
         raise ValueError("the result holds no finite row: the run failed at its start")
     if max(np.max(np.abs(arrays[name][good])) for name in ("t", "r", "A")) > LARGEST:
@@ -167,3 +166,9 @@ def extent(data: Picture) -> tuple[np.ndarray, np.ndarray]:
             placed = r[:, None] + np.einsum("tij,nj->tni", A, np.array(own))
             extremes += [placed.min((0, 1)), placed.max((0, 1))]
     return np.min(extremes, axis=0), np.max(extremes, axis=0)
+
+
+def finite_rows(t: np.ndarray, r: np.ndarray, A: np.ndarray) -> np.ndarray:
+    """Which rows have finite times and poses, (T,)."""
+    good = np.isfinite(t) & np.all(np.isfinite(r), axis=(1, 2))
+    return good & np.all(np.isfinite(A), axis=(1, 2, 3))

@@ -156,6 +156,7 @@ def differences(measured, spacing: float, window: int):
     )
 
 
+@jax.jit
 def needed(drives: Drive, t, q, v, a):
     """What the torque on the rocker must have been for accelerations a, all (n, T): its angle, its
     rate, its lever and its generalized force [N·m].
@@ -171,4 +172,4 @@ def needed(drives: Drive, t, q, v, a):
         return angle, rate, jax.grad(rocker)(q)[0], (a - free) / (more(t, q, v)[0] - free)
 
     rows = jax.vmap(one, (None, 0, 0, 0, 0))
-    return jax.jit(jax.vmap(rows, (0, None, 0, 0, 0)))(drives, t, q, v, a)
+    return jax.vmap(rows, (0, None, 0, 0, 0))(drives, t, q, v, a)

@@ -17,10 +17,10 @@ def slender(E=1.0e7, rho=1000.0, ratio=1e-5):
 
 
 def strip(E=1.0e7, rho=1000.0):
-    """A section that is a hundred times stiffer about z than about y, and stiff in stretch and
+    """A section that is ten thousand times stiffer about z than about y, stiff in stretch and
     shear.
     """
-    return mbd.Section(E=E, G=E / 2.0, A=1e-2, I=(1e-7, 1e-5), J=4e-7, rho=rho)
+    return mbd.Section(E=E, G=E / 2.0, A=1e-2, I=(1e-7, 1e-3), J=4e-7, rho=rho)
 
 
 def clamped(section, n, **options):

@@ -11,7 +11,7 @@ FOUND = json.loads(
 def test_the_stored_results_meet_the_closed_forms_and_published_values():
     assert FOUND["circle_tip_error"] < 1e-10
     assert FOUND["bend45_tip_error_32"] < 0.02
-    for name in ("frequency_1", "frequency_3", "buckling"):
+    for name in ("frequency_1", "frequency_3", "buckling", "lateral_buckling"):
         assert FOUND[f"{name}_relative_error_32"] < 1e-3
     assert FOUND["spin_up_relative_error"] < 0.01
     assert FOUND["flying_steps"] == 100_000

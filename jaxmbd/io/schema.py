@@ -399,6 +399,7 @@ def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) ->
         list[_tagged(_element_files(base))]
         for base in (AbstractRelation, AbstractForceDescription, AbstractLawDescription, Frame)
     )
+    beam: Any = _beam_file()
     return create_model(
         "MechanismFile",
         __base__=_Mechanism,
@@ -408,7 +409,7 @@ def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) ->
         forces=(forces, []),
         laws=(laws, []),
         frames=(frames, []),
-        beams=(list[_beam_file()], []),
+        beams=(list[beam], []),
     )
 
 

@@ -409,7 +409,7 @@ def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) ->
         forces=(forces, []),
         laws=(laws, []),
         frames=(frames, []),
-        beams=(list[beam], []),
+        beams=(list[beam], []),  # pyright: ignore[reportInvalidTypeForm]
     )
 
 

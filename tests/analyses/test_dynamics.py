@@ -287,7 +287,7 @@ def test_changing_numbers_does_not_recompile():
             h=5e-4,
             integrator=mbd.ImplicitEuler(newton=mbd.Newton(max_steps=9)),
         )
-    assert count.programs == 2  # the start, and the steps
+    assert {"start", "march"} <= count.names
 
 
 @pytest.mark.essential

@@ -88,7 +88,7 @@ def contact_places(
     where, out = slices(system), {}
     for stack, (points, normals, forces) in zip(stacks, found, strict=True):
         for k, name in enumerate(stack.names):
-            state = stats["law_states"][:, where[CONTACT, name][0]]
+            state = jnp.asarray(stats["law_states"][:, where[CONTACT, name][0]])
             out[name] = ContactPlaces(points[:, k], normals[:, k], forces[:, k], state)
     return out
 

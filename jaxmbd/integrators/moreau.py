@@ -162,7 +162,7 @@ class Moreau(AbstractIntegrator):
         a0, lam0 = borne[:n].reshape(u0.shape), borne[n:]
         u1, d0 = u0 + h * a0, h * u0 + 0.5 * h**2 * a0
         if not system.laws:
-            q1, u1 = _projected(formulation, system, move(q0, d0), u1, t, None)
+            q1, u1, _ = _projected(formulation, system, move(q0, d0), u1, t, None)
             return Motion(q1, u1, a0, lam0, motion.memory), _info(0, True, a0, q1)
 
         every = law_rows(formulation, now, q)
@@ -183,7 +183,7 @@ class Moreau(AbstractIntegrator):
             return act
 
         def resting(_):
-            q1, u1 = _projected(formulation, system, move(q0, d0), free.u1, t, None)
+            q1, u1, _ = _projected(formulation, system, move(q0, d0), free.u1, t, None)
             memory = _nothing(system, motion.memory.dropped)
             gap = gaps(formulation, system, q1)
             memory = eqx.tree_at(lambda m: m.gap, memory, gap)
@@ -279,9 +279,16 @@ class Moreau(AbstractIntegrator):
         v = G @ P + b
         touching = laws.active & (_shared(P, G, normal) > v[normal]) & ~bounced
         closed = jnp.arange(touching.shape[0]) < k + stops
-        shut = (rows, spots, X, G, normal, touching, closed)
+        # What touched in the laws may be open where the step ends: crossing edges that have left
+        # each other have a gap of the size of their bodies.
+        speed = jnp.maximum(
+            jnp.max(jnp.abs(rows.velocities(free.u1)), initial=0.0),
+            jnp.max(jnp.abs(free.u1[:, :3]), initial=0.0),
+        )
+        way = _REACH * h * speed + _CLOSED * system.length
+        shut = (rows, spots, X, G, normal, touching, closed, way)
         q1 = jax.vmap(formulation.retract)(free.q0, d)
-        q1, u1 = _projected(formulation, system, q1, u1, t, shut)
+        q1, u1, moved = _projected(formulation, system, q1, u1, t, shut)
 
         def everywhere(value, at, size: int):
             return jnp.zeros(size, value.dtype).at[at].set(value, unique_indices=True)
@@ -302,7 +309,8 @@ class Moreau(AbstractIntegrator):
         after = Motion(q1, u1, a, free.lam0 + P @ carried / h, memory)
         return after, _info(
             outcome.iterations + again.iterations,
-            jnp.where(fails, again.converged, outcome.converged),
+            # Places that ask for more than a step's way contradict each other: nothing is near.
+            jnp.where(fails, again.converged, outcome.converged) & (moved <= way),
             a,
             q1,
         )
@@ -466,24 +474,25 @@ def _least_move(formulation, system: System, now: System, q):
 
 def _projected(formulation, system: System, q, u, t: Scalar, laws):
     """Positions on the joints and on closed contacts, and velocities on the joints, nearest by
-    mass.
+    mass; and how far contacts moved a body.
 
     One matrix serves all: it is that of the positions before, which differ by what the step missed.
     """
     joints = system.nc + system.nb * formulation.normalizations
+    none = jnp.zeros((), u.dtype)
     if not joints and laws is None:
-        return q, u
+        return q, u, none
     now, f_dot, _ = system.jet(t)
     solve = _least_move(formulation, system, now, q) if joints else None
 
     def once(q, _):
-        delta = jnp.zeros_like(u)
+        delta, far = jnp.zeros_like(u), none
         if solve is not None:
             delta = solve(-phi(formulation, now, q))
         if laws is not None:
-            law_rows, spots, X, G, normal, touching, closed = laws
+            law_rows, spots, X, G, normal, touching, closed, way = laws
             gap = take(gaps(formulation, now, q), spots)
-            shut = closed & (touching | (gap < 0.0))
+            shut = closed & ((touching & (gap < way)) | (gap < 0.0))
             reduced = G[normal[:, None], normal[None, :]]
             both = shut[:, None] & shut[None, :]
             size = jnp.max(jnp.where(both, jnp.abs(reduced), 0.0), initial=0.0)
@@ -493,10 +502,12 @@ def _projected(formulation, system: System, q, u, t: Scalar, laws):
             small = jnp.where(both, reduced / unit, eye) + 1e-10 * eye
             short = gap + law_rows.velocities(delta)[normal]
             p = dense_solve(small, jnp.where(shut, -short / unit, 0.0))
-            delta = delta + jnp.tensordot(p, X[normal], 1)
-        return jax.vmap(formulation.retract)(q, delta), None
+            push = jnp.tensordot(p, X[normal], 1)
+            far = jnp.max(jnp.abs(push[:, :3]), initial=0.0)
+            delta = delta + push
+        return jax.vmap(formulation.retract)(q, delta), far
 
-    q = jax.lax.scan(once, q, None, length=3)[0]
+    q, moves = jax.lax.scan(once, q, None, length=3)
     if solve is not None:
         blocks, bodies = rows(formulation, now, q), row_bodies(formulation, system)
         wanted = velocity_right_side(formulation, now, f_dot, q)
@@ -505,7 +516,7 @@ def _projected(formulation, system: System, q, u, t: Scalar, laws):
             return u + solve(wanted - apply_rows(blocks, u, bodies)), None
 
         u = jax.lax.scan(again, u, None, length=2)[0]
-    return q, u
+    return q, u, jax.lax.stop_gradient(jnp.sum(moves))
 
 
 def _shared(P: Array, G: Array, normal) -> Array:

@@ -1,5 +1,7 @@
 """Stops, dry friction and contact by `Moreau`, against closed forms and minimal coordinates."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -482,3 +484,25 @@ def test_a_contact_of_what_is_fixed_together_is_refused():
     m.add(mbd.Contact("floor", b, m.ground))
     with pytest.raises(ValueError, match="contact 'floor': joint 'glue' holds its bodies rigidly"):
         m.build()
+
+
+@pytest.mark.slow  # a pair of boxes has 72 rows
+@pytest.mark.parametrize("h", [0.01, 0.002])
+def test_boxes_that_land_on_each_other_move_as_boxes_or_end_the_run(h):
+    """Places of contact that contradict each other once moved both boxes by 1000 m in a step."""
+    m = mbd.Mechanism("boxes")
+    for k in range(2):
+        place = {"r": (0.05 * k, 0.02 * k, 0.1 + 0.22 * k), "omega": (0.3 * k, 0, 0)}
+        m.add_body(f"box {k}", shape=mbd.Box((0.3, 0.2, 0.15), mass=1.0), **place)
+        m.add(mbd.Contact(f"floor {k}", f"box {k}", m.ground, friction=0.4, restitution=0.3))
+    m.add(mbd.Contact("pair", "box 0", "box 1", friction=0.4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mbd.DroppedBounceWarning)
+        sol = mbd.simulate(*m.build(), h=h, steps=round(1.0 / h), throw=False)
+    done = int(sol.stats["completed_steps"]) + 1
+    assert done > 0.1 / h
+    if done <= round(1.0 / h):
+        assert bool(sol.result == RESULTS.contact_not_converged)
+    energy = np.asarray(sol.energy().total)[:done]
+    assert np.max(np.diff(energy)) < 1e-3 * energy[0]
+    assert np.max(np.abs(sol.r[:done, :, :2])) < 0.3

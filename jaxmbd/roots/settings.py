@@ -26,7 +26,7 @@ class Newton(eqx.Module):
         extrapolate: Whether steps of equal size start from the accelerations and multipliers that
             the last three extrapolate to, and take the contraction of their matrix as known from
             earlier ones; most of them then take one iteration. Only with `exact` None and the
-            criterion "position".
+            criterion "position", and without constraints at velocity level.
     """
 
     tolerance: Any = None

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from ..files import written
+from ..model.mesh import Mesh
 from ..model.shapes import AbstractShape, Composite
 from ..model.system import System
 from ..model.visuals import Looks
@@ -107,6 +108,8 @@ def solids(shape: AbstractShape | Looks) -> list[dict]:
             for inner, r, A, color in placed
             for part in solids(inner)
         ]
+    if isinstance(shape, Mesh):
+        return [_solid("Mesh", {"vertices": shape.vertices, "faces": shape.faces})]
     fields = {f.name: getattr(shape, f.name) for f in dataclasses.fields(shape)}
     return [_solid(type(shape).__name__, fields)]
 

@@ -286,7 +286,7 @@ SOLIDS: dict[str, Callable[..., Mesh]] = {
     "Capsule": _capsule,
     "Cone": _cone,
     "Tetrahedron": _tetrahedron,
-    "Mesh": lambda _, vertices, faces, **rest: flat(vertices, faces),
+    "Mesh": lambda _, vertices, faces: flat(vertices, faces),
 }
 
 

@@ -212,7 +212,7 @@ class _Builder:
         """The solids of a body, those of one color as one surface."""
         groups: dict[tuple[str, float], list[Mesh]] = {}
         for part in self.data.drawing["solids"][b]:
-            mesh, own = meshes.solid(part), part.get("color")
+            mesh, own = meshes.solid(part, self.n + 12), part.get("color")
             if mesh is not None:
                 look = (self.color(b), opacity) if own is None else (_hexadecimal(own), own[3])
                 groups.setdefault(look, []).append(mesh)

@@ -41,6 +41,8 @@ def write_mjcf(mechanism: Mechanism, path: str | Path) -> None:
 
 def mjcf_text(mechanism: Mechanism) -> str:
     """The MJCF text of a mechanism; see `write_mjcf`."""
+    for beam in mechanism.beams.values():
+        raise refusal(beam, "it has no beams with large displacements")
     root = ET.Element("mujoco", model=mechanism.name)
     compiler = {"angle": "radian", "autolimits": "false", "inertiafromgeom": "false"}
     ET.SubElement(root, "compiler", compiler)

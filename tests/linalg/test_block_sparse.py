@@ -187,6 +187,8 @@ def test_range_space_suits_bodies_that_nothing_couples_and_few_joints_bind():
     assert star.build()[0].linear_solver == "block_sparse"
     # A spring couples two bodies in the matrix, and the general strategies take over.
     m = saddle(3, chain(3), np.random.default_rng(0), thin=False)
+    assert mbd.load("gear_train:33")[0].linear_solver == "range_space"
+    assert mbd.load("gear_train:34")[0].linear_solver == "block_sparse"
     assert isinstance(factorize(m, "range_space", checked=False), DenseFactors)
 
 

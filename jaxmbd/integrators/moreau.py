@@ -17,6 +17,7 @@ from ..equations.laws import (
     each_place,
     gap_rates,
     gaps,
+    held,
     joint_forces,
     law_rows,
     normal_rows,
@@ -165,6 +166,10 @@ class Moreau(AbstractIntegrator):
             q1, u1, _ = _projected(formulation, system, move(q0, d0), u1, t, None)
             return Motion(q1, u1, a0, lam0, motion.memory), _info(0, True, a0, q1)
 
+        # What may touch is chosen once: gaps of the whole step are those of the same features.
+        whole = system
+        system = held(formulation, system, q0, move(q0, d0))
+        now = eqx.tree_at(lambda s: s.laws, now, system.laws)
         every = law_rows(formulation, now, q)
         free = _Free(q0, u0, u1, d0, a0, lam0, matrix.right, solve, every)
         found, wanted, near = self._impacts(formulation, system, q0, move(q0, d0), every, u0, h)

@@ -15,10 +15,11 @@ from .dry import dry
 from .stop import stop
 
 # First κ, its factor, halvings of a step that does not shorten the residual, limit of iterations.
-# Full steps fail less often than monotone ones; sets on which schedules fail hardly overlap.
-_COLD = ((1.0, 0.1, 0, 25), (0.1, 0.3, 2, 30), (1.0, 0.3, 2, 40), (10.0, 0.5, 3, 60))
-_COLD = (*_COLD, (0.01, 0.5, 3, 60), (1.0, 0.7, 0, 100), (100.0, 0.5, 1, 100))
-_WARM = (1e-3, 0.1, 0, 25)
+# Full steps fail less often than monotone ones; sets on which schedules fail hardly overlap. Faces
+# that slide and turn on each other take a slow κ and up to 150 iterations.
+_COLD = ((1.0, 0.1, 0, 25), (1.0, 0.3, 0, 120), (0.1, 0.7, 0, 150), (10.0, 0.7, 0, 200))
+_COLD = (*_COLD, (1.0, 0.3, 2, 40), (10.0, 0.5, 3, 60), (0.01, 0.5, 3, 60), (100.0, 0.5, 1, 100))
+_WARM = (1e-6, 0.1, 0, 25)
 _PROXIMAL = 1e-10  # keeps the matrix of a hyperstatic set regular; never in the residual
 
 

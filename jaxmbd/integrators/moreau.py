@@ -44,6 +44,10 @@ _CLOSED = 1e-10
 _TINY = 1e-60
 # How far impulses may reach in a step: this many times what the fastest impact would cross.
 _REACH = 4.0
+# Damping of the projection of positions onto closed contacts, relative to their matrix, and how far
+# it may move bodies, relative to the largest gap.
+_DAMPING = (1e-10, 1e-4, 1e-2, 1.0)
+_FARTHEST = 4.0
 
 
 class Impulses(eqx.Module):
@@ -172,7 +176,7 @@ class Moreau(AbstractIntegrator):
         now = eqx.tree_at(lambda s: s.laws, now, system.laws)
         every = law_rows(formulation, now, q)
         free = _Free(q0, u0, u1, d0, a0, lam0, matrix.right, solve, every)
-        found, wanted, near = self._impacts(formulation, system, q0, move(q0, d0), every, u0, h)
+        found, hits, near = self._impacts(formulation, system, q0, move(q0, d0), every, u0, h)
         contacts = places(system, CONTACT)
         sizes = self._sizes(contacts)
         hit = found.state[:contacts] > OPEN
@@ -182,7 +186,7 @@ class Moreau(AbstractIntegrator):
             def act(_):
                 chosen = first[:size] if size < contacts else jnp.arange(contacts)
                 return self._struck(
-                    formulation, system, motion.memory, free, found, wanted, chosen, t, h
+                    formulation, system, motion.memory, free, found, hits, chosen, t, h
                 )
 
             return act
@@ -223,7 +227,7 @@ class Moreau(AbstractIntegrator):
         before: Impulses,
         free: "_Free",
         found: Impulses,
-        wanted: Float[Array, " c"],
+        hits: "_Hits",
         chosen: Int[Array, " k"],
         t: Scalar,
         h: Scalar,
@@ -236,8 +240,8 @@ class Moreau(AbstractIntegrator):
         lines = (3 * chosen[:, None] + jnp.arange(3)[None, :]).reshape(-1)
         lines = jnp.concatenate([lines, 3 * contacts + jnp.arange(others)])
         normal = normal_rows(k, others)
-        state, impact, bounced, wanted = (
-            take(x, spots) for x in (found.state, found.impact, found.bounced, wanted)
+        state, impact, bounced, wanted, strikes = (
+            take(x, spots) for x in (found.state, found.impact, found.bounced, *hits)
         )
         n, none = free.u1.size, jnp.zeros_like(free.lam0)
         rows = free.rows.some(lines)
@@ -278,7 +282,7 @@ class Moreau(AbstractIntegrator):
         b = jnp.where(fails, plain.free, b)
         bounced = bounced & ~fails
 
-        weight = jnp.where((impact > 0.0) | bounced, h - impact, 0.5 * h)
+        weight = _acting_for(G, P, normal, laws.active, strikes, impact, k + stops, h)
         u1 = free.u1 + jnp.tensordot(P, X, 1)
         d = free.d0 + jnp.tensordot(laws.of_rows(weight) * P + _lead(laws, P, h), X, 1)
         v = G @ P + b
@@ -350,6 +354,8 @@ class Moreau(AbstractIntegrator):
         # Rows turn with the bodies: what is zero at the start and at the end of a step is not so on
         # those of its middle. Without that, sliding along what is curved loses energy.
         wanted = jnp.where(closed & ~dry & ~bounces, start - v, wanted)
+        # What closed before and still approaches is struck at once.
+        strikes = flying | bounces | (closed & ~dry & (-start > 0.5 * jnp.abs(bend) * h))
         fastest = jnp.max(jnp.where(hit & ~dry, -(v + bend * h), 0.0), initial=0.0)
         near = hit | (later < _REACH * h * jnp.maximum(fastest, 0.0))
         found = eqx.tree_at(
@@ -357,7 +363,7 @@ class Moreau(AbstractIntegrator):
             _nothing(system, jnp.zeros((), int)),
             (gap, (hit | dry).astype(int), impact, bounces),
         )
-        return found, wanted, near[:contacts]
+        return found, _Hits(wanted, strikes), near[:contacts]
 
     def unconverged(self, motion: Motion) -> RESULTS:
         return RESULTS.where(
@@ -377,6 +383,15 @@ class Moreau(AbstractIntegrator):
             "law_impacts": memory.impact,
             "law_bounces_dropped": memory.dropped,
         }
+
+
+class _Hits(NamedTuple):
+    """Normal velocities that are wanted at the end of the step, and what is struck within it, by
+    places.
+    """
+
+    wanted: Float[Array, " c"]
+    strikes: Bool[Array, " c"]
 
 
 class _Free(NamedTuple):
@@ -434,6 +449,42 @@ def _lead(laws: Laws, P: Float[Array, " w"], h: Scalar) -> Float[Array, " w"]:
     lead = 0.5 * h * (before - part[:, None] * P[contacts[:, 1:]])
     dry = 0.5 * h * (laws.bounds(P) * laws.spent[m:] - jnp.abs(laws.spent[m:]) * P[m:])
     return jnp.zeros_like(P).at[contacts[:, 1:]].set(lead).at[m:].set(dry)
+
+
+def _acting_for(
+    G: Float[Array, "w w"],
+    P: Float[Array, " w"],
+    normal: np.ndarray,
+    active: Bool[Array, " c"],
+    strikes: Bool[Array, " c"],
+    impact: Float[Array, " c"],
+    touching: int,
+    h: Scalar,
+) -> Float[Array, " c"]:
+    """For how much of the step impulses act on positions, (c,) [s].
+
+    A force that lasts counts for half the step, and an impulse from its impact on. Places that an
+    impact reaches through bodies pass it on at that time: with other times their gaps would be off
+    by what it moves within a step. Among several impacts the impulses decide.
+    """
+    n = touching
+    if n > 1:
+        every = normal[:n]
+        size = jnp.sqrt(jnp.diagonal(G)[every])
+        held = active[:n]
+        coupled = jnp.abs(G[every[:, None], every[None, :]]) > 1e-9 * size[:, None] * size[None, :]
+        reached = (coupled & held[:, None] & held[None, :]).astype(G.dtype)
+        for _ in range(int(np.ceil(np.log2(n)))):
+            reached = jnp.minimum(reached @ reached, 1.0)
+        pushes = jnp.where(held & strikes[:n], jnp.maximum(P[every], 0.0) + _TINY, 0.0)
+        share = jax.lax.stop_gradient(reached * pushes[None, :])
+        total = jnp.sum(share, axis=1)
+        passed = (share @ impact[:n]) / jnp.where(total > 0.0, total, 1.0)
+        lasting = jnp.where(total > 0.0, h - passed, 0.5 * h)
+        lasting = jnp.concatenate([lasting, jnp.full(impact.shape[0] - n, 0.5 * h)])
+    else:
+        lasting = jnp.full_like(impact, 0.5 * h)
+    return jnp.where(strikes, h - impact, lasting)
 
 
 @custom_vmap
@@ -504,11 +555,22 @@ def _projected(formulation, system: System, q, u, t: Scalar, laws):
             unit = jnp.where(size > 0.0, size, 1.0)
             eye = jnp.eye(reduced.shape[0], dtype=G.dtype)
             # Places that are open have the rows of the identity; hyperstatic ones repeat.
-            small = jnp.where(both, reduced / unit, eye) + 1e-10 * eye
-            short = gap + law_rows.velocities(delta)[normal]
-            p = dense_solve(small, jnp.where(shut, -short / unit, 0.0))
-            push = jnp.tensordot(p, X[normal], 1)
-            far = jnp.max(jnp.abs(push[:, :3]), initial=0.0)
+            small = jnp.where(both, reduced / unit, eye)
+            short = jnp.where(shut, gap + law_rows.velocities(delta)[normal], 0.0)
+
+            def damped(part: float) -> tuple[Array, Array]:
+                push = jnp.tensordot(dense_solve(small + part * eye, -short / unit), X[normal], 1)
+                return push, jnp.max(jnp.abs(push[:, :3]), initial=0.0)
+
+            # Places that nearly repeat each other and do not agree would move bodies far: the least
+            # damping counts that does not.
+            push, far = damped(_DAMPING[-1])
+            most = _FARTHEST * jnp.max(jnp.abs(short), initial=0.0)
+            for part in _DAMPING[-2::-1]:
+                less, at_most = damped(part)
+                push, far = (
+                    jnp.where(at_most <= most, a, b) for a, b in ((less, push), (at_most, far))
+                )
             delta = delta + push
         return jax.vmap(formulation.retract)(q, delta), far
 

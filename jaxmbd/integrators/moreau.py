@@ -176,8 +176,9 @@ class Moreau(AbstractIntegrator):
         now = eqx.tree_at(lambda s: s.laws, now, system.laws)
         every = law_rows(formulation, now, q)
         free = _Free(q0, u0, u1, d0, a0, lam0, matrix.right, solve, every)
-        found, hits, near = self._impacts(formulation, system, q0, move(q0, d0), every, u0, h)
         contacts = places(system, CONTACT)
+        found, hits = self._impacts(formulation, system, free, move(q0, d0), h)
+        near = hits.near[:contacts]
         sizes = self._sizes(contacts)
         hit = found.state[:contacts] > OPEN
         first = jnp.argsort(2 - hit.astype(int) - near.astype(int), stable=True)
@@ -240,9 +241,8 @@ class Moreau(AbstractIntegrator):
         lines = (3 * chosen[:, None] + jnp.arange(3)[None, :]).reshape(-1)
         lines = jnp.concatenate([lines, 3 * contacts + jnp.arange(others)])
         normal = normal_rows(k, others)
-        state, impact, bounced, wanted, strikes = (
-            take(x, spots) for x in (found.state, found.impact, found.bounced, *hits)
-        )
+        state, impact, bounced = (take(x, spots) for x in (found.state, found.impact, found.bounced))
+        wanted, strikes, near, room = (take(x, spots) for x in hits)
         n, none = free.u1.size, jnp.zeros_like(free.lam0)
         rows = free.rows.some(lines)
         pushes = rows.pushes(system.nb).reshape(lines.shape[0], n)
@@ -250,12 +250,16 @@ class Moreau(AbstractIntegrator):
         X, carried = answers[:, :n].reshape(-1, *free.u1.shape), answers[:, n:]
         G = jax.vmap(rows.velocities)(X).T
 
-        b = rows.velocities(free.u1).at[normal].add(-wanted)
+        # What is open and stays so without the others' impulses may close by them: there the gap at
+        # the end of the step must not become negative, and its velocity is that of the next step.
+        b = rows.velocities(free.u1)
+        guarded = near & (state == OPEN)
+        b = b.at[normal].set(jnp.where(guarded, room / h, b[normal] - wanted))
         frictions = each_place(system, lambda law: law.frictions(), CONTACT)
         laws = Laws(
             matrix=G,
             free=b,
-            active=state > OPEN,
+            active=(state > OPEN) | guarded,
             friction=take(frictions, chosen),
             bound=h * each_place(system, lambda law: law.bound(), DRY),
             share=each_place(system, lambda law: law.share(), DRY),
@@ -324,11 +328,10 @@ class Moreau(AbstractIntegrator):
             q1,
         )
 
-    def _impacts(self, formulation, system, q0, q_free, rows, u0, h):
-        """What is hit in this step and when; the normal velocities that are wanted at its end,
-        (c,); and which contacts are so near that impulses of others may close them, (contacts,).
-        """
-        gap, start = gap_rates(formulation, system, q0, u0)
+    def _impacts(self, formulation, system, free: "_Free", q_free, h):
+        """What is hit in this step, when, and how."""
+        rows, u0 = free.rows, free.u0
+        gap, start = gap_rates(formulation, system, free.q0, u0)
         later = gaps(formulation, system, q_free)
         contacts, stops = places(system, CONTACT), places(system, STOP)
         normal = normal_rows(contacts, gap.shape[0] - contacts)
@@ -347,7 +350,10 @@ class Moreau(AbstractIntegrator):
         )
         speed = v + bend * impact
         restitution = each_place(system, lambda law: law.bounces())
-        bounces = hit & ~dry & (speed < 0.0) & (2.0 * restitution * -speed > jnp.abs(bend) * h)
+        # A flight that ends within the step is none. Bodies that fall together part as soon as
+        # something bears one of them.
+        falling = jnp.maximum(jnp.abs(bend), _apart(rows, normal, free.a0, closed & ~dry))
+        bounces = hit & ~dry & (speed < 0.0) & (2.0 * restitution * -speed > falling * h)
         wanted = jnp.where(
             bounces, jnp.maximum(-restitution * speed + bend * (h - impact), 0.0), 0.0
         )
@@ -363,7 +369,7 @@ class Moreau(AbstractIntegrator):
             _nothing(system, jnp.zeros((), int)),
             (gap, (hit | dry).astype(int), impact, bounces),
         )
-        return found, _Hits(wanted, strikes), near[:contacts]
+        return found, _Hits(wanted, strikes, near & ~dry, later)
 
     def unconverged(self, motion: Motion) -> RESULTS:
         return RESULTS.where(
@@ -386,12 +392,14 @@ class Moreau(AbstractIntegrator):
 
 
 class _Hits(NamedTuple):
-    """Normal velocities that are wanted at the end of the step, and what is struck within it, by
-    places.
+    """By places: normal velocities that are wanted at the end of the step, what is struck within
+    it, what is so near that impulses of others may close it, and gaps at the end of free motion.
     """
 
     wanted: Float[Array, " c"]
     strikes: Bool[Array, " c"]
+    near: Bool[Array, " c"]
+    later: Float[Array, " c"]
 
 
 class _Free(NamedTuple):
@@ -449,6 +457,21 @@ def _lead(laws: Laws, P: Float[Array, " w"], h: Scalar) -> Float[Array, " w"]:
     lead = 0.5 * h * (before - part[:, None] * P[contacts[:, 1:]])
     dry = 0.5 * h * (laws.bounds(P) * laws.spent[m:] - jnp.abs(laws.spent[m:]) * P[m:])
     return jnp.zeros_like(P).at[contacts[:, 1:]].set(lead).at[m:].set(dry)
+
+
+def _apart(
+    rows: LawRows, normal: np.ndarray, a: Float[Array, "nb d"], closed: Bool[Array, " c"]
+) -> Float[Array, " c"]:
+    """The largest acceleration of a gap if one of its bodies were held, where something touches
+    one of them; zero elsewhere, (c,).
+    """
+    blocks, bodies = rows.blocks[normal], rows.bodies[normal]
+    ground = a.shape[0]
+    borne = jnp.zeros(ground + 1, bool).at[bodies].max(closed[:, None])
+    borne = jnp.any(borne[bodies] & (bodies < ground), axis=1)
+    a = jnp.concatenate([a, jnp.zeros((1, a.shape[1]), a.dtype)])
+    each = jnp.abs(jnp.sum(blocks * take(a, bodies), axis=2))
+    return jnp.where(borne, jnp.max(each, axis=1, initial=0.0), 0.0)
 
 
 def _acting_for(

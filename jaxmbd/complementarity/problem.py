@@ -233,8 +233,10 @@ class LawProblem(AbstractRootProblem):
 
         def started(x, best, attempt, total) -> _Iteration:
             kappa = plans[jnp.minimum(attempt, most - 1), 0]
-            found = size(x, kappa), size(x, zero)
-            return _Iteration(x, kappa, *found, *best, attempt, jnp.zeros((), int), total)
+            none = jnp.zeros((), int)
+            return _Iteration(
+                x, kappa, size(x, kappa), size(x, zero), best[0], best[1], attempt, none, total
+            )
 
         def goes_on(state: _Iteration):
             return (state.exact > self.tolerance) & (state.attempt < most)

@@ -175,7 +175,7 @@ class Moreau(AbstractIntegrator):
         system = held(formulation, system, q0, move(q0, d0))
         now = eqx.tree_at(lambda s: s.laws, now, system.laws)
         every = law_rows(formulation, now, q)
-        free = _Free(q0, u0, u1, d0, a0, lam0, matrix.right, solve, every)
+        free = _Free(q0, u0, u1, d0, a0, lam0, matrix.right, solve, every, whole)
         contacts = places(system, CONTACT)
         found, hits = self._impacts(formulation, system, free, move(q0, d0), h)
         near = hits.near[:contacts]
@@ -195,7 +195,7 @@ class Moreau(AbstractIntegrator):
         def resting(_):
             q1, u1, _ = _projected(formulation, system, move(q0, d0), free.u1, t, None)
             memory = _nothing(system, motion.memory.dropped)
-            gap = gaps(formulation, system, q1)
+            gap = gaps(formulation, whole, q1)
             memory = eqx.tree_at(lambda m: m.gap, memory, gap)
             return Motion(q1, u1, a0, lam0, memory), _info(0, True, a0, q1)
 
@@ -241,7 +241,9 @@ class Moreau(AbstractIntegrator):
         lines = (3 * chosen[:, None] + jnp.arange(3)[None, :]).reshape(-1)
         lines = jnp.concatenate([lines, 3 * contacts + jnp.arange(others)])
         normal = normal_rows(k, others)
-        state, impact, bounced = (take(x, spots) for x in (found.state, found.impact, found.bounced))
+        state, impact, bounced = (
+            take(x, spots) for x in (found.state, found.impact, found.bounced)
+        )
         wanted, strikes, near, room = (take(x, spots) for x in hits)
         n, none = free.u1.size, jnp.zeros_like(free.lam0)
         rows = free.rows.some(lines)
@@ -311,7 +313,7 @@ class Moreau(AbstractIntegrator):
         memory = Impulses(
             impulse,
             everywhere(P / h, lines, 3 * contacts + others),
-            gaps(formulation, system, q1),
+            gaps(formulation, free.whole, q1),
             everywhere(_states(b, v, normal, k, touching | bounced | ~closed), spots, total),
             everywhere(impact, spots, total),
             everywhere(bounced, spots, total),
@@ -403,7 +405,9 @@ class _Hits(NamedTuple):
 
 
 class _Free(NamedTuple):
-    """The motion of a step without laws, and what answers to impulses."""
+    """The motion of a step without laws, what answers to impulses, and the system whose laws have
+    not chosen yet what may touch.
+    """
 
     q0: Coordinates
     u0: Array
@@ -414,6 +418,7 @@ class _Free(NamedTuple):
     joint_rows: Array
     solve: Callable[[Array], Array]
     rows: LawRows
+    whole: System
 
 
 def _spent(

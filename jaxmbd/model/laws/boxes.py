@@ -105,8 +105,8 @@ class Boxes(AbstractPair):
             skew = skew / jnp.sqrt(jnp.where(crosses, length, 1.0))[:, None]
             return jnp.concatenate([eye, R.T, skew]), crosses
 
-        def reach(R: Array, l: Array) -> Array:
-            return jnp.abs(l) @ self.half_j + jnp.abs(l @ R) @ self.half_i
+        def reach(R: Array, along: Array) -> Array:
+            return jnp.abs(along) @ self.half_j + jnp.abs(along @ R) @ self.half_i
 
         l0, crosses = directions(R0)
         l1, still = directions(R1)
@@ -122,8 +122,8 @@ class Boxes(AbstractPair):
         return l1, sign, jnp.where(kept, keys, -1e30)
 
     def _size(self) -> Scalar:
-        halves = jax.lax.stop_gradient((self.half_i, self.half_j))
-        return sum(jnp.sqrt(jnp.sum(h**2)) for h in halves)
+        half_i, half_j = jax.lax.stop_gradient((self.half_i, self.half_j))
+        return jnp.sqrt(jnp.sum(half_i**2)) + jnp.sqrt(jnp.sum(half_j**2))
 
     def _faces(self, R: Array, o: Vec3, face: Int[Array, ""]):
         """Which of 24 places of two faces on each other are there, these places, and the deepest
@@ -201,9 +201,7 @@ class Boxes(AbstractPair):
         at_j = jnp.where(n < 0.0, -1.0, 1.0) * (1.0 - e_j) * self.half_j
         at_i = jnp.where(n_i < 0.0, 1.0, -1.0) * (1.0 - e_i) * self.half_i
         along_i, along_j = e_i * self.half_i, e_j * self.half_j
-        _, s, t, _ = _crossing(
-            (o + R @ at_i)[None], (R @ along_i)[None], at_j[None], along_j[None]
-        )
+        _, s, t, _ = _crossing((o + R @ at_i)[None], (R @ along_i)[None], at_j[None], along_j[None])
         turned = jnp.where(cross(R @ along_i, along_j) @ n < 0.0, -1.0, 1.0)
         place = jnp.asarray(_EDGES), at_i, at_j, turned * along_i, along_j
         return place, (jnp.abs(s[0]) <= 1.0) & (jnp.abs(t[0]) <= 1.0)
@@ -240,7 +238,7 @@ class HeldBoxes(AbstractPair):
     Attributes:
         half_i, half_j: Half the edges of the boxes [m].
         kind: Nothing, a corner of i on a face, one of j, or two edges, (n,).
-        at_i, at_j: A corner, a point of a face, or the middle of an edge, in the bodies, (n, 3) [m].
+        at_i, at_j: A corner, a point of a face, or the middle of an edge, body frames, (n, 3) [m].
         along_i, along_j: Normals of faces, or half the edges [m], in the bodies, (n, 3).
         corner: The corner that is nearest to the other box, in its body [m].
         of_i: Whether it is one of i.

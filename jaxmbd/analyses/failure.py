@@ -1,6 +1,7 @@
 """Say what failed: the time, the joint, the cure."""
 
 import warnings
+from collections import OrderedDict
 from typing import Any
 
 import jax
@@ -252,13 +253,26 @@ def _changed_velocities(system: System, given: State, state: State, length: floa
     ]
 
 
-def warn_of_change_point(system: System, state: State, t: Any) -> None:
-    """Warn where the mechanism stands on a change point, where motions branch; `state` is
-    assembled.
+# Degrees of freedom lost by constraints and pose, of the last mechanisms: two singular value
+# decompositions of a hundred bodies take longer than a short run.
+_lost: OrderedDict[Any, tuple[Any, int]] = OrderedDict()
+_LOST_AT_MOST = 32
+
+
+def warn_of_change_point(system: System, given: State, state: State, t: Any) -> None:
+    """Warn where the mechanism stands on a change point, where motions branch; `state` is what
+    `given` was assembled to.
     """
     if not system.has_loops or max(system.nc, 6 * system.nb) > _LARGEST:
         return
-    lost = freedoms_lost_nearby(system, state, t)
+    pose = tuple(np.asarray(x).tobytes() for x in (given.r, given.A))
+    key = id(system.constraints), pose, float(t)
+    if key not in _lost:
+        # The constraints are held so that their id stays theirs.
+        _lost[key] = system.constraints, freedoms_lost_nearby(system, state, t)
+        if len(_lost) > _LOST_AT_MOST:
+            _lost.popitem(last=False)
+    lost = _lost[key][-1]
     if lost > 0:
         warnings.warn(
             f"mechanism {system.name!r}: at t = {float(t):g} s it stands in a singular pose with "

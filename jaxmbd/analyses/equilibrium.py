@@ -49,7 +49,8 @@ class Equilibrium(eqx.Module):
         state: Poses, and the velocities of the steady rotation or zeros.
         lam: Multipliers, (nc,), in the order of `System.row_names`.
         residual: The largest unbalanced force or torque over the system's length at a body,
-            relative to the forces that balance each other there.
+            relative to the forces that balance each other there; in stiff elements also to the
+            forces that rounding of their poses makes, over the tolerance.
         iterations: Factorizations of the tangent stiffness.
         result: Outcome, a member of `RESULTS`.
         t: The instant at which drivers and loads are held [s].

@@ -208,6 +208,75 @@ def test_a_derivative_by_stiffness_is_that_of_differences():
     np.testing.assert_allclose(found, central_difference(tip, 1e7, step=1e2), rtol=1e-6)
 
 
+# --- methods and formulations ---------------------------------------------------------------------
+
+
+def swinging():
+    """A soft beam on a hinge that falls across its plane of bending."""
+    m = mbd.Mechanism("swinging", gravity=(0.0, 2.0, -9.81))
+    section = mbd.Section(E=1e6, G=5e5, A=1e-2, I=(1e-4, 2e-4), J=2e-4, rho=1000.0)
+    beam = m.add_beam(
+        "beam",
+        [(0, 0, 0), (1, 0, 0)],
+        elements=2,
+        section=section,
+        damping=(0, 0, 0, 1e-3, 1e-3, 1e-3),
+    )
+    m.add(mbd.Revolute("pin", m.ground, beam.first, point=(0, 0, 0), axis=(0, 1, 0)))
+    return m.build()
+
+
+def swung(method, formulation, steps):
+    """Where the tip is after 0.16 s."""
+    options = {"h": 0.16 / steps, "steps": steps, "save_every": steps}
+    sol = mbd.simulate(*swinging(), integrator=method, formulation=formulation, **options)
+    return np.asarray(sol.r[-1, -1])
+
+
+METHODS = [
+    (mbd.BDF2(), mbd.RP(), 2),
+    pytest.param(mbd.ImplicitEuler(), mbd.REps(), 1, marks=pytest.mark.slow),
+    pytest.param(mbd.ImplicitEuler(), mbd.RA(), 1, marks=pytest.mark.slow),
+    pytest.param(mbd.ImplicitEuler(), mbd.RP(), 1, marks=pytest.mark.slow),
+    pytest.param(mbd.BDF2(), mbd.RA(), 2, marks=pytest.mark.slow),
+    pytest.param(mbd.BDF2(), mbd.REps(), 2, marks=pytest.mark.slow),
+    pytest.param(mbd.GeneralizedAlpha(), mbd.RP(), 2, marks=pytest.mark.slow),
+    pytest.param(mbd.GeneralizedAlpha(), mbd.REps(), 2, marks=pytest.mark.slow),
+    pytest.param(mbd.RungeKutta(), mbd.RP(), 4, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("method", "formulation", "order"), METHODS, ids=name_of)
+def test_methods_and_formulations_reach_the_motion_of_munthe_kaas(method, formulation, order):
+    """Its own error at a quarter of a millisecond is 2e-11 m, by halving the step."""
+    exact = swung(mbd.MuntheKaas(), mbd.RA(), 640)
+    counts = (320, 640) if order == 4 else (40, 80)
+    errors = [np.max(np.abs(swung(method, formulation, n) - exact)) for n in counts]
+    if order == 1:
+        np.testing.assert_allclose(np.log2(errors[0] / errors[1]), 1.0, atol=0.1)
+        assert errors[1] < 2e-3
+    elif order == 2:
+        # The last digits of 80 steps are those of an error that passes through zero.
+        assert errors[0] < 1e-4 and errors[1] < errors[0] / 3.0
+    else:
+        assert errors[1] < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("method", "formulation", "message"),
+    [
+        (mbd.MuntheKaas(), mbd.RP(), "MuntheKaas moves rotation matrices: use the formulation rA"),
+        (mbd.EnergyMomentum(), mbd.RA(), "EnergyMomentum integrates directors"),
+        (mbd.RungeKutta(), mbd.RA(), "RungeKutta adds up coordinates"),
+        (mbd.BDF2(), mbd.RotationElements(), r"body 'beam.0': its Poinsot inertia .* thickness"),
+    ],
+    ids=name_of,
+)
+def test_methods_that_cannot_move_a_beam_say_so(method, formulation, message):
+    with pytest.raises(ValueError, match=message):
+        swung(method, formulation, 40)
+
+
 REFUSED = {
     "negative modulus": (
         {"section": mbd.Section(E=-1.0, G=1.0, A=1.0, I=1.0, J=1.0, rho=1.0)},

@@ -148,10 +148,13 @@ def _search(system, pose, angles, t, spin, shares, *, max_steps, downhill: bool)
             lambda s: _step(now, t, spin, share, s, downhill),
             start,
         )
+        # Nothing is tried beyond a share that failed.
+        reached = jax.tree.map(
+            lambda a, b: jnp.where(good, a, b), (end.place, end.delta), (place, last)
+        )
         # The first turn of the loop only looks at the start.
         return (
-            end.place,
-            end.delta,
+            *reached,
             count + jnp.maximum(end.k - 1, 0),
             good & _is_balanced(end.place),
         )

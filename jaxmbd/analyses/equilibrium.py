@@ -20,6 +20,7 @@ from .arguments import check_system, valid_numbers
 from .assembly import assemble
 from .balancing import Balanced, balance_poses, yielding_pose
 from .compiled import compiled_once
+from .failure import most_bent, warn_of_bent_beams
 from .solution import Reaction, Row, Solution, make_solution
 from .stability import LARGEST, Stability, stability_of
 from .starting import assembled, outcome_of_assembly
@@ -164,6 +165,7 @@ def equilibrium(
             found, last, changes = search(aside, shares[-1:], found.iterations)
         if throw:
             refuse_failure(system, given, found, last, changes)
+        warn_of_bent_beams(system, found.motion)
     return found
 
 
@@ -321,7 +323,7 @@ def refuse_failure(
         parts.append(f"It is {changes.blame(system)} that changes")
     if ended_as(found.result, RESULTS.no_equilibrium):
         parts.append(_runaway(system, given, found, last))
-        parts += _singular_tangent(system, found, last)
+        parts += most_bent(found.motion) or _singular_tangent(system, found, last)
     raise EquilibriumError(". ".join(parts), found)
 
 

@@ -319,6 +319,14 @@ def test_an_element_bent_beyond_its_limit_is_named():
         mbd.simulate(system, bent, h=1e-4, steps=2, integrator=mbd.GeneralizedAlpha())
 
 
+@pytest.mark.parametrize("load_steps", [10, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_equilibrium_beyond_the_limit_of_an_element_names_it(load_steps):
+    m, last = scenes.clamped(scenes.slender(), 2)
+    m.add(mbd.Torque("moment", last, torque=(0.0, 3.0 * np.pi * 200.0, 0.0), frame="body"))
+    with pytest.raises(mbd.EquilibriumError, match="Element 1 of beam 'beam' bends by 162 degrees"):
+        mbd.equilibrium(*m.build(), load_steps=load_steps)
+
+
 def test_a_beam_is_described_once_and_read_back_to_the_last_bit(tmp_path):
     m = mbd.Mechanism("file")
     beam = m.add_beam(

@@ -68,4 +68,6 @@ def _orders(ax, results):
     n = np.array([8.0, 32.0])
     ax.loglog(n, 0.3 / n**2, c="0.7", lw=0.8, label="second order")
     ax.set(xlabel="elements", ylabel="relative error", title="refinement")
+    ax.set_xticks([8, 16, 32], ["8", "16", "32"])
+    ax.minorticks_off()
     ax.legend(frameon=False, fontsize=8)

@@ -82,8 +82,8 @@ def periodic(
     Where orbits are a family, Newton's method goes to one near the guess by steps of least size.
     Without a driver an orbit may start anywhere on itself. Without damping every amplitude has one;
     it needs a method that conserves energy, such as `EnergyMomentum` from a start at rest, since
-    others let the motion die away. Derivatives of what differs within a family are those of the
-    least change.
+    others let the motion die away, or repeat at an amplitude that means nothing. Derivatives of
+    what differs within a family are those of the least change.
 
     Args:
         system: The mechanism; its drivers and loads repeat after the period.

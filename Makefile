@@ -92,7 +92,7 @@ benchmark: $(VENV)/.test
 # Each writes to its own folder; `python -m experiments --list` says what they are.
 experiments: benchmark
 	for name in rotation_formulations gradients identification control munthe_kaas_groups \
-	    discrete_null_space rotation_elements bicycle contact limits learning; do \
+	    discrete_null_space rotation_elements bicycle contact beams limits learning; do \
 	  $(BIN)/python -m experiments $$name || exit 1; \
 	done
 

@@ -64,7 +64,7 @@ def _programs_are_let_go():
 # What a test took when all were last measured, in seconds of processor time; quick ones are left
 # out. `pytest -m "slow or not slow" --record-durations` writes it anew.
 _DURATIONS = Path(__file__).with_name("durations.json")
-_QUICK, _LONGEST = 2.0, 12.0
+_QUICK, _LONGEST = 2.0, 6.0
 
 
 def pytest_addoption(parser):

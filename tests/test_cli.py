@@ -8,7 +8,6 @@ import sys
 import jax
 import numpy as np
 import pytest
-from rich.console import Console
 
 import jaxmbd as mbd
 import jaxmbd.cli as cli
@@ -31,8 +30,8 @@ def jaxmbd(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     def run(*args) -> Done:
-        monkeypatch.setattr(cli, "out", Console(width=200))
-        monkeypatch.setattr(cli, "err", Console(width=200, stderr=True))
+        monkeypatch.setattr(cli.console.out, "width", 200)
+        monkeypatch.setattr(cli.console.err, "width", 200)
         monkeypatch.setattr(sys, "argv", ["jaxmbd", *map(str, args)])
         try:
             cli.main()
@@ -477,6 +476,6 @@ def test_an_unwritable_folder_is_refused_before_the_run(jaxmbd, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(cli.tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(cli.files.tempfile, "TemporaryFile", refuse)
     done = jaxmbd("simulate", "double_pendulum", "--out", "x.npz")
     assert done.code == 1 and "--out: cannot write to 'x.npz': Permission denied" in done.stderr

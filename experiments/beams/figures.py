@@ -27,12 +27,12 @@ def draw(out, quick):
 
 
 def _circle(ax):
-    section = scenes.slender()
+    section = scenes.stout()  # its shapes are those of any section
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         m, last = scenes.clamped(section, 8)
         moment = share * 2.0 * np.pi * section.E * section.I
         m.add(mbd.Torque("moment", last, torque=moment * scenes.Y, frame="body"))
-        state = mbd.equilibrium(*m.build()).state
+        state = mbd.equilibrium(*m.build(), max_steps=400).state
         line, _ = beam_lines(np.asarray(state.r), np.asarray(state.A), np.zeros(2))
         ax.plot(line[:, 0], -line[:, 2], c="tab:blue", lw=1.2)
         ax.plot(state.r[:, 0], -state.r[:, 2], "o", c="tab:blue", ms=3)
@@ -68,4 +68,6 @@ def _orders(ax, results):
     n = np.array([8.0, 32.0])
     ax.loglog(n, 0.3 / n**2, c="0.7", lw=0.8, label="second order")
     ax.set(xlabel="elements", ylabel="relative error", title="refinement")
+    ax.set_xticks([8, 16, 32], ["8", "16", "32"])
+    ax.minorticks_off()
     ax.legend(frameon=False, fontsize=8)

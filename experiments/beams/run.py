@@ -140,6 +140,43 @@ def flight(quick, steps=None):
     }
 
 
+def orbit(quick):
+    """Steady motion of the flexible slider crank, and its Floquet multipliers by differences of
+    simulated periods.
+    """
+    system, state = mbd.load("flexible_slider_crank:2")
+    period, steps = 2.0 * np.pi / 150.0, 40 if quick else 200
+    # Velocities stay on the constraints, and steps are solved to rounding.
+    method = mbd.GeneralizedAlpha(
+        velocity_projection=True, newton=mbd.Newton(tolerance=1e-13, exact=True)
+    )
+    found = mbd.periodic(system, state, period=period, steps=steps, integrator=method)
+    near = mbd.linearize(system, found.state)
+    size = np.repeat([1e-6, 1e-3], len(near.coordinates))  # [m or rad], per second
+
+    def ends(x):
+        displaced, faster = near.basis @ x[: len(x) // 2], near.basis @ x[len(x) // 2 :]
+        pose = jax.vmap(mbd.RA().retract)(found.state.pose, displaced)
+        v, omega = found.state.v + faster[:, :3], found.state.omega + faster[:, 3:]
+        started, _ = mbd.assemble(system, mbd.State(pose.r, pose.A, v, omega), t=0.0)
+        sol = mbd.simulate(system, started, h=period / steps, steps=steps, integrator=method)
+        return [np.asarray(near.coordinates_of(s.pose, s.twist)) for s in (sol.at(0), sol.at(-1))]
+
+    pairs = [[ends(sign * x) for sign in (1.0, -1.0)] for x in np.diag(size)]
+    first, last = (
+        np.stack([plus[k] - minus[k] for plus, minus in pairs], axis=1) / size[:, None]
+        for k in (0, 1)
+    )
+    differences = np.linalg.eigvals(last @ np.linalg.inv(first))
+    multipliers = np.asarray(found.multipliers)
+    apart = np.abs(multipliers[:, None] - differences[None, :])
+    return {
+        "periodic_residual": float(found.residual),
+        "periodic_largest_multiplier": float(np.max(np.abs(multipliers))),
+        "floquet_difference_error": float(max(np.max(np.min(apart, axis=k)) for k in (0, 1))),
+    }
+
+
 def hanging(n, E=2.1e11):
     """A steel cantilever of n elements that falls under gravity."""
     m = mbd.Mechanism("cost")
@@ -175,27 +212,44 @@ def cost(n=64, steps=400):
     return {"us_per_element_step": best(run) / steps / n * 1e6, "gradient_ratio": ratio}
 
 
-def derivatives(n=8):
-    """By stiffness: of an equilibrium, a frequency and a buckling load, against differences."""
+def loaded(numbers, n=4):
+    """Sag, two frequencies and a load factor of a heavy cantilever of a modulus, density and
+    length.
+    """
+    E, rho, length = numbers
+    section = mbd.Section(E=E, G=0.5 * E, A=1e-2, I=(1e-5, 2e-5), J=3e-5, rho=rho)
 
-    def rest(E):
-        m, last = scenes.clamped(scenes.slender(E=E), n)
-        m.add(mbd.PointForce("load", last, force=(0.0, 0.0, 300.0)))
-        return mbd.equilibrium(*m.build()).state.r[-1, 2]
+    def clamped(gravity):
+        m = mbd.Mechanism("heavy", gravity=gravity)
+        end = jnp.stack([length, 0.0 * length, 0.0 * length])
+        beam = m.add_beam("beam", jnp.stack([0.0 * end, end]), elements=n, section=section)
+        m.add(mbd.Fixed("clamp", m.ground, beam.first, point=(0.0, 0.0, 0.0)))
+        return m, beam.last
 
-    def frequency(E):
-        m, _ = scenes.clamped(scenes.slender(E=E), n)
-        system, state = m.build()
-        found = mbd.modes(system, mbd.equilibrium(system, state), freedoms=6 * n)
-        return jnp.min(jnp.abs(found.eigenvalues))
+    system, state = clamped((0.0, 0.0, -9.81))[0].build()
+    rest = mbd.equilibrium(system, state)
+    frequencies = mbd.modes(system, rest, freedoms=6 * n).frequency[:2]
+    column, last = clamped((-9.81, 0.0, 0.0))
+    column.add(mbd.PointForce("load", last, force=-100.0 * scenes.X))
+    factor = mbd.buckling(*column.build(), freedoms=6 * n).factor
+    return jnp.concatenate([rest.state.r[-1, 2:], frequencies, factor])
 
-    out = {}
-    for name, function in (("equilibrium", rest), ("frequency", frequency)):
-        by_ad = float(jax.grad(function)(1e7))
-        step = 1e2
-        by_difference = float(function(1e7 + step) - function(1e7 - step)) / (2.0 * step)
-        out[f"derivative_of_{name}_error"] = abs(by_ad / by_difference - 1.0)
-    return out
+
+def derivatives():
+    """Of an equilibrium, frequencies and a buckling load by modulus, density and length, against
+    differences.
+    """
+    x = jnp.array([1e7, 1000.0, 1.0])
+    values = jax.jit(loaded)
+    by_ad = jax.jit(jax.jacfwd(loaded))(x)
+    steps = 1e-4 * jnp.diag(x)
+    columns = [(values(x + d) - values(x - d)) / (2.0 * d[k]) for k, d in enumerate(steps)]
+    wrong = np.max(np.abs(np.asarray(by_ad) / np.stack(columns, axis=1) - 1.0), axis=1)
+    return {
+        "derivative_of_equilibrium_error": float(wrong[0]),
+        "derivative_of_frequency_error": float(max(wrong[1:3])),
+        "derivative_of_buckling_error": float(wrong[3]),
+    }
 
 
 def run(out, quick, only: str = ""):
@@ -214,6 +268,7 @@ def run(out, quick, only: str = ""):
         "frequencies": lambda: frequencies(quick),
         "buckling": lambda: buckling(quick),
         "spin_up": lambda: spin_up(quick),
+        "orbit": lambda: orbit(quick),
         "derivatives": derivatives,
         "cost": lambda: {} if quick else cost(),
         "flight": lambda: flight(quick),

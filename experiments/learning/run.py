@@ -227,78 +227,71 @@ def regulator(size: Size, keep) -> dict:
     return {"weights": found, "best_weight": best["weight"], "end": end}
 
 
+def by_gradients(loss, size: Size):
+    """The training of one policy by gradients of a loss, a function of policy and seed."""
+    optimizer = methods.adam(RATE, size.updates)
+
+    def train(policy, seed):
+        return methods.by_gradients(
+            loss,
+            problem.draw,
+            policy,
+            optimizer,
+            updates=size.updates,
+            batch=size.batch,
+            seed=seed,
+            every=size.every,
+        )
+
+    return train
+
+
+def by_evolution(cost, size: Size, longest: int):
+    """The training of one policy by the evolution strategy, for as many runs as `longest` updates
+    by gradients take, and its settings.
+    """
+    settings = methods.Evolution(pairs=2, starts=1) if size is QUICK else methods.Evolution()
+    updates = max(1, longest * size.runs // settings.runs)
+    program = methods.evolution_program(cost, problem.draw, settings, updates)
+
+    def train(policy, seed):
+        every = max(1, updates // (2 * size.marks))
+        return methods.by_evolution(
+            program, policy, settings, updates=updates, seed=seed, every=every
+        )
+
+    return train, settings
+
+
 def by_hand(size: Size, keep) -> dict:
     """Gradients and evolution in minimal coordinates, whose equations are written by hand: what
     the two methods reach where a run costs next to nothing.
     """
     cost = functools.partial(problem.reference_cost, h=size.h, steps=size.steps)
-    optimizer = methods.adam(RATE, size.updates)
-    settings = methods.Evolution(pairs=2, starts=1) if size is QUICK else methods.Evolution()
-    updates = max(1, size.most * size.runs // settings.runs)
-    program = methods.evolution_program(cost, problem.draw, settings, updates)
 
     def loss(policy, start):
         return cost(policy, start), mbd.RESULTS.successful
 
-    def by_gradients(policy, seed):
-        return methods.by_gradients(
-            loss,
-            problem.draw,
-            policy,
-            optimizer,
-            updates=size.updates,
-            batch=size.batch,
-            seed=seed,
-            every=size.every,
-        )
-
-    def by_evolution(policy, seed):
-        every = max(1, updates // (2 * size.marks))
-        return methods.by_evolution(
-            program, policy, settings, updates=updates, seed=seed, every=every
-        )
-
-    found = {"gradients": summary(courses(by_gradients, size, lambda found: None))}
+    found = {"gradients": summary(courses(by_gradients(loss, size), size, lambda found: None))}
     keep(found)
-    return found | {"evolution": summary(courses(by_evolution, size, lambda found: None))}
+    train, _ = by_evolution(cost, size, size.most)
+    return found | {"evolution": summary(courses(train, size, lambda found: None))}
 
 
 def exact(size: Size, keep) -> dict:
     """`mbd.train` with this package's gradients."""
     loss = functools.partial(problem.exact_loss, h=size.h, steps=size.steps)
-    optimizer = methods.adam(RATE, size.updates)
 
-    def train(policy, seed):
-        return methods.by_gradients(
-            loss,
-            problem.draw,
-            policy,
-            optimizer,
-            updates=size.updates,
-            batch=size.batch,
-            seed=seed,
-            every=size.every,
-        )
-
-    return summary(courses(train, size, keep))
+    return summary(courses(by_gradients(loss, size), size, keep))
 
 
 def evolution(size: Size, keep) -> dict:
     """The evolution strategy with this package's motions, for several times as many runs."""
-    settings = methods.Evolution(pairs=2, starts=1) if size is QUICK else methods.Evolution()
-    updates = max(1, size.longer * size.runs // settings.runs)
 
     def cost(policy, start):
         return problem.exact_loss(policy, start, h=size.h, steps=size.steps)[0]
 
-    program = methods.evolution_program(cost, problem.draw, settings, updates)
-
-    def train(policy, seed):
-        every = max(1, updates // (2 * size.marks))
-        return methods.by_evolution(
-            program, policy, settings, updates=updates, seed=seed, every=every
-        )
-
+    train, settings = by_evolution(cost, size, size.longer)
     return {"settings": settings._asdict()} | summary(courses(train, size, keep))
 
 
@@ -307,24 +300,11 @@ def soft_loop(size: Size, keep) -> dict:
     if not soft.installed():
         return {"missing": "mujoco and mujoco-mjx are not installed: pip install 'jaxmbd[bench]'"}
     model, steps = soft.model(0.5 * size.h), 2 * size.steps
-    optimizer = methods.adam(RATE, size.updates)
 
     def loss(policy, start):
         return soft.loss(model, policy, start, steps=steps), mbd.RESULTS.successful
 
-    def train(policy, seed):
-        return methods.by_gradients(
-            loss,
-            problem.draw,
-            policy,
-            optimizer,
-            updates=size.updates,
-            batch=size.batch,
-            seed=seed,
-            every=size.every,
-        )
-
-    found, starts = courses(train, size, keep), held_out(size)
+    found, starts = courses(by_gradients(loss, size), size, keep), held_out(size)
     some = jax.tree.map(lambda x: x[: size.replayed], starts)
 
     @eqx.filter_jit

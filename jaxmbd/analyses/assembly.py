@@ -1,5 +1,6 @@
 """Assembly: the consistent state closest to an approximate one."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -183,16 +184,14 @@ def _geometry(system: System) -> System:
 
 
 def _only_geometry(system: System) -> System:
-    """The system with zeros for the numbers that its constraints do not see."""
-
-    def unseen(system: System) -> tuple:
-        loads = system.forces, system.laws, system.inertias
-        return system.mass, system.inertia, system.gravity, *loads
-
+    """The unnamed system with zeros for the numbers that its constraints do not see."""
+    system = system.unnamed()
+    unseen = ("mass", "inertia", "gravity", "forces", "laws", "inertias")
     zeros = jax.tree.map(
-        lambda x: np.zeros(x.shape, x.dtype) if eqx.is_array(x) else x, unseen(system)
+        lambda x: np.zeros(x.shape, x.dtype) if eqx.is_array(x) else x,
+        {name: getattr(system, name) for name in unseen},
     )
-    return eqx.tree_at(unseen, system, zeros)
+    return dataclasses.replace(system, **zeros)
 
 
 def position_tolerance(dtype) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ..equations.index1 import saddle_matrix
@@ -55,7 +56,8 @@ class Balanced(eqx.Module):
         pose: Of all bodies.
         angles: With their turns, (w,).
         lam: Multipliers in the stacked order, (m,).
-        residual: What is left unbalanced, relative to the loads.
+        residual: What is left unbalanced, relative to the loads, and to what rounding of poses
+            leaves of them.
         iterations: Factorizations of the tangent matrix.
         found: Whether it is an equilibrium.
         closed: Whether the joints are closed.
@@ -146,10 +148,13 @@ def _search(system, pose, angles, t, spin, shares, *, max_steps, downhill: bool)
             lambda s: _step(now, t, spin, share, s, downhill),
             start,
         )
+        # Nothing is tried beyond a share that failed.
+        reached = jax.tree.map(
+            lambda a, b: jnp.where(good, a, b), (end.place, end.delta), (place, last)
+        )
         # The first turn of the loop only looks at the start.
         return (
-            end.place,
-            end.delta,
+            *reached,
             count + jnp.maximum(end.k - 1, 0),
             good & _is_balanced(end.place),
         )
@@ -284,9 +289,8 @@ def _closed_place(now: System, t, spin, pose: Pose, angles, share) -> _Place:
         rest = loads + reactions(args, held_rows, lam)
         scale = load_scale(args, held_rows, lam, sizes)
         left = jnp.max(jnp.abs(rest) * force_units(system)[None, :])
-        relative = left / jnp.where(scale > 0.0, scale, 1.0)
         gap = jnp.max(jnp.abs(values), initial=0.0)
-        place = _Place(pose, turned, lam, rest, gap, scale, relative)
+        place = _Place(pose, turned, lam, rest, gap, scale, left)
         closing = closing.reshape(-1, 6)
         most = jnp.max(jnp.abs(closing[:, 3:])) + jnp.max(jnp.abs(closing[:, :3])) / now.length
         closing = jnp.minimum(1.0, _TURN / (most + 1e-30)) * closing
@@ -301,7 +305,28 @@ def _closed_place(now: System, t, spin, pose: Pose, angles, share) -> _Place:
     end = jax.lax.while_loop(
         lambda s: ~(s.place.gap <= 1e-3 * _closed_gap(now)) & (s.k < _CLOSING), look, start
     )
-    return end.place
+    place, args = end.place, Rest(now.wound(end.place.angles), t, share, spin)
+    least = place.scale + _blurred_loads(args, place.pose) / jnp.finfo(t.dtype).eps ** _LEFT
+    relative = place.residual / jnp.where(least > 0.0, least, 1.0)
+    return eqx.tree_at(lambda p: p.residual, place, relative)
+
+
+def _blurred_loads(args: Rest, pose: Pose) -> Scalar:
+    """By how much loads change with the rounding of poses [N]: nothing balances better. In a stiff
+    beam that is more than the tolerance of its weight.
+    """
+    length = args.system.length
+    size = jnp.maximum(length, jnp.max(jnp.abs(pose.r), axis=1))
+    # Signs without a pattern, so that neighbors move against each other.
+    signs = jnp.asarray(np.random.default_rng(0).choice([-1.0, 1.0], (pose.r.shape[0], 6)))
+    way = signs.astype(pose.r.dtype).at[:, :3].multiply(size[:, None])
+
+    def loads(d):
+        return static_loads(args, jax.vmap(RA().retract)(pose, d))[0]
+
+    _, change = jax.jvp(loads, (jnp.zeros_like(way),), (way,))
+    most = jnp.max(jnp.abs(change) * force_units(args.system)[None, :], initial=0.0)
+    return jnp.finfo(way.dtype).eps * most
 
 
 def _multipliers(args: Rest, held_rows, loads: Float[Array, "nb 6"]):

@@ -315,7 +315,9 @@ class _Walker:
             size = np.max(sizes + np.abs(rows.T) @ np.abs(at.lam), initial=0.0)
             left = np.max(np.abs(Z.T @ loads), initial=0.0)
             gap = np.max(np.abs(look.gaps), initial=0.0) / self.length
-            if left <= _RESIDUAL * size and gap <= 1e-12 and k:
+            # Loads of stiff elements are known as well as the rounding of poses allows.
+            blur = np.finfo(K.dtype).eps * np.max(np.sum(np.abs(K), axis=1), initial=0.0)
+            if left <= _RESIDUAL * size + blur and gap <= 1e-12 and k:
                 lam = at.lam - np.linalg.lstsq(rows.T, pull, rcond=1e-9)[0] if len(rows) else at.lam
                 return dataclasses.replace(at, angles=jnp.asarray(look.angles), lam=lam), k
             top = np.column_stack([Z.T @ K @ Z, Z.T @ (rate + K @ along)])

@@ -20,6 +20,7 @@ from .arguments import check_system, valid_numbers
 from .assembly import assemble
 from .balancing import Balanced, balance_poses, yielding_pose
 from .compiled import compiled_once
+from .failure import most_bent, warn_of_bent_beams
 from .solution import Reaction, Row, Solution, make_solution
 from .stability import LARGEST, Stability, stability_of
 from .starting import assembled, outcome_of_assembly
@@ -49,7 +50,8 @@ class Equilibrium(eqx.Module):
         state: Poses, and the velocities of the steady rotation or zeros.
         lam: Multipliers, (nc,), in the order of `System.row_names`.
         residual: The largest unbalanced force or torque over the system's length at a body,
-            relative to the forces that balance each other there.
+            relative to the forces that balance each other there; in stiff elements also to the
+            forces that rounding of their poses makes, over the tolerance.
         iterations: Factorizations of the tangent stiffness.
         result: Outcome, a member of `RESULTS`.
         t: The instant at which drivers and loads are held [s].
@@ -163,6 +165,7 @@ def equilibrium(
             found, last, changes = search(aside, shares[-1:], found.iterations)
         if throw:
             refuse_failure(system, given, found, last, changes)
+        warn_of_bent_beams(system, found.motion)
     return found
 
 
@@ -320,7 +323,7 @@ def refuse_failure(
         parts.append(f"It is {changes.blame(system)} that changes")
     if ended_as(found.result, RESULTS.no_equilibrium):
         parts.append(_runaway(system, given, found, last))
-        parts += _singular_tangent(system, found, last)
+        parts += most_bent(found.motion) or _singular_tangent(system, found, last)
     raise EquilibriumError(". ".join(parts), found)
 
 

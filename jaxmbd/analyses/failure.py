@@ -1,6 +1,7 @@
 """Say what failed: the time, the joint, the cure."""
 
 import warnings
+from collections import OrderedDict
 from typing import Any
 
 import jax
@@ -252,13 +253,26 @@ def _changed_velocities(system: System, given: State, state: State, length: floa
     ]
 
 
-def warn_of_change_point(system: System, state: State, t: Any) -> None:
-    """Warn where the mechanism stands on a change point, where motions branch; `state` is
-    assembled.
+# Degrees of freedom lost by constraints and pose, of the last mechanisms: two singular value
+# decompositions of a hundred bodies take longer than a short run.
+_lost: OrderedDict[Any, tuple[Any, int]] = OrderedDict()
+_LOST_AT_MOST = 32
+
+
+def warn_of_change_point(system: System, given: State, state: State, t: Any) -> None:
+    """Warn where the mechanism stands on a change point, where motions branch; `state` is what
+    `given` was assembled to.
     """
     if not system.has_loops or max(system.nc, 6 * system.nb) > _LARGEST:
         return
-    lost = freedoms_lost_nearby(system, state, t)
+    pose = tuple(np.asarray(x).tobytes() for x in (given.r, given.A))
+    key = id(system.constraints), pose, float(t)
+    if key not in _lost:
+        # The constraints are held so that their id stays theirs.
+        _lost[key] = system.constraints, freedoms_lost_nearby(system, state, t)
+        if len(_lost) > _LOST_AT_MOST:
+            _lost.popitem(last=False)
+    lost = _lost[key][-1]
     if lost > 0:
         warnings.warn(
             f"mechanism {system.name!r}: at t = {float(t):g} s it stands in a singular pose with "
@@ -288,7 +302,7 @@ def warn_of_undetermined_forces(system: System, solution) -> None:
 def warn_of_bent_beams(system: System, solution) -> None:
     """Warn where an element bends by more than its strains can tell, at the saved rows."""
     for beam in system.beams:
-        bend = np.asarray(solution.beam(beam.name, system).bend)
+        bend = _bends(np.asarray(solution.A)[:, list(beam.nodes)])
         limit = system.forces[beam.elements[0][0]].force.largest_bend
         over = np.nan_to_num(bend) > limit
         if np.any(over):
@@ -356,7 +370,7 @@ def describe_failure(system: System, solution, state: State | None = None, h: An
         return ". ".join(parts + found)
     parts += _advice(system, name)
     if name in ("non_finite", "newton_max_steps"):
-        parts += _most_bent(last)
+        parts += most_bent(last)
     if name == "contact_not_converged":
         parts += _closed_laws(last)
     if name in ("singular", "newton_max_steps", "step_too_small"):
@@ -399,13 +413,20 @@ def _advice(system: System, name: str) -> list[str]:
     return ["Check where the joints' axes or points fall together at this pose"]
 
 
-def _most_bent(row) -> list[str]:
+def _bends(A: np.ndarray) -> np.ndarray:
+    """The angles between neighboring nodes of a beam, (T, n) [rad], from (T, n + 1, 3, 3)."""
+    turns = np.swapaxes(A[:, :-1], 2, 3) @ A[:, 1:]
+    return np.arccos(np.clip(0.5 * (np.trace(turns, axis1=2, axis2=3) - 1.0), -1.0, 1.0))
+
+
+def most_bent(row) -> list[str]:
     """The element of a beam that bends most, where that is much."""
-    found = [(float(row.beam(b.name).bend.max()), b.name) for b in row.system.beams]
+    bends = {b.name: _bends(np.asarray(row.A)[:, list(b.nodes)])[0] for b in row.system.beams}
+    found = [(float(bend.max()), name) for name, bend in bends.items()]
     if not found or max(found)[0] < _MUCH_BENT:
         return []
     angle, name = max(found)
-    k = int(np.argmax(row.beam(name).bend[0]))
+    k = int(np.argmax(bends[name]))
     return [
         f"Element {k} of beam {name!r} bends by {np.degrees(angle):.0f} degrees there, and its "
         "strains are defined up to half a turn; use more elements"

@@ -29,6 +29,7 @@ from .starting import assembled
 
 _CLOSING = 3  # corrections that close the joints of a start
 _RESIDUAL = 0.62  # exponent of eps: what may be left of the closure of an orbit
+_SAME = 0.5  # exponent of eps: singular values, relative, along which orbits are a family
 
 
 class Periodic(eqx.Module):
@@ -78,13 +79,18 @@ def periodic(
     joints allow; what a method leaves of velocities across the joints is not counted.
     Differentiable by the implicit function theorem in everything but the state, which is a guess.
 
+    Where orbits are a family, Newton's method goes to one near the guess by steps of least size.
+    Without a driver an orbit may start anywhere on itself. Without damping every amplitude has one;
+    it needs a method that conserves energy, such as `EnergyMomentum` from a start at rest, since
+    others let the motion die away, or repeat at an amplitude that means nothing. Derivatives of
+    what differs within a family are those of the least change.
+
     Args:
         system: The mechanism; its drivers and loads repeat after the period.
         state: Near the orbit at t0; it is assembled first.
         period: [s]; with `autonomous` a guess.
         steps: Steps of a period.
-        autonomous: Whether nothing depends on time, so that the period is unknown as well; the
-            orbit then starts where its displacement from `state` is across the motion.
+        autonomous: Whether nothing depends on time, so that the period is unknown as well.
         t0: Initial time [s].
         formulation: As in `simulate`.
         integrator: As in `simulate`.
@@ -222,15 +228,8 @@ def _shoot(
     # Of the unknowns: coordinates, rates, and the period relative to its guess.
     guess = held(period)
     n = 2 * freedoms
-    speed = jnp.concatenate([Z.T @ (weights * u0).reshape(-1), jnp.zeros(freedoms, Z.dtype)])
-    speed = speed / units
 
-    def closing(first, last):
-        """By how much an orbit does not close, and starts off the plane across the motion."""
-        rest = last - first
-        return jnp.append(rest, speed @ first) if autonomous else rest
-
-    def both(system: System, z):
+    def both(system: System, z, period):
         return ends(system, z[:n], guess * z[n] if autonomous else period)
 
     still = held((system, period))
@@ -239,35 +238,35 @@ def _shoot(
         z, _, k, _ = state
 
         def twice(z):
-            found = ends(still[0], z[:n], guess * z[n] if autonomous else still[1])
+            found = both(still[0], z, still[1])
             return found, found
 
-        (first, last), values = jax.jacfwd(twice, has_aux=True)(z)
-        whole = last - first
-        if autonomous:
-            whole = jnp.concatenate([whole, (speed @ first)[None]])
-        rest = closing(*values)
-        new = z - jnp.linalg.solve(whole, rest)
-        return new, jnp.max(jnp.abs(rest)), k + 1, (whole, first[:, :n], last[:, :n])
+        (first, last), (start, end) = jax.jacfwd(twice, has_aux=True)(z)
+        # The least step: orbits that start elsewhere on themselves, and those of a conservative
+        # mechanism, are a family.
+        inverse = jnp.linalg.pinv(last - first, rtol=jnp.finfo(Z.dtype).eps ** _SAME)
+        rest = end - start
+        return z - inverse @ rest, jnp.max(jnp.abs(rest)), k + 1, (inverse, first, last)
 
     size = n + int(autonomous)
     z0 = jnp.zeros(size, Z.dtype)
     z0 = z0.at[n].set(1.0) if autonomous else z0
-    empty = (jnp.zeros((size, size), Z.dtype),) + 2 * (jnp.zeros((n, n), Z.dtype),)
+    empty = (jnp.zeros((size, n), Z.dtype),) + 2 * (jnp.zeros((n, size), Z.dtype),)
     tolerance = jnp.finfo(Z.dtype).eps ** _RESIDUAL
-    z, _, k, (whole, first, last) = jax.lax.while_loop(
+    z, _, k, (inverse, first, last) = jax.lax.while_loop(
         lambda s: (s[1] > tolerance) & (s[2] < limit),
         improve,
         (z0, jnp.asarray(jnp.inf, Z.dtype), jnp.zeros((), int), empty),
     )
-    z, whole = held(z), held(whole)
-    rest = closing(*both(system, z))
+    z, inverse = held(z), held(inverse)
+    begun, ended = both(system, z, period)
+    rest = ended - begun
     residual = held(jnp.max(jnp.abs(rest)))
     # One more step, whose derivative is that of the orbit.
-    z = z - jnp.linalg.solve(whole, rest)
+    z = z - inverse @ rest
     period = guess * z[n] if autonomous else period
     sol = run(system, z[:n], period)
-    monodromy = held(jnp.linalg.solve(first.T, last.T).T)
+    monodromy = held(jnp.linalg.solve(first[:, :n].T, last[:, :n].T).T)
     good = (residual <= 10.0 * tolerance) & jnp.all(jnp.isfinite(z))
     result = RESULTS.where(good, RESULTS.successful, RESULTS.not_periodic)
     return Periodic(

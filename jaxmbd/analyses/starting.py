@@ -48,7 +48,7 @@ def assembled(
             )
         if is_concrete((system, state)):
             refuse_redundant_drivers(system, state, t)
-            warn_of_change_point(system, state, t)
+            warn_of_change_point(system, given, state, t)
             refuse_penetration(system, state)
             warn_of_shared_friction(system, state, t)
     return state, report

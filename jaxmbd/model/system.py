@@ -3,6 +3,7 @@ dynamic.
 """
 
 import dataclasses
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -154,13 +155,10 @@ class System(eqx.Module):
             return self
         return dataclasses.replace(
             self,
-            connections=tuple(
-                dataclasses.replace(c, name="", outline_i=(), outline_j=())
-                for c in self.connections
-            ),
-            forces=_nameless(self.forces),
-            laws=_nameless(self.laws),
-            inertias=_nameless(self.inertias),
+            connections=_remembered(self.connections, _unlabeled),
+            forces=_remembered(self.forces, _nameless),
+            laws=_remembered(self.laws, _nameless),
+            inertias=_remembered(self.inertias, _nameless),
             frames=(),
             shapes=(None,) * self.nb,
             name="",
@@ -477,6 +475,32 @@ class System(eqx.Module):
             local = Pose(take(pose.r, stack.index), take(pose.A, stack.index))
             energy = energy + jnp.sum(stack.each(lambda element, p: element.potential(p), local))
         return energy
+
+
+def _unlabeled(connections: tuple[Connection, ...]) -> tuple[Connection, ...]:
+    """The same without names and outlines."""
+    return tuple(dataclasses.replace(c, name="", outline_i=(), outline_j=()) for c in connections)
+
+
+_stripped: OrderedDict[int, tuple[tuple, tuple]] = OrderedDict()
+_STRIPPED_AT_MOST = 64
+
+
+def _remembered(parts: tuple, function) -> tuple:
+    """The function of the parts of a system, kept as long as these are among the last that were
+    asked for: every call of a compiled program asks, and a hundred joints take 10 ms.
+    """
+    if not parts:
+        return parts
+    known = _stripped.get(id(parts))
+    if known is None:
+        known = parts, function(parts)
+        if not is_concrete(parts):  # a tracer must not outlive its trace
+            return known[1]
+        _stripped[id(parts)] = known  # holds the parts, so that their id stays theirs
+        if len(_stripped) > _STRIPPED_AT_MOST:
+            _stripped.popitem(last=False)
+    return known[1]
 
 
 def _nameless(stacks: tuple) -> tuple:

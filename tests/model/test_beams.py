@@ -160,6 +160,22 @@ def test_a_cantilever_of_two_elements_bends_as_the_discrete_theory_says():
     np.testing.assert_allclose(tip, exact, rtol=1e-5)
 
 
+@pytest.mark.parametrize("gravity", [0.0, 9.81])
+def test_a_stiff_beam_across_the_axes_finds_its_rest_though_its_weight_is_near_rounding(gravity):
+    """Rounding of its poses stretches it by more than 2e-10 of its weight."""
+    m = mbd.Mechanism("steel", gravity=(0, 0, -gravity))
+    section = mbd.Section.rectangle(0.02, 0.02, E=2.1e11, rho=7850.0)
+    beam = m.add_beam("beam", [(0, 0, 0), (0.73, 0.07, 0.02)], elements=4, section=section)
+    m.add(mbd.Fixed("clamp", m.ground, beam.first, point=(0, 0, 0)))
+    system, state = m.build()
+    found = mbd.equilibrium(system, state)
+    assert int(found.iterations) <= 6
+    sag = state.r[-1, 2] - found.state.r[-1, 2]
+    # w L⁴ / 8 EI; four elements of constant strain and the slope of 1.5 degrees are within 2 %.
+    length, EI = np.hypot(0.73, 0.07), 2.1e11 * 0.02**4 / 12.0
+    np.testing.assert_allclose(sag, gravity * 7850.0 * 4e-4 * length**4 / (8.0 * EI), rtol=0.02)
+
+
 def test_natural_curvature_makes_a_straight_beam_an_arc():
     m, _ = scenes.clamped(scenes.slender(), 4, natural=(0.0, 0.0, 0.0, 0.0, 1.0, 0.0))
     for k, e in enumerate(m.beams["beam"].forces()):
@@ -190,6 +206,75 @@ def test_a_derivative_by_stiffness_is_that_of_differences():
 
     found = jax.grad(tip)(1e7)
     np.testing.assert_allclose(found, central_difference(tip, 1e7, step=1e2), rtol=1e-6)
+
+
+# --- methods and formulations ---------------------------------------------------------------------
+
+
+def swinging():
+    """A soft beam on a hinge that falls across its plane of bending."""
+    m = mbd.Mechanism("swinging", gravity=(0.0, 2.0, -9.81))
+    section = mbd.Section(E=1e6, G=5e5, A=1e-2, I=(1e-4, 2e-4), J=2e-4, rho=1000.0)
+    beam = m.add_beam(
+        "beam",
+        [(0, 0, 0), (1, 0, 0)],
+        elements=2,
+        section=section,
+        damping=(0, 0, 0, 1e-3, 1e-3, 1e-3),
+    )
+    m.add(mbd.Revolute("pin", m.ground, beam.first, point=(0, 0, 0), axis=(0, 1, 0)))
+    return m.build()
+
+
+def swung(method, formulation, steps):
+    """Where the tip is after 0.16 s."""
+    options = {"h": 0.16 / steps, "steps": steps, "save_every": steps}
+    sol = mbd.simulate(*swinging(), integrator=method, formulation=formulation, **options)
+    return np.asarray(sol.r[-1, -1])
+
+
+METHODS = [
+    (mbd.BDF2(), mbd.RP(), 2),
+    pytest.param(mbd.ImplicitEuler(), mbd.REps(), 1, marks=pytest.mark.slow),
+    pytest.param(mbd.ImplicitEuler(), mbd.RA(), 1, marks=pytest.mark.slow),
+    pytest.param(mbd.ImplicitEuler(), mbd.RP(), 1, marks=pytest.mark.slow),
+    pytest.param(mbd.BDF2(), mbd.RA(), 2, marks=pytest.mark.slow),
+    pytest.param(mbd.BDF2(), mbd.REps(), 2, marks=pytest.mark.slow),
+    pytest.param(mbd.GeneralizedAlpha(), mbd.RP(), 2, marks=pytest.mark.slow),
+    pytest.param(mbd.GeneralizedAlpha(), mbd.REps(), 2, marks=pytest.mark.slow),
+    pytest.param(mbd.RungeKutta(), mbd.RP(), 4, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("method", "formulation", "order"), METHODS, ids=name_of)
+def test_methods_and_formulations_reach_the_motion_of_munthe_kaas(method, formulation, order):
+    """Its own error at a quarter of a millisecond is 2e-11 m, by halving the step."""
+    exact = swung(mbd.MuntheKaas(), mbd.RA(), 640)
+    counts = (320, 640) if order == 4 else (40, 80)
+    errors = [np.max(np.abs(swung(method, formulation, n) - exact)) for n in counts]
+    if order == 1:
+        np.testing.assert_allclose(np.log2(errors[0] / errors[1]), 1.0, atol=0.1)
+        assert errors[1] < 2e-3
+    elif order == 2:
+        # The last digits of 80 steps are those of an error that passes through zero.
+        assert errors[0] < 1e-4 and errors[1] < errors[0] / 3.0
+    else:
+        assert errors[1] < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("method", "formulation", "message"),
+    [
+        (mbd.MuntheKaas(), mbd.RP(), "MuntheKaas moves rotation matrices: use the formulation rA"),
+        (mbd.EnergyMomentum(), mbd.RA(), "EnergyMomentum integrates directors"),
+        (mbd.RungeKutta(), mbd.RA(), "RungeKutta adds up coordinates"),
+        (mbd.BDF2(), mbd.RotationElements(), r"body 'beam.0': its Poinsot inertia .* thickness"),
+    ],
+    ids=name_of,
+)
+def test_methods_that_cannot_move_a_beam_say_so(method, formulation, message):
+    with pytest.raises(ValueError, match=message):
+        swung(method, formulation, 40)
 
 
 REFUSED = {
@@ -234,6 +319,14 @@ def test_an_element_bent_beyond_its_limit_is_named():
         mbd.simulate(system, bent, h=1e-4, steps=2, integrator=mbd.GeneralizedAlpha())
 
 
+@pytest.mark.parametrize("load_steps", [10, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_equilibrium_beyond_the_limit_of_an_element_names_it(load_steps):
+    m, last = scenes.clamped(scenes.slender(), 2)
+    m.add(mbd.Torque("moment", last, torque=(0.0, 3.0 * np.pi * 200.0, 0.0), frame="body"))
+    with pytest.raises(mbd.EquilibriumError, match="Element 1 of beam 'beam' bends by 162 degrees"):
+        mbd.equilibrium(*m.build(), load_steps=load_steps)
+
+
 def test_a_beam_is_described_once_and_read_back_to_the_last_bit(tmp_path):
     m = mbd.Mechanism("file")
     beam = m.add_beam(
@@ -266,3 +359,58 @@ def test_numbers_of_a_beam_are_found_and_replaced_by_path():
         ValueError, match=r"no number 'beams\.beam\.section\.F'; did you mean beams\.beam"
     ):
         m.with_values({"beams.beam.section.F": 1.0})
+
+
+def strip(E, n=8):
+    """A steel strip clamped at one end, let go from straight; bending is damped."""
+    m = mbd.Mechanism("strip", gravity=(0, 0, -9.81))
+    section = mbd.Section.rectangle(0.03, 0.004, E=E, nu=0.3, rho=7850.0)
+    beam = m.add_beam(
+        "strip",
+        [(0, 0, 0), (0.8, 0, 0)],
+        elements=n,
+        section=section,
+        damping=(0, 0, 0, 2e-3, 2e-3, 2e-3),
+    )
+    m.add(mbd.Fixed("clamp", m.ground, beam.first, point=(0, 0, 0)))
+    return m
+
+
+def fallen_tip(E, t, damping=2e-3, length=0.8):
+    """Three modes of Euler and Bernoulli with damping in proportion to the stiffness:
+    q'' + c ω² q' + ω² q = -g ∫φ / ∫φ², each from rest."""
+    per_length = 7850.0 * 0.03 * 0.004
+    wave = np.sqrt(E * 0.03 * 0.004**3 / 12.0 / per_length)
+    x = np.linspace(0.0, length, 4001)
+    found = np.zeros_like(t)
+    for root in (1.8751040687119611, 4.6940911329741746, 7.8547574382376126):
+        beta = root / length
+        s = (np.cosh(root) + np.cos(root)) / (np.sinh(root) + np.sin(root))
+        shape = np.cosh(beta * x) - np.cos(beta * x) - s * (np.sinh(beta * x) - np.sin(beta * x))
+        omega = beta**2 * wave
+        share = shape[-1] * np.trapezoid(shape, x) / np.trapezoid(shape**2, x)
+        zeta = 0.5 * damping * omega
+        fast = omega * np.sqrt(1.0 - zeta**2)
+        swing = np.cos(fast * t) + zeta * omega / fast * np.sin(fast * t)
+        found -= 9.81 * share / omega**2 * (1.0 - np.exp(-zeta * omega * t) * swing)
+    return found
+
+
+@pytest.mark.slow
+def test_a_fit_finds_the_modulus_behind_a_vibration_in_closed_form():
+    E, t, sigma = 2.1e11, np.linspace(0.0, 0.6, 151), 1e-3
+    noise = sigma * np.random.default_rng(3).normal(size=t.size)
+    data = mbd.Measurements(t, {"strip.8.r.z": fallen_tip(E, t) + noise}, sigma=sigma)
+    report = mbd.fit(
+        strip(1.7e11),
+        {"beams.strip.section.E": mbd.Positive()},
+        data,
+        h=2e-3,
+        integrator=mbd.GeneralizedAlpha(),
+        progress=False,
+    )
+    found, error = (x["beams.strip.section.E"] for x in (report.estimate, report.standard_error))
+    assert 1e-4 < error / E < 1e-2
+    # Eight elements vibrate too slowly by 4e-3: the estimate is too stiff by 8e-3.
+    assert abs(found - E) < 3.0 * error + 8e-3 * E
+    np.testing.assert_allclose(report.rms, 1.0, atol=0.15)

@@ -1,0 +1,92 @@
+"""Files that commands write: checked before any work, and kept from a run that fails."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import typer
+
+import jaxmbd as mbd
+
+from .console import INTERRUPTED, complain, err, say
+
+
+def check_out(path: Path, suffixes: tuple[str, ...]) -> None:
+    """Refuse, before any work, a file that could not be written after it."""
+    if path.suffix not in suffixes:
+        raise ValueError(f"--out must end in {' or '.join(suffixes)}, not {path.name!r}")
+    folder = path.absolute().parent
+    try:
+        if path.is_dir():
+            raise ValueError(f"--out: {str(path)!r} is a folder; name a file in it")
+        if not folder.is_dir():
+            raise ValueError(f"--out: the folder {str(folder)!r} does not exist")
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        # Longest of the names that writing needs.
+        os.lstat(path.with_name(path.name + ".partial"))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise ValueError(
+            f"--out: cannot write to {str(path)!r}: {error.strerror or error}"
+        ) from None
+
+
+def keep(job: Callable[[], mbd.Solution], system: mbd.System, path: Path) -> mbd.Solution:
+    """Do the job and write its solution; after a failure, the steps before it, and the error goes
+    on.
+    """
+    try:
+        solution = job()
+    except mbd.SimulationError as error:
+        _keep_part(error.solution, system, path)
+        raise
+    except KeyboardInterrupt:
+        complain("interrupted before the first step; nothing was written")
+        raise typer.Exit(INTERRUPTED) from None
+    if _is_interrupted(solution):
+        _keep_part(solution, system, path)
+        raise typer.Exit(INTERRUPTED)
+    write(solution, system, path)
+    worst = float(np.nanmax(np.abs(np.asarray(solution.violation(system).position)), initial=0.0))
+    iterations = np.asarray(solution.iterations)[1:]
+    say(
+        f"{system.name}: {len(solution.t)} rows to t = {float(solution.t[-1]):g} s, "
+        f"{float(np.mean(iterations)) if iterations.size else 0.0:.2f} iterations a row, "
+        f"largest constraint violation {worst:.1e}; wrote {path}"
+    )
+    return solution
+
+
+def _is_interrupted(solution: mbd.Solution) -> bool:
+    return bool(solution.result == mbd.RESULTS.interrupted)
+
+
+def _keep_part(solution: mbd.Solution | None, system: mbd.System, path: Path) -> None:
+    """Write the rows that were computed, and say what the file holds."""
+    good = (
+        0 if solution is None else int(np.sum(np.isfinite(np.asarray(solution.r)).all(axis=(1, 2))))
+    )
+    if solution is None or not good:
+        say("no row was computed, so nothing was written", to=err)
+        return
+    write(solution, system, path)
+    say(f"the {good} rows to t = {float(solution.t[good - 1]):g} s are in {path}", to=err)
+
+
+def write(solution: mbd.Solution, system: mbd.System, path: Path) -> None:
+    """Write a motion as its file name asks."""
+    if path.suffix == ".csv":
+        solution.to_csv(path, system)
+    else:
+        solution.to_npz(path, system)
+
+
+def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
+    """Arrays under their names, as one NPZ file or as columns of a CSV file."""
+    from jaxmbd.analyses.export import write_table
+
+    write_table(path, columns)

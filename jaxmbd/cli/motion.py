@@ -1,0 +1,141 @@
+"""Commands that compute motions and efforts: kinematics, simulate, inverse-dynamics."""
+
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import jaxmbd as mbd
+
+from .app import app
+from .console import add_row, busy, new_table, out, say
+from .files import check_out, keep, write_columns
+from .options import (
+    RA,
+    Formulation,
+    Group,
+    Integrator,
+    Model,
+    NewtonTolerance,
+    Out,
+    Projection,
+    RhoInf,
+    Step,
+    Tableau,
+    TEnd,
+    Tolerance,
+    instants,
+    integrator_of,
+    usual,
+)
+
+
+@app.command()
+def kinematics(
+    model: Model, out_file: Out, t_end: TEnd = 3.0, h: Step = 1e-3, formulation: Formulation = RA
+) -> None:
+    """Move a fully driven MODEL and write the motion."""
+    check_out(out_file, (".npz", ".csv"))
+    system, state = mbd.load(model)
+    ts = instants(system, t_end, h)
+    keep(
+        lambda: mbd.kinematics(
+            system, state, ts, formulation=mbd.FORMULATIONS[formulation](), progress=True
+        ),
+        system,
+        out_file,
+    )
+
+
+@app.command()
+def simulate(
+    model: Model,
+    out_file: Out,
+    t_end: TEnd = 3.0,
+    h: Step = 1e-3,
+    formulation: Formulation = RA,
+    integrator: Integrator = None,
+    save_every: Annotated[int, typer.Option(help="Save every k-th step.")] = 1,
+    rho_inf: RhoInf = None,
+    tableau: Tableau = None,
+    group: Group = None,
+    projection: Projection = False,
+    newton_tolerance: NewtonTolerance = None,
+    tolerance: Tolerance = None,
+) -> None:
+    """Integrate MODEL in time and write the motion."""
+    check_out(out_file, (".npz", ".csv"))
+    system, state = mbd.load(model)
+    method = integrator_of(
+        integrator or usual(system), rho_inf, tableau, group, projection, newton_tolerance
+    )
+    options: dict[str, Any] = {"formulation": mbd.FORMULATIONS[formulation](), "integrator": method}
+    if tolerance is None:
+        keep(
+            lambda: mbd.simulate(
+                system, state, t_end=t_end, h=h, save_every=save_every, progress=True, **options
+            ),
+            system,
+            out_file,
+        )
+        return
+    if save_every != 1:
+        raise ValueError(
+            "--save-every is for fixed steps; with --tolerance rows are at multiples of --h"
+        )
+    ts = instants(system, t_end, h)
+
+    def adaptive() -> mbd.Solution:
+        with busy(f"simulating {system.name}"):
+            return mbd.simulate(system, state, step=mbd.Adaptive(tolerance), save_at=ts, **options)
+
+    solution = keep(adaptive, system, out_file)
+    say(
+        f"{int(solution.stats['accepted_steps'])} steps, {int(solution.stats['rejected_steps'])} "
+        "rejected"
+    )
+
+
+@app.command("inverse-dynamics")
+def inverse_dynamics(
+    model: Model,
+    out_file: Out,
+    t_end: TEnd = 3.0,
+    h: Step = 1e-3,
+    actuator: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--actuator", "-a", help="An actuator that makes the motion; repeat for more."
+        ),
+    ] = None,
+    formulation: Formulation = RA,
+) -> None:
+    """Find the efforts of drivers, or of actuators in their place, that MODEL's motion takes."""
+    check_out(out_file, (".npz", ".csv"))
+    system, state = mbd.load(model)
+    ts = instants(system, t_end, h)
+    with busy(f"inverse dynamics of {system.name} at {len(ts)} instants"):
+        found = mbd.inverse_dynamics(
+            system, state, ts, actuators=actuator, formulation=mbd.FORMULATIONS[formulation]()
+        )
+    power = found.power
+    columns = {"t": np.asarray(found.solution.t)}
+    for name in found.efforts:
+        columns |= {
+            f"{name}.effort": np.asarray(found.efforts[name]),
+            f"{name}.rate": np.asarray(found.rates[name]),
+            f"{name}.power": np.asarray(power[name]),
+        }
+    write_columns(out_file, columns)
+    table = new_table("effort of", "smallest", "largest", "mean power [W]")
+    for name, effort in found.efforts.items():
+        values = np.asarray(effort)
+        add_row(
+            table,
+            name,
+            f"{values.min():.4g}",
+            f"{values.max():.4g}",
+            f"{np.mean(np.asarray(power[name])):.4g}",
+        )
+    out.print(table)
+    say(f"{system.name}: {len(ts)} rows to t = {ts[-1]:g} s; wrote {out_file}")

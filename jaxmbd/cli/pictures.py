@@ -1,0 +1,123 @@
+"""Commands that draw: plot, animate, view, demo."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import jaxmbd as mbd
+
+from .app import app
+from .console import busy, out, say
+from .files import check_out
+from .options import Result, Step, TEnd
+
+
+@app.command()
+def plot(
+    result: Result,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="Picture (.png, .pdf, .svg).")
+    ] = None,
+    quantity: Annotated[
+        list[str] | None, typer.Option("--quantity", "-q", help="r, v, a, omega, alpha, lam, ...")
+    ] = None,
+    body: Annotated[
+        list[str] | None, typer.Option("--body", "-b", help="Only this body; repeat for more.")
+    ] = None,
+) -> None:
+    """Plot quantities of RESULT over time."""
+    viz = _viz()
+    target = out_file or result.with_suffix(".png")
+    check_out(target, (".png", ".pdf", ".svg"))
+    with busy(f"drawing {target.name}"):
+        viz.plot(result, quantities=tuple(quantity or ("r", "v", "a")), bodies=body, out=target)
+    say(f"wrote {target}")
+
+
+@app.command()
+def animate(
+    result: Result,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="Animation (.gif, .html, .mp4).")
+    ] = None,
+    fps: Annotated[int, typer.Option(help="Frames per second.")] = 25,
+    speed: Annotated[
+        float, typer.Option(help="Seconds of motion per second of the animation.")
+    ] = 1.0,
+) -> None:
+    """Animate RESULT."""
+    viz = _viz()
+    target = out_file or result.with_suffix(".gif")
+    check_out(target, (".gif", ".html", ".mp4"))
+    with busy(f"drawing {target.name}"):
+        viz.animate(result, out=target, fps=fps, speed=speed)
+    say(f"wrote {target}")
+
+
+@app.command()
+def view(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="RESULT|MODEL", help="Result file (.npz), packaged name, or model file."
+        ),
+    ],
+    out_file: Annotated[
+        Path | None,
+        typer.Option("--out", help="Page (.html), or the animated model alone (.glb)."),
+    ] = None,
+    plot: Annotated[
+        list[str] | None,
+        typer.Option("--plot", "-p", help="Plot this quantity, such as pin.angle; repeat."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="The model that RESULT is of, for reactions and contact forces."),
+    ] = None,
+    sweep: Annotated[
+        bool,
+        typer.Option("--sweep", help="Move MODEL a little along each of its degrees of freedom."),
+    ] = False,
+    speed: Annotated[float, typer.Option(help="Seconds of motion per second.")] = 1.0,
+) -> None:
+    """Show RESULT, or MODEL as it is described, in three dimensions: one page for any browser."""
+    stem = Path(source.partition(":")[0])
+    target = out_file or stem.with_suffix(".html")
+    check_out(target, (".html", ".glb"))
+    system = None if model is None else mbd.load(model)[0]
+    with busy(f"drawing {target.name}"):
+        mbd.view(source, system, out=target, plots=plot or (), sweep=sweep, speed=speed)
+    say(f"wrote {target}")
+
+
+def _viz():
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from jaxmbd import viz
+    except ImportError as error:
+        raise RuntimeError(
+            f"pictures need the extra viz: pip install 'jaxmbd[viz]' ({error})"
+        ) from None
+    return viz
+
+
+@app.command()
+def demo(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Packaged name or file.")
+    ] = "slider_crank",
+    out_dir: Annotated[Path, typer.Option("--out", help="Folder for results and pictures.")] = Path(
+        "demo"
+    ),
+    t_end: TEnd = 2.0,
+    h: Step = 1e-3,
+) -> None:
+    """Simulate MODEL with every formulation; leave results, plots and an animation."""
+    from jaxmbd.demo import run_demo
+
+    if out_dir.exists() and not out_dir.is_dir():
+        raise ValueError(f"--out: {str(out_dir)!r} is a file; name a folder")
+    run_demo(model, out_dir, t_end, h, out, _viz())

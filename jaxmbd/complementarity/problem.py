@@ -14,12 +14,25 @@ from .coulomb import coulomb
 from .dry import dry
 from .stop import stop
 
-# First κ, its factor, halvings of a step that does not shorten the residual, limit of iterations.
-# Full steps fail less often than monotone ones; sets on which schedules fail hardly overlap.
-_COLD = ((1.0, 0.1, 0, 25), (0.1, 0.3, 2, 30), (1.0, 0.3, 2, 40), (10.0, 0.5, 3, 60))
-_COLD = (*_COLD, (0.01, 0.5, 3, 60), (1.0, 0.7, 0, 100), (100.0, 0.5, 1, 100))
-_WARM = (1e-3, 0.1, 0, 25)
-_PROXIMAL = 1e-10  # keeps the matrix of a hyperstatic set regular; never in the residual
+# First κ, its factor, halvings of a step that does not shorten the residual, limit of iterations,
+# and what keeps the matrix of a hyperstatic set regular; it is never in the residual.
+# Full steps fail less often than monotone ones; sets on which schedules fail hardly overlap. Faces
+# that slide and turn on each other take a slow κ and up to 150 iterations.
+_PROXIMAL = 1e-10
+_COLD = (
+    (1.0, 0.1, 0, 25, _PROXIMAL),
+    (1.0, 0.3, 0, 120, _PROXIMAL),
+    (0.1, 0.7, 0, 150, 1e-8),
+    (10.0, 0.7, 0, 200, _PROXIMAL),
+    (1.0, 0.3, 2, 40, _PROXIMAL),
+    (10.0, 0.5, 3, 60, _PROXIMAL),
+    (0.01, 0.5, 3, 60, _PROXIMAL),
+    (100.0, 0.5, 1, 100, _PROXIMAL),
+)
+_WARM = (1e-6, 0.1, 0, 25, _PROXIMAL)
+# Where a place of a hyperstatic set is between two branches of its law, iterations go round at this
+# residual. An attempt that ends there has found the root.
+_ENOUGH = 1e-8
 
 
 class Laws(eqx.Module):
@@ -163,7 +176,8 @@ class Outcome(eqx.Module):
 
     Attributes:
         iterations: Newton iterations of all attempts.
-        converged: Whether the exact laws are satisfied to the tolerance.
+        converged: Whether the exact laws are satisfied to the tolerance, or to 1e-8 where rounding
+            allows no more.
         residual: The largest of the exact laws, in units of the largest velocity.
         attempts: How many attempts it took.
     """
@@ -179,6 +193,8 @@ class _Iteration(eqx.Module):
     kappa: Scalar
     size: Scalar
     exact: Scalar
+    best: Float[Array, " w"]
+    least: Scalar
     attempt: Int[Array, ""]
     within: Int[Array, ""]
     total: Int[Array, ""]
@@ -206,8 +222,8 @@ class LawProblem(AbstractRootProblem):
 
     def solve(self, guess: Float[Array, " w"], args: Laws) -> tuple[Array, Outcome]:
         dtype = guess.dtype
-        plans = jnp.asarray([plan[:2] for plan in (_WARM, *_COLD)], dtype)
-        counts = jnp.asarray([plan[2:] for plan in (_WARM, *_COLD)], int)
+        plans = jnp.asarray([(*plan[:2], plan[4]) for plan in (_WARM, *_COLD)], dtype)
+        counts = jnp.asarray([plan[2:4] for plan in (_WARM, *_COLD)], int)
         most = len(_COLD) + 1
         zero = jnp.zeros((), dtype)
         eye = jnp.eye(guess.size, dtype=dtype)
@@ -215,20 +231,21 @@ class LawProblem(AbstractRootProblem):
         def size(x, kappa):
             return jnp.max(jnp.abs(args.residual(x, kappa)), initial=0.0)
 
-        def started(x, attempt, total) -> _Iteration:
+        def started(x, best, attempt, total) -> _Iteration:
             kappa = plans[jnp.minimum(attempt, most - 1), 0]
+            none = jnp.zeros((), int)
             return _Iteration(
-                x, kappa, size(x, kappa), size(x, zero), attempt, jnp.zeros((), int), total
+                x, kappa, size(x, kappa), size(x, zero), best[0], best[1], attempt, none, total
             )
 
         def goes_on(state: _Iteration):
             return (state.exact > self.tolerance) & (state.attempt < most)
 
         def once(state: _Iteration) -> _Iteration:
-            factor = plans[state.attempt, 1]
+            _, factor, proximal = plans[state.attempt]
             halvings, limit = counts[state.attempt]
             value = args.residual(state.x, state.kappa)
-            matrix = args.jacobian(state.x, state.kappa) + _PROXIMAL * eye
+            matrix = args.jacobian(state.x, state.kappa) + proximal * eye
             delta = -DenseFactors.of(matrix).solve(value)
 
             # Full steps where the plan allows no halvings, as the first ones do.
@@ -245,11 +262,16 @@ class LawProblem(AbstractRootProblem):
             x = state.x + scale * delta
             ready = found < 0.5 * jnp.maximum(state.kappa, self.tolerance)
             kappa = jnp.where(ready, factor * state.kappa, state.kappa)
+            exact = size(x, zero)
+            better = exact < state.least
+            least = jnp.where(better, exact, state.least)
             after = _Iteration(
                 x,
                 kappa,
                 jnp.where(ready, size(x, kappa), found),
-                size(x, zero),
+                exact,
+                jnp.where(better, x, state.best),
+                least,
                 state.attempt,
                 state.within + 1,
                 state.total + 1,
@@ -257,17 +279,22 @@ class LawProblem(AbstractRootProblem):
             spent = ~(after.exact <= self.tolerance) & (
                 (after.within >= limit) | ~jnp.isfinite(found)
             )
-            anew = started(jnp.zeros_like(x), state.attempt + 1, after.total)
+            following = jnp.where(least <= _ENOUGH, most, state.attempt + 1)
+            anew = started(jnp.zeros_like(x), (after.best, least), following, after.total)
             return jax.tree.map(lambda a, b: jnp.where(spent, a, b), anew, after)
 
         # Without a guess there is nothing to be warm from.
         first = jnp.where(jnp.any(guess != 0.0), 0, 1)
-        state = started(jnp.where(jnp.isfinite(guess), guess, 0.0), first, jnp.zeros((), int))
+        guess = jnp.where(jnp.isfinite(guess), guess, 0.0)
+        none = jnp.asarray(jnp.inf, dtype)
+        state = started(guess, (guess, none), first, jnp.zeros((), int))
         state = jax.lax.while_loop(goes_on, once, state)
-        converged = state.exact <= self.tolerance
+        done = state.exact <= self.tolerance
+        residual = jnp.where(done, state.exact, state.least)
+        converged = done | (state.least <= _ENOUGH)
         # What failed must stay finite: it is masked afterwards, and its derivative too.
-        x = jnp.where(converged, state.x, 0.0)
-        return x, Outcome(state.total, converged, state.exact, state.attempt + 1)
+        x = jnp.where(done, state.x, jnp.where(converged, state.best, 0.0))
+        return x, Outcome(state.total, converged, residual, state.attempt + 1)
 
 
 def solve_laws(

@@ -4,6 +4,8 @@ Laws come in the order of `System.laws`: contacts, then stops, then dry friction
 three rows, the others one.
 """
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -35,6 +37,27 @@ def gaps(formulation: AbstractFormulation, system: System, q: Coordinates) -> Fl
         local = jax.tree.map(lambda x, index=stack.index: take(x, index), poses)
         found.append(stack.each(lambda law, pose: law.gaps(pose), local).reshape(-1))
     return jnp.concatenate(found)
+
+
+def held(
+    formulation: AbstractFormulation, system: System, before: Coordinates, after: Coordinates
+) -> System:
+    """The system for a step between two positions: its laws act at the same corners, edges and
+    faces all over it.
+    """
+    if not any(stack.law.holds for stack in system.laws):
+        return system
+    ends = [jax.vmap(formulation.pose)(formulation.with_ground(q)) for q in (before, after)]
+    stacks = []
+    for stack in system.laws:
+        if stack.law.holds:
+            local = [
+                jax.tree.map(lambda x, index=stack.index: take(x, index), poses) for poses in ends
+            ]
+            law = stack.each(lambda law, *poses: law.held(*poses), *local)
+            stack = dataclasses.replace(stack, law=law)
+        stacks.append(stack)
+    return dataclasses.replace(system, laws=tuple(stacks))
 
 
 def gap_rates(

@@ -17,6 +17,7 @@ from ..equations.laws import (
     each_place,
     gap_rates,
     gaps,
+    held,
     joint_forces,
     law_rows,
     normal_rows,
@@ -43,6 +44,10 @@ _CLOSED = 1e-10
 _TINY = 1e-60
 # How far impulses may reach in a step: this many times what the fastest impact would cross.
 _REACH = 4.0
+# Damping of the projection of positions onto closed contacts, relative to their matrix, and how far
+# it may move bodies, relative to the largest gap.
+_DAMPING = (1e-10, 1e-4, 1e-2, 1.0)
+_FARTHEST = 4.0
 
 
 class Impulses(eqx.Module):
@@ -165,10 +170,15 @@ class Moreau(AbstractIntegrator):
             q1, u1, _ = _projected(formulation, system, move(q0, d0), u1, t, None)
             return Motion(q1, u1, a0, lam0, motion.memory), _info(0, True, a0, q1)
 
+        # What may touch is chosen once: gaps of the whole step are those of the same features.
+        whole = system
+        system = held(formulation, system, q0, move(q0, d0))
+        now = eqx.tree_at(lambda s: s.laws, now, system.laws)
         every = law_rows(formulation, now, q)
-        free = _Free(q0, u0, u1, d0, a0, lam0, matrix.right, solve, every)
-        found, wanted, near = self._impacts(formulation, system, q0, move(q0, d0), every, u0, h)
+        free = _Free(q0, u0, u1, d0, a0, lam0, matrix.right, solve, every, whole)
         contacts = places(system, CONTACT)
+        found, hits = self._impacts(formulation, system, free, move(q0, d0), h)
+        near = hits.near[:contacts]
         sizes = self._sizes(contacts)
         hit = found.state[:contacts] > OPEN
         first = jnp.argsort(2 - hit.astype(int) - near.astype(int), stable=True)
@@ -177,7 +187,7 @@ class Moreau(AbstractIntegrator):
             def act(_):
                 chosen = first[:size] if size < contacts else jnp.arange(contacts)
                 return self._struck(
-                    formulation, system, motion.memory, free, found, wanted, chosen, t, h
+                    formulation, system, motion.memory, free, found, hits, chosen, t, h
                 )
 
             return act
@@ -185,7 +195,7 @@ class Moreau(AbstractIntegrator):
         def resting(_):
             q1, u1, _ = _projected(formulation, system, move(q0, d0), free.u1, t, None)
             memory = _nothing(system, motion.memory.dropped)
-            gap = gaps(formulation, system, q1)
+            gap = gaps(formulation, whole, q1)
             memory = eqx.tree_at(lambda m: m.gap, memory, gap)
             return Motion(q1, u1, a0, lam0, memory), _info(0, True, a0, q1)
 
@@ -218,7 +228,7 @@ class Moreau(AbstractIntegrator):
         before: Impulses,
         free: "_Free",
         found: Impulses,
-        wanted: Float[Array, " c"],
+        hits: "_Hits",
         chosen: Int[Array, " k"],
         t: Scalar,
         h: Scalar,
@@ -231,9 +241,10 @@ class Moreau(AbstractIntegrator):
         lines = (3 * chosen[:, None] + jnp.arange(3)[None, :]).reshape(-1)
         lines = jnp.concatenate([lines, 3 * contacts + jnp.arange(others)])
         normal = normal_rows(k, others)
-        state, impact, bounced, wanted = (
-            take(x, spots) for x in (found.state, found.impact, found.bounced, wanted)
+        state, impact, bounced = (
+            take(x, spots) for x in (found.state, found.impact, found.bounced)
         )
+        wanted, strikes, near, room = (take(x, spots) for x in hits)
         n, none = free.u1.size, jnp.zeros_like(free.lam0)
         rows = free.rows.some(lines)
         pushes = rows.pushes(system.nb).reshape(lines.shape[0], n)
@@ -241,12 +252,16 @@ class Moreau(AbstractIntegrator):
         X, carried = answers[:, :n].reshape(-1, *free.u1.shape), answers[:, n:]
         G = jax.vmap(rows.velocities)(X).T
 
-        b = rows.velocities(free.u1).at[normal].add(-wanted)
+        # What is open and stays so without the others' impulses may close by them: there the gap at
+        # the end of the step must not become negative, and its velocity is that of the next step.
+        b = rows.velocities(free.u1)
+        guarded = near & (state == OPEN)
+        b = b.at[normal].set(jnp.where(guarded, room / h, b[normal] - wanted))
         frictions = each_place(system, lambda law: law.frictions(), CONTACT)
         laws = Laws(
             matrix=G,
             free=b,
-            active=state > OPEN,
+            active=(state > OPEN) | guarded,
             friction=take(frictions, chosen),
             bound=h * each_place(system, lambda law: law.bound(), DRY),
             share=each_place(system, lambda law: law.share(), DRY),
@@ -273,7 +288,7 @@ class Moreau(AbstractIntegrator):
         b = jnp.where(fails, plain.free, b)
         bounced = bounced & ~fails
 
-        weight = jnp.where((impact > 0.0) | bounced, h - impact, 0.5 * h)
+        weight = _acting_for(G, P, normal, laws.active, strikes, impact, k + stops, h)
         u1 = free.u1 + jnp.tensordot(P, X, 1)
         d = free.d0 + jnp.tensordot(laws.of_rows(weight) * P + _lead(laws, P, h), X, 1)
         v = G @ P + b
@@ -298,7 +313,7 @@ class Moreau(AbstractIntegrator):
         memory = Impulses(
             impulse,
             everywhere(P / h, lines, 3 * contacts + others),
-            gaps(formulation, system, q1),
+            gaps(formulation, free.whole, q1),
             everywhere(_states(b, v, normal, k, touching | bounced | ~closed), spots, total),
             everywhere(impact, spots, total),
             everywhere(bounced, spots, total),
@@ -315,11 +330,10 @@ class Moreau(AbstractIntegrator):
             q1,
         )
 
-    def _impacts(self, formulation, system, q0, q_free, rows, u0, h):
-        """What is hit in this step and when; the normal velocities that are wanted at its end,
-        (c,); and which contacts are so near that impulses of others may close them, (contacts,).
-        """
-        gap, start = gap_rates(formulation, system, q0, u0)
+    def _impacts(self, formulation, system, free: "_Free", q_free, h):
+        """What is hit in this step, when, and how."""
+        rows, u0 = free.rows, free.u0
+        gap, start = gap_rates(formulation, system, free.q0, u0)
         later = gaps(formulation, system, q_free)
         contacts, stops = places(system, CONTACT), places(system, STOP)
         normal = normal_rows(contacts, gap.shape[0] - contacts)
@@ -338,13 +352,18 @@ class Moreau(AbstractIntegrator):
         )
         speed = v + bend * impact
         restitution = each_place(system, lambda law: law.bounces())
-        bounces = hit & ~dry & (speed < 0.0) & (2.0 * restitution * -speed > jnp.abs(bend) * h)
+        # A flight that ends within the step is none. Bodies that fall together part as soon as
+        # something bears one of them.
+        falling = jnp.maximum(jnp.abs(bend), _apart(rows, normal, free.a0, closed & ~dry))
+        bounces = hit & ~dry & (speed < 0.0) & (2.0 * restitution * -speed > falling * h)
         wanted = jnp.where(
             bounces, jnp.maximum(-restitution * speed + bend * (h - impact), 0.0), 0.0
         )
         # Rows turn with the bodies: what is zero at the start and at the end of a step is not so on
         # those of its middle. Without that, sliding along what is curved loses energy.
         wanted = jnp.where(closed & ~dry & ~bounces, start - v, wanted)
+        # What closed before and still approaches is struck at once.
+        strikes = flying | bounces | (closed & ~dry & (-start > 0.5 * jnp.abs(bend) * h))
         fastest = jnp.max(jnp.where(hit & ~dry, -(v + bend * h), 0.0), initial=0.0)
         near = hit | (later < _REACH * h * jnp.maximum(fastest, 0.0))
         found = eqx.tree_at(
@@ -352,7 +371,7 @@ class Moreau(AbstractIntegrator):
             _nothing(system, jnp.zeros((), int)),
             (gap, (hit | dry).astype(int), impact, bounces),
         )
-        return found, wanted, near[:contacts]
+        return found, _Hits(wanted, strikes, near & ~dry, later)
 
     def unconverged(self, motion: Motion) -> RESULTS:
         return RESULTS.where(
@@ -374,8 +393,21 @@ class Moreau(AbstractIntegrator):
         }
 
 
+class _Hits(NamedTuple):
+    """By places: normal velocities that are wanted at the end of the step, what is struck within
+    it, what is so near that impulses of others may close it, and gaps at the end of free motion.
+    """
+
+    wanted: Float[Array, " c"]
+    strikes: Bool[Array, " c"]
+    near: Bool[Array, " c"]
+    later: Float[Array, " c"]
+
+
 class _Free(NamedTuple):
-    """The motion of a step without laws, and what answers to impulses."""
+    """The motion of a step without laws, what answers to impulses, and the system whose laws have
+    not chosen yet what may touch.
+    """
 
     q0: Coordinates
     u0: Array
@@ -386,6 +418,7 @@ class _Free(NamedTuple):
     joint_rows: Array
     solve: Callable[[Array], Array]
     rows: LawRows
+    whole: System
 
 
 def _spent(
@@ -429,6 +462,57 @@ def _lead(laws: Laws, P: Float[Array, " w"], h: Scalar) -> Float[Array, " w"]:
     lead = 0.5 * h * (before - part[:, None] * P[contacts[:, 1:]])
     dry = 0.5 * h * (laws.bounds(P) * laws.spent[m:] - jnp.abs(laws.spent[m:]) * P[m:])
     return jnp.zeros_like(P).at[contacts[:, 1:]].set(lead).at[m:].set(dry)
+
+
+def _apart(
+    rows: LawRows, normal: np.ndarray, a: Float[Array, "nb d"], closed: Bool[Array, " c"]
+) -> Float[Array, " c"]:
+    """The largest acceleration of a gap if one of its bodies were held, where something touches
+    one of them; zero elsewhere, (c,).
+    """
+    blocks, bodies = rows.blocks[normal], rows.bodies[normal]
+    ground = a.shape[0]
+    borne = jnp.zeros(ground + 1, bool).at[bodies].max(closed[:, None])
+    borne = jnp.any(borne[bodies] & (bodies < ground), axis=1)
+    a = jnp.concatenate([a, jnp.zeros((1, a.shape[1]), a.dtype)])
+    each = jnp.abs(jnp.sum(blocks * take(a, bodies), axis=2))
+    return jnp.where(borne, jnp.max(each, axis=1, initial=0.0), 0.0)
+
+
+def _acting_for(
+    G: Float[Array, "w w"],
+    P: Float[Array, " w"],
+    normal: np.ndarray,
+    active: Bool[Array, " c"],
+    strikes: Bool[Array, " c"],
+    impact: Float[Array, " c"],
+    touching: int,
+    h: Scalar,
+) -> Float[Array, " c"]:
+    """For how much of the step impulses act on positions, (c,) [s].
+
+    A force that lasts counts for half the step, and an impulse from its impact on. Places that an
+    impact reaches through bodies pass it on at that time: with other times their gaps would be off
+    by what it moves within a step. Among several impacts the impulses decide.
+    """
+    n = touching
+    if n > 1:
+        every = normal[:n]
+        size = jnp.sqrt(jnp.diagonal(G)[every])
+        held = active[:n]
+        coupled = jnp.abs(G[every[:, None], every[None, :]]) > 1e-9 * size[:, None] * size[None, :]
+        reached = (coupled & held[:, None] & held[None, :]).astype(G.dtype)
+        for _ in range(int(np.ceil(np.log2(n)))):
+            reached = jnp.minimum(reached @ reached, 1.0)
+        pushes = jnp.where(held & strikes[:n], jnp.maximum(P[every], 0.0) + _TINY, 0.0)
+        share = jax.lax.stop_gradient(reached * pushes[None, :])
+        total = jnp.sum(share, axis=1)
+        passed = (share @ impact[:n]) / jnp.where(total > 0.0, total, 1.0)
+        lasting = jnp.where(total > 0.0, h - passed, 0.5 * h)
+        lasting = jnp.concatenate([lasting, jnp.full(impact.shape[0] - n, 0.5 * h)])
+    else:
+        lasting = jnp.full_like(impact, 0.5 * h)
+    return jnp.where(strikes, h - impact, lasting)
 
 
 @custom_vmap
@@ -499,11 +583,22 @@ def _projected(formulation, system: System, q, u, t: Scalar, laws):
             unit = jnp.where(size > 0.0, size, 1.0)
             eye = jnp.eye(reduced.shape[0], dtype=G.dtype)
             # Places that are open have the rows of the identity; hyperstatic ones repeat.
-            small = jnp.where(both, reduced / unit, eye) + 1e-10 * eye
-            short = gap + law_rows.velocities(delta)[normal]
-            p = dense_solve(small, jnp.where(shut, -short / unit, 0.0))
-            push = jnp.tensordot(p, X[normal], 1)
-            far = jnp.max(jnp.abs(push[:, :3]), initial=0.0)
+            small = jnp.where(both, reduced / unit, eye)
+            short = jnp.where(shut, gap + law_rows.velocities(delta)[normal], 0.0)
+
+            def damped(part: float) -> tuple[Array, Array]:
+                push = jnp.tensordot(dense_solve(small + part * eye, -short / unit), X[normal], 1)
+                return push, jnp.max(jnp.abs(push[:, :3]), initial=0.0)
+
+            # Places that nearly repeat each other and do not agree would move bodies far: the least
+            # damping counts that does not.
+            push, far = damped(_DAMPING[-1])
+            most = _FARTHEST * jnp.max(jnp.abs(short), initial=0.0)
+            for part in _DAMPING[-2::-1]:
+                less, at_most = damped(part)
+                push, far = (
+                    jnp.where(at_most <= most, a, b) for a, b in ((less, push), (at_most, far))
+                )
             delta = delta + push
         return jax.vmap(formulation.retract)(q, delta), far
 

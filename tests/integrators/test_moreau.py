@@ -1,7 +1,5 @@
 """Stops, dry friction and contact by `Moreau`, against closed forms and minimal coordinates."""
 
-import warnings
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -486,23 +484,25 @@ def test_a_contact_of_what_is_fixed_together_is_refused():
         m.build()
 
 
-@pytest.mark.slow  # a pair of boxes has 72 rows
-@pytest.mark.parametrize("h", [0.01, 0.002])
-def test_boxes_that_land_on_each_other_move_as_boxes_or_end_the_run(h):
-    """Places of contact that contradict each other once moved both boxes by 1000 m in a step."""
+@pytest.mark.slow  # three boxes have 44 places of contact
+@pytest.mark.parametrize("restitution", [0.0, 0.3])
+def test_boxes_that_fall_on_boxes_come_to_rest_on_each_other(restitution):
+    """Places of contact that contradict each other once moved boxes by 1000 m in a step."""
     m = mbd.Mechanism("boxes")
-    for k in range(2):
-        place = {"r": (0.05 * k, 0.02 * k, 0.1 + 0.22 * k), "omega": (0.3 * k, 0, 0)}
+    rng = np.random.default_rng(2)
+    law = {"friction": 0.4, "restitution": restitution}
+    for k in range(3):
+        aside = rng.uniform(-1, 1, 2) * (0.05, 0.02)
+        place = {"r": (*aside, 0.1 + 0.22 * k), "omega": 0.3 * rng.normal(size=3)}
         m.add_body(f"box {k}", shape=mbd.Box((0.3, 0.2, 0.15), mass=1.0), **place)
-        m.add(mbd.Contact(f"floor {k}", f"box {k}", m.ground, friction=0.4, restitution=0.3))
-    m.add(mbd.Contact("pair", "box 0", "box 1", friction=0.4))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", mbd.DroppedBounceWarning)
-        sol = mbd.simulate(*m.build(), h=h, steps=round(1.0 / h), throw=False)
-    done = int(sol.stats["completed_steps"]) + 1
-    assert done > 0.1 / h
-    if done <= round(1.0 / h):
-        assert bool(sol.result == RESULTS.contact_not_converged)
-    energy = np.asarray(sol.energy().total)[:done]
-    assert np.max(np.diff(energy)) < 1e-3 * energy[0]
-    assert np.max(np.abs(sol.r[:done, :, :2])) < 0.3
+        m.add(mbd.Contact(f"floor {k}", f"box {k}", m.ground, **law))
+        if k:
+            m.add(mbd.Contact(f"pair {k}", f"box {k - 1}", f"box {k}", **law))
+    sol = mbd.simulate(*m.build(), h=2e-3, steps=500)
+    np.testing.assert_allclose(sol.r[-1, :, 2], 0.075 + 0.15 * np.arange(3), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(sol.v[-1], 0.0, atol=1e-9)
+    energy = np.asarray(sol.energy().total)
+    assert np.max(np.diff(energy)) < 1e-5 * energy[0]
+    # Corners that strike beside others may be as deep as faces turn within a step.
+    assert np.min(np.asarray(sol.stats["law_gaps"])) > -1e-4
+    assert np.max(np.abs(sol.r[:, :, :2])) < 0.06  # nothing is thrown

@@ -75,10 +75,9 @@ def test_the_least_gap_is_the_distance(name, rng):
     apart, off, depth = 0, [], 1e-4
     for k in range(len(r)):
         distance, p, q = nearest(r[k], A[k], *shapes)
-        # Cores that overlap have no direction; what is nearly so suffers from rounding. Deep
-        # overlaps of boxes are not all seen.
+        # Cores that overlap have no direction; what is nearly so suffers from rounding.
         if np.linalg.norm(p - q) < 1e-3:
-            assert np.min(gaps[k]) < 1e-2 or name == "box, box"
+            assert np.min(gaps[k]) < 1e-2
             continue
         apart += 1
         assert np.min(gaps[k]) == pytest.approx(distance, abs=1e-9)

@@ -49,6 +49,15 @@ class AbstractLaw(eqx.Module):
         of the gap.
         """
 
+    @property
+    def holds(self) -> bool:
+        """Whether `held` chooses what may touch."""
+        return False
+
+    def held(self, before: Pose, after: Pose) -> "AbstractLaw":
+        """The law for a step between two poses, where what may touch is chosen once."""
+        return self
+
     def bounces(self) -> Float[Array, " n"]:
         """Restitution at every place [-]."""
         return jnp.zeros(self.places)

@@ -67,6 +67,13 @@ class PairContact(AbstractLaw):
 
         return jax.vmap(rate)(normal, on_i, on_j)
 
+    @property
+    def holds(self) -> bool:
+        return self.pair.holds
+
+    def held(self, before: Pose, after: Pose) -> "PairContact":
+        return PairContact(self.pair.held(before, after), self.friction, self.restitution)
+
     def bounces(self) -> Float[Array, " n"]:
         return jnp.broadcast_to(self.restitution, (self.places,))
 

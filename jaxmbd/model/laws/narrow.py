@@ -42,6 +42,17 @@ class AbstractPair(eqx.Module):
         gap is closed [m], all global; `pose` has a leading axis over i and j.
         """
 
+    @property
+    def holds(self) -> bool:
+        """Whether `held` chooses what may touch."""
+        return False
+
+    def held(self, before: Pose, after: Pose) -> "AbstractPair":
+        """The pair with those features, of as many places, that may touch between two poses: its
+        gaps are smooth there.
+        """
+        return self
+
 
 class Balls(eqx.Module):
     """Balls in a body.

@@ -6,12 +6,11 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Float, Int
 
 from ..complementarity import LawProblem, Laws, solve_laws
-from ..equations.index1 import minimum_norm, saddle_matrix
+from ..equations.index1 import minimum_norm
 from ..equations.laws import (
     LawRows,
     each_place,
@@ -23,31 +22,27 @@ from ..equations.laws import (
     normal_rows,
     places,
 )
-from ..equations.motion import StepScales, mass_matrix, step_matrix, unbalanced
-from ..equations.rows import acceleration_right_side, phi, row_bodies, rows, velocity_right_side
+from ..equations.motion import StepScales, step_matrix, unbalanced
+from ..equations.rows import acceleration_right_side
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..indexing import take
 from ..linalg import factorize, linear_solve
-from ..linalg.dense import dense_solve
-from ..linalg.saddle import apply_rows
 from ..model.laws.base import CONTACT, DRY, STOP
 from ..model.system import System
 from ..results import RESULTS
 from ..roots import NewtonInfo
 from ..rotations.types import Scalar
 from .base import AbstractIntegrator, Motion
+from .impacts import acting_for, parting
+from .projection import ClosedPlaces, projected
+from .sliding_ends import TINY, lead_of_the_stop, spent_before_the_stop
 
 OPEN, STICKS, SLIPS = 0, 1, 2
 
 # A gap of this part of the mechanism's length is closed.
 _CLOSED = 1e-10
-_TINY = 1e-60
 # How far impulses may reach in a step: this many times what the fastest impact would cross.
 _REACH = 4.0
-# Damping of the projection of positions onto closed contacts, relative to their matrix, and how far
-# it may move bodies, relative to the largest gap.
-_DAMPING = (1e-10, 1e-4, 1e-2, 1.0)
-_FARTHEST = 4.0
 
 
 class Impulses(eqx.Module):
@@ -167,7 +162,7 @@ class Moreau(AbstractIntegrator):
         a0, lam0 = borne[:n].reshape(u0.shape), borne[n:]
         u1, d0 = u0 + h * a0, h * u0 + 0.5 * h**2 * a0
         if not system.laws:
-            q1, u1, _ = _projected(formulation, system, move(q0, d0), u1, t, None)
+            q1, u1, _ = projected(formulation, system, move(q0, d0), u1, t, None)
             return Motion(q1, u1, a0, lam0, motion.memory), _info(0, True, a0, q1)
 
         # What may touch is chosen once: gaps of the whole step are those of the same features.
@@ -193,7 +188,7 @@ class Moreau(AbstractIntegrator):
             return act
 
         def resting(_):
-            q1, u1, _ = _projected(formulation, system, move(q0, d0), free.u1, t, None)
+            q1, u1, _ = projected(formulation, system, move(q0, d0), free.u1, t, None)
             memory = _nothing(system, motion.memory.dropped)
             gap = gaps(formulation, whole, q1)
             memory = eqx.tree_at(lambda m: m.gap, memory, gap)
@@ -271,7 +266,9 @@ class Moreau(AbstractIntegrator):
             stops=stops,
         )
         slid = (take(before.state, spots) == SLIPS) & (state > OPEN) & ~bounced & (impact <= 0.0)
-        spent = _spent(laws, rows.velocities(free.u0), h * take(before.force, lines), slid)
+        spent = spent_before_the_stop(
+            laws, rows.velocities(free.u0), h * take(before.force, lines), slid
+        )
         laws = eqx.tree_at(lambda x: x.spent, laws, spent)
         problem = LawProblem(self.tolerance, self.gradient_smoothing)
         P, outcome = solve_laws(laws, take(before.impulse, lines), problem)
@@ -288,9 +285,9 @@ class Moreau(AbstractIntegrator):
         b = jnp.where(fails, plain.free, b)
         bounced = bounced & ~fails
 
-        weight = _acting_for(G, P, normal, laws.active, strikes, impact, k + stops, h)
+        weight = acting_for(G, P, normal, laws.active, strikes, impact, k + stops, h)
         u1 = free.u1 + jnp.tensordot(P, X, 1)
-        d = free.d0 + jnp.tensordot(laws.of_rows(weight) * P + _lead(laws, P, h), X, 1)
+        d = free.d0 + jnp.tensordot(laws.of_rows(weight) * P + lead_of_the_stop(laws, P, h), X, 1)
         v = G @ P + b
         touching = laws.active & (_shared(P, G, normal) > v[normal]) & ~bounced
         closed = jnp.arange(touching.shape[0]) < k + stops
@@ -301,9 +298,9 @@ class Moreau(AbstractIntegrator):
             jnp.max(jnp.abs(free.u1[:, :3]), initial=0.0),
         )
         way = _REACH * h * speed + _CLOSED * system.length
-        shut = (rows, spots, X, G, normal, touching, closed, way)
+        shut = ClosedPlaces(rows, spots, X, G, normal, touching, closed, way)
         q1 = jax.vmap(formulation.retract)(free.q0, d)
-        q1, u1, moved = _projected(formulation, system, q1, u1, t, shut)
+        q1, u1, moved = projected(formulation, system, q1, u1, t, shut)
 
         def everywhere(value, at, size: int):
             return jnp.zeros(size, value.dtype).at[at].set(value, unique_indices=True)
@@ -342,7 +339,7 @@ class Moreau(AbstractIntegrator):
         dry = jnp.arange(gap.shape[0]) >= contacts + stops
         closed = gap <= _CLOSED * system.length
         hit = closed | (later <= 0.0)
-        root = jnp.sqrt(jnp.maximum(v**2 - 2.0 * bend * gap, 0.0) + _TINY)
+        root = jnp.sqrt(jnp.maximum(v**2 - 2.0 * bend * gap, 0.0) + TINY)
         flying = hit & ~closed & ~dry
         below = jnp.where(flying, root - v, 1.0)
         impact = jnp.where(
@@ -354,7 +351,7 @@ class Moreau(AbstractIntegrator):
         restitution = each_place(system, lambda law: law.bounces())
         # A flight that ends within the step is none. Bodies that fall together part as soon as
         # something bears one of them.
-        falling = jnp.maximum(jnp.abs(bend), _apart(rows, normal, free.a0, closed & ~dry))
+        falling = jnp.maximum(jnp.abs(bend), parting(rows, normal, free.a0, closed & ~dry))
         bounces = hit & ~dry & (speed < 0.0) & (2.0 * restitution * -speed > falling * h)
         wanted = jnp.where(
             bounces, jnp.maximum(-restitution * speed + bend * (h - impact), 0.0), 0.0
@@ -421,100 +418,6 @@ class _Free(NamedTuple):
     whole: System
 
 
-def _spent(
-    laws: Laws, v: Float[Array, " w"], last: Float[Array, " w"], slid: Bool[Array, " c"]
-) -> Float[Array, " w"]:
-    """Parts of the bounds on friction that are taken before sliding ends within the step, (w,).
-
-    The velocity is linear in time until then: from v now to what the last step's normal forces
-    make of it at the end of the step. A velocity that would turn round stops where it is zero.
-    """
-    n, m = 3 * laws.contacts, 3 * laws.contacts + laws.stops
-    contacts = np.arange(n).reshape(-1, 3)
-
-    def of_slip(a: Array) -> Array:
-        return jnp.concatenate([a[contacts[:, 1:]], jnp.stack([a[m:], 0.0 * a[m:]], axis=1)])
-
-    slid = jnp.concatenate([slid[: laws.contacts], slid[laws.contacts + laws.stops :]])
-    now = jnp.where(slid[:, None], of_slip(v), 0.0)
-    speed = jnp.sqrt(jnp.sum(now**2, axis=1) + _TINY)
-    bounds = jnp.concatenate([laws.friction * last[contacts[:, 0]], laws.bounds(last)])
-    sliding = jnp.where(slid[:, None], -(bounds / speed)[:, None] * now, of_slip(last))
-    force = last.at[contacts[:, 1:]].set(sliding[: laws.contacts])
-    force = force.at[m:].set(sliding[laws.contacts :, 0])
-    later = of_slip(laws.matrix @ force + laws.free)
-    turns = slid & (jnp.sum(now * later, axis=1) < 0.0)
-    lost = jnp.where(turns, jnp.sum(now * (now - later), axis=1), 1.0)
-    taken = jnp.where(turns[:, None], -(speed / lost)[:, None] * now, 0.0)
-    spent = jnp.zeros_like(v).at[contacts[:, 1:]].set(taken[: laws.contacts])
-    return spent.at[m:].set(taken[laws.contacts :, 0])
-
-
-def _lead(laws: Laws, P: Float[Array, " w"], h: Scalar) -> Float[Array, " w"]:
-    """What friction that stopped within the step adds to displacements, in impulses times
-    time, (w,): the part before acts from the beginning on, the rest from the stop on.
-    """
-    n, m = 3 * laws.contacts, 3 * laws.contacts + laws.stops
-    contacts = np.arange(n).reshape(-1, 3)
-    parts = laws.spent[contacts[:, 1:]]
-    part = jnp.sqrt(jnp.sum(parts**2, axis=1) + _TINY)
-    before = (laws.friction * P[contacts[:, 0]])[:, None] * parts
-    lead = 0.5 * h * (before - part[:, None] * P[contacts[:, 1:]])
-    dry = 0.5 * h * (laws.bounds(P) * laws.spent[m:] - jnp.abs(laws.spent[m:]) * P[m:])
-    return jnp.zeros_like(P).at[contacts[:, 1:]].set(lead).at[m:].set(dry)
-
-
-def _apart(
-    rows: LawRows, normal: np.ndarray, a: Float[Array, "nb d"], closed: Bool[Array, " c"]
-) -> Float[Array, " c"]:
-    """The largest acceleration of a gap if one of its bodies were held, where something touches
-    one of them; zero elsewhere, (c,).
-    """
-    blocks, bodies = rows.blocks[normal], rows.bodies[normal]
-    ground = a.shape[0]
-    borne = jnp.zeros(ground + 1, bool).at[bodies].max(closed[:, None])
-    borne = jnp.any(borne[bodies] & (bodies < ground), axis=1)
-    a = jnp.concatenate([a, jnp.zeros((1, a.shape[1]), a.dtype)])
-    each = jnp.abs(jnp.sum(blocks * take(a, bodies), axis=2))
-    return jnp.where(borne, jnp.max(each, axis=1, initial=0.0), 0.0)
-
-
-def _acting_for(
-    G: Float[Array, "w w"],
-    P: Float[Array, " w"],
-    normal: np.ndarray,
-    active: Bool[Array, " c"],
-    strikes: Bool[Array, " c"],
-    impact: Float[Array, " c"],
-    touching: int,
-    h: Scalar,
-) -> Float[Array, " c"]:
-    """For how much of the step impulses act on positions, (c,) [s].
-
-    A force that lasts counts for half the step, and an impulse from its impact on. Places that an
-    impact reaches through bodies pass it on at that time: with other times their gaps would be off
-    by what it moves within a step. Among several impacts the impulses decide.
-    """
-    n = touching
-    if n > 1:
-        every = normal[:n]
-        size = jnp.sqrt(jnp.diagonal(G)[every])
-        held = active[:n]
-        coupled = jnp.abs(G[every[:, None], every[None, :]]) > 1e-9 * size[:, None] * size[None, :]
-        reached = (coupled & held[:, None] & held[None, :]).astype(G.dtype)
-        for _ in range(int(np.ceil(np.log2(n)))):
-            reached = jnp.minimum(reached @ reached, 1.0)
-        pushes = jnp.where(held & strikes[:n], jnp.maximum(P[every], 0.0) + _TINY, 0.0)
-        share = jax.lax.stop_gradient(reached * pushes[None, :])
-        total = jnp.sum(share, axis=1)
-        passed = (share @ impact[:n]) / jnp.where(total > 0.0, total, 1.0)
-        lasting = jnp.where(total > 0.0, h - passed, 0.5 * h)
-        lasting = jnp.concatenate([lasting, jnp.full(impact.shape[0] - n, 0.5 * h)])
-    else:
-        lasting = jnp.full_like(impact, 0.5 * h)
-    return jnp.where(strikes, h - impact, lasting)
-
-
 @custom_vmap
 def _largest(x: Int[Array, ""]) -> Int[Array, ""]:
     """The largest of a batch."""
@@ -539,79 +442,6 @@ def _nothing(system: System, dropped: Array) -> Impulses:
         dropped,
         jnp.zeros((), bool),
     )
-
-
-def _least_move(formulation, system: System, now: System, q):
-    """The function from values of the rows at q to the least move, by mass, that has them."""
-    matrix = saddle_matrix(
-        formulation, now, mass_matrix(formulation, system, q), rows(formulation, now, q)
-    )
-    factors = factorize(matrix, system.linear_solver)
-    n = system.nb * formulation.size
-
-    def solve(b: Array) -> Array:
-        whole = jnp.concatenate([jnp.zeros(n, b.dtype), b])
-        return linear_solve(matrix.matvec, factors, whole)[:n].reshape(system.nb, formulation.size)
-
-    return solve
-
-
-def _projected(formulation, system: System, q, u, t: Scalar, laws):
-    """Positions on the joints and on closed contacts, and velocities on the joints, nearest by
-    mass; and how far contacts moved a body.
-
-    One matrix serves all: it is that of the positions before, which differ by what the step missed.
-    """
-    joints = system.nc + system.nb * formulation.normalizations
-    none = jnp.zeros((), u.dtype)
-    if not joints and laws is None:
-        return q, u, none
-    now, f_dot, _ = system.jet(t)
-    solve = _least_move(formulation, system, now, q) if joints else None
-
-    def once(q, _):
-        delta, far = jnp.zeros_like(u), none
-        if solve is not None:
-            delta = solve(-phi(formulation, now, q))
-        if laws is not None:
-            law_rows, spots, X, G, normal, touching, closed, way = laws
-            gap = take(gaps(formulation, now, q), spots)
-            shut = closed & ((touching & (gap < way)) | (gap < 0.0))
-            reduced = G[normal[:, None], normal[None, :]]
-            both = shut[:, None] & shut[None, :]
-            size = jnp.max(jnp.where(both, jnp.abs(reduced), 0.0), initial=0.0)
-            unit = jnp.where(size > 0.0, size, 1.0)
-            eye = jnp.eye(reduced.shape[0], dtype=G.dtype)
-            # Places that are open have the rows of the identity; hyperstatic ones repeat.
-            small = jnp.where(both, reduced / unit, eye)
-            short = jnp.where(shut, gap + law_rows.velocities(delta)[normal], 0.0)
-
-            def damped(part: float) -> tuple[Array, Array]:
-                push = jnp.tensordot(dense_solve(small + part * eye, -short / unit), X[normal], 1)
-                return push, jnp.max(jnp.abs(push[:, :3]), initial=0.0)
-
-            # Places that nearly repeat each other and do not agree would move bodies far: the least
-            # damping counts that does not.
-            push, far = damped(_DAMPING[-1])
-            most = _FARTHEST * jnp.max(jnp.abs(short), initial=0.0)
-            for part in _DAMPING[-2::-1]:
-                less, at_most = damped(part)
-                push, far = (
-                    jnp.where(at_most <= most, a, b) for a, b in ((less, push), (at_most, far))
-                )
-            delta = delta + push
-        return jax.vmap(formulation.retract)(q, delta), far
-
-    q, moves = jax.lax.scan(once, q, None, length=3)
-    if solve is not None:
-        blocks, bodies = rows(formulation, now, q), row_bodies(formulation, system)
-        wanted = velocity_right_side(formulation, now, f_dot, q)
-
-        def again(u, _):
-            return u + solve(wanted - apply_rows(blocks, u, bodies)), None
-
-        u = jax.lax.scan(again, u, None, length=2)[0]
-    return q, u, jax.lax.stop_gradient(jnp.sum(moves))
 
 
 def _shared(P: Array, G: Array, normal) -> Array:

@@ -1,0 +1,62 @@
+"""When impacts act within a step, and on what."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+
+from ..equations.laws import LawRows
+from ..indexing import take
+from ..rotations.types import Array, Scalar
+from .sliding_ends import TINY
+
+
+def parting(
+    rows: LawRows, normal: np.ndarray, a: Float[Array, "nb d"], closed: Bool[Array, " c"]
+) -> Float[Array, " c"]:
+    """The largest acceleration of a gap if one of its bodies were held, where something touches
+    one of them; zero elsewhere, (c,).
+    """
+    blocks, bodies = rows.blocks[normal], rows.bodies[normal]
+    ground = a.shape[0]
+    borne = jnp.zeros(ground + 1, bool).at[bodies].max(closed[:, None])
+    borne = jnp.any(borne[bodies] & (bodies < ground), axis=1)
+    a = jnp.concatenate([a, jnp.zeros((1, a.shape[1]), a.dtype)])
+    each = jnp.abs(jnp.sum(blocks * take(a, bodies), axis=2))
+    return jnp.where(borne, jnp.max(each, axis=1, initial=0.0), 0.0)
+
+
+def acting_for(
+    G: Float[Array, "w w"],
+    P: Float[Array, " w"],
+    normal: np.ndarray,
+    active: Bool[Array, " c"],
+    strikes: Bool[Array, " c"],
+    impact: Float[Array, " c"],
+    touching: int,
+    h: Scalar,
+) -> Float[Array, " c"]:
+    """For how much of the step impulses act on positions, (c,) [s].
+
+    A force that lasts counts for half the step, and an impulse from its impact on. Places that an
+    impact reaches through bodies pass it on at that time: with other times their gaps would be off
+    by what it moves within a step. Among several impacts the impulses decide.
+    """
+    n = touching
+    if n > 1:
+        every = normal[:n]
+        size = jnp.sqrt(jnp.diagonal(G)[every])
+        held = active[:n]
+        coupled = jnp.abs(G[every[:, None], every[None, :]]) > 1e-9 * size[:, None] * size[None, :]
+        reached = (coupled & held[:, None] & held[None, :]).astype(G.dtype)
+        for _ in range(int(np.ceil(np.log2(n)))):
+            reached = jnp.minimum(reached @ reached, 1.0)
+        pushes = jnp.where(held & strikes[:n], jnp.maximum(P[every], 0.0) + TINY, 0.0)
+        share = jax.lax.stop_gradient(reached * pushes[None, :])
+        total = jnp.sum(share, axis=1)
+        passed = (share @ impact[:n]) / jnp.where(total > 0.0, total, 1.0)
+        lasting = jnp.where(total > 0.0, h - passed, 0.5 * h)
+        lasting = jnp.concatenate([lasting, jnp.full(impact.shape[0] - n, 0.5 * h)])
+    else:
+        lasting = jnp.full_like(impact, 0.5 * h)
+    return jnp.where(strikes, h - impact, lasting)

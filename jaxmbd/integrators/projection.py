@@ -1,0 +1,129 @@
+"""Positions on joints and on closed contacts, after a step."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from ..equations.index1 import saddle_matrix
+from ..equations.laws import LawRows, gaps
+from ..equations.motion import mass_matrix
+from ..equations.rows import phi, row_bodies, rows, velocity_right_side
+from ..indexing import take
+from ..linalg import factorize, linear_solve
+from ..linalg.dense import dense_solve
+from ..linalg.saddle import apply_rows
+from ..model.system import System
+from ..rotations.types import Array, Scalar
+
+# Damping of the projection onto closed contacts, relative to their matrix, and how far it may move
+# bodies, relative to the largest gap.
+_DAMPING = (1e-10, 1e-4, 1e-2, 1.0)
+_FARTHEST = 4.0
+
+
+class ClosedPlaces(NamedTuple):
+    """Places of laws that may be closed at the end of a step.
+
+    Attributes:
+        rows: Of the laws.
+        spots: Their places among all.
+        X: What unit impulses change of the velocities, (w, nb, d).
+        G: The same of the rows, (w, w).
+        normal: Which rows are normal.
+        touching: Whether the laws found them closed, (c,).
+        closable: Whether they have a gap at all, (c,).
+        way: Gaps beyond this are open [m] or [rad].
+    """
+
+    rows: LawRows
+    spots: Int[Array, " c"]
+    X: Float[Array, "w nb d"]
+    G: Float[Array, "w w"]
+    normal: np.ndarray
+    touching: Bool[Array, " c"]
+    closable: Bool[Array, " c"]
+    way: Scalar
+
+
+def projected(
+    formulation, system: System, q, u, t: Scalar, closed: ClosedPlaces | None
+) -> tuple[Array, Array, Scalar]:
+    """Positions on the joints and on closed contacts, and velocities on the joints, nearest by
+    mass; and how far contacts moved a body.
+
+    One matrix serves all: it is that of the positions before, which differ by what the step missed.
+    """
+    joints = system.nc + system.nb * formulation.normalizations
+    none = jnp.zeros((), u.dtype)
+    if not joints and closed is None:
+        return q, u, none
+    now, f_dot, _ = system.jet(t)
+    solve = _least_move(formulation, system, now, q) if joints else None
+
+    def once(q, _):
+        delta, far = jnp.zeros_like(u), none
+        if solve is not None:
+            delta = solve(-phi(formulation, now, q))
+        if closed is not None:
+            push, far = _push(closed, take(gaps(formulation, now, q), closed.spots), delta)
+            delta = delta + push
+        return jax.vmap(formulation.retract)(q, delta), far
+
+    q, moves = jax.lax.scan(once, q, None, length=3)
+    if solve is not None:
+        blocks, bodies = rows(formulation, now, q), row_bodies(formulation, system)
+        wanted = velocity_right_side(formulation, now, f_dot, q)
+
+        def again(u, _):
+            return u + solve(wanted - apply_rows(blocks, u, bodies)), None
+
+        u = jax.lax.scan(again, u, None, length=2)[0]
+    return q, u, jax.lax.stop_gradient(jnp.sum(moves))
+
+
+def _least_move(formulation, system: System, now: System, q):
+    """The function from values of the rows at q to the least move, by mass, that has them."""
+    matrix = saddle_matrix(
+        formulation, now, mass_matrix(formulation, system, q), rows(formulation, now, q)
+    )
+    factors = factorize(matrix, system.linear_solver)
+    n = system.nb * formulation.size
+
+    def solve(b: Array) -> Array:
+        whole = jnp.concatenate([jnp.zeros(n, b.dtype), b])
+        return linear_solve(matrix.matvec, factors, whole)[:n].reshape(system.nb, formulation.size)
+
+    return solve
+
+
+def _push(closed: ClosedPlaces, gap: Float[Array, " c"], delta: Float[Array, "nb d"]):
+    """The move that shuts closed places after the move delta, and how far it carries a body."""
+    normal, X = closed.normal, closed.X[closed.normal]
+    shut = closed.closable & ((closed.touching & (gap < closed.way)) | (gap < 0.0))
+    reduced = closed.G[normal[:, None], normal[None, :]]
+    both = shut[:, None] & shut[None, :]
+    size = jnp.max(jnp.where(both, jnp.abs(reduced), 0.0), initial=0.0)
+    unit = jnp.where(size > 0.0, size, 1.0)
+    eye = jnp.eye(reduced.shape[0], dtype=gap.dtype)
+    # Places that are open have the rows of the identity; hyperstatic ones repeat.
+    small = jnp.where(both, reduced / unit, eye)
+    short = jnp.where(shut, gap + closed.rows.velocities(delta)[normal], 0.0)
+
+    def damped(part, small, short, X) -> tuple[Array, Array]:
+        push = jnp.tensordot(dense_solve(small + part * eye, -short), X, 1)
+        return push, jnp.max(jnp.abs(push[:, :3]), initial=0.0)
+
+    # Places that nearly repeat each other and do not agree would move bodies far: the least damping
+    # counts that does not. It is nearly always the first.
+    most = jax.lax.stop_gradient(_FARTHEST * jnp.max(jnp.abs(short), initial=0.0))
+    held = jax.lax.stop_gradient((small, short / unit, X))
+    parts = jnp.array(_DAMPING, gap.dtype)
+
+    def too_far(k: Int[Array, ""]) -> Bool[Array, ""]:
+        return (k < len(_DAMPING) - 1) & ~(damped(parts[k], *held)[1] <= most)
+
+    k = jax.lax.while_loop(too_far, lambda k: k + 1, jnp.zeros((), int))
+    return damped(parts[k], small, short / unit, X)

@@ -11,6 +11,7 @@ from ..equations.index1 import saddle_matrix
 from ..equations.laws import LawRows, gaps
 from ..equations.motion import mass_matrix
 from ..equations.rows import phi, row_bodies, rows, velocity_right_side
+from ..formulations.base import Coordinates
 from ..indexing import take
 from ..linalg import factorize, linear_solve
 from ..linalg.dense import dense_solve
@@ -50,7 +51,7 @@ class ClosedPlaces(NamedTuple):
 
 def projected(
     formulation, system: System, q, u, t: Scalar, closed: ClosedPlaces | None
-) -> tuple[Array, Array, Scalar]:
+) -> tuple[Coordinates, Array, Scalar]:
     """Positions on the joints and on closed contacts, and velocities on the joints, nearest by
     mass; and how far contacts moved a body.
 

@@ -56,6 +56,7 @@ class Impulses(eqx.Module):
         impact: When its impulses began to act, from the start of the step on, (c,) [s].
         bounced: Whether it was an impact with restitution, (c,).
         dropped: Steps so far whose impacts had no solution with restitution and went without.
+        rough: Steps so far whose laws hold to 1e-8 of the largest velocity, not to the tolerance.
         crowded: Whether more places touched than the step solved for.
     """
 
@@ -66,6 +67,7 @@ class Impulses(eqx.Module):
     impact: Float[Array, " c"]
     bounced: Bool[Array, " c"]
     dropped: Int[Array, ""]
+    rough: Int[Array, ""]
     crowded: Bool[Array, ""]
 
 
@@ -110,17 +112,16 @@ class Moreau(AbstractIntegrator):
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
     ) -> Motion:
-        before = Motion(
-            motion.q, motion.u, motion.a, motion.lam, _nothing(system, jnp.zeros((), int))
-        )
+        before = Motion(motion.q, motion.u, motion.a, motion.lam, _nothing(system))
         if not system.laws:
             return before
         # Accelerations and multipliers of the first row know of the laws as well.
         first, info = self.step(formulation, system, before, t + h, h, True)
+        none = jnp.zeros((), int)
         memory = eqx.tree_at(
-            lambda m: (m.gap, m.dropped),
+            lambda m: (m.gap, m.dropped, m.rough),
             first.memory,
-            (gaps(formulation, system, motion.q), jnp.zeros((), int)),
+            (gaps(formulation, system, motion.q), none, none),
         )
         found = Motion(motion.q, motion.u, first.a, first.lam, memory)
         plain = Motion(motion.q, motion.u, motion.a, motion.lam, memory)
@@ -189,9 +190,12 @@ class Moreau(AbstractIntegrator):
 
         def resting(_):
             q1, u1, _ = projected(formulation, system, move(q0, d0), free.u1, t, None)
-            memory = _nothing(system, motion.memory.dropped)
-            gap = gaps(formulation, whole, q1)
-            memory = eqx.tree_at(lambda m: m.gap, memory, gap)
+            so_far, gap = motion.memory, gaps(formulation, whole, q1)
+            memory = eqx.tree_at(
+                lambda m: (m.gap, m.dropped, m.rough),
+                _nothing(system),
+                (gap, so_far.dropped, so_far.rough),
+            )
             return Motion(q1, u1, a0, lam0, memory), _info(0, True, a0, q1)
 
         branches = [acting(size) for size in sizes]
@@ -284,6 +288,7 @@ class Moreau(AbstractIntegrator):
         P = jnp.where(fails, P_plain, P)
         b = jnp.where(fails, plain.free, b)
         bounced = bounced & ~fails
+        rough = jnp.where(fails, again.residual, outcome.residual) > self.tolerance
 
         weight = acting_for(G, P, normal, laws.active, strikes, impact, k + stops, h)
         u1 = free.u1 + jnp.tensordot(P, X, 1)
@@ -315,6 +320,7 @@ class Moreau(AbstractIntegrator):
             everywhere(impact, spots, total),
             everywhere(bounced, spots, total),
             before.dropped + fails.astype(int),
+            before.rough + rough.astype(int),
             jnp.zeros((), bool),
         )
         a = free.a0 + jnp.tensordot(P, X, 1) / h
@@ -365,7 +371,7 @@ class Moreau(AbstractIntegrator):
         near = hit | (later < _REACH * h * jnp.maximum(fastest, 0.0))
         found = eqx.tree_at(
             lambda m: (m.gap, m.state, m.impact, m.bounced),
-            _nothing(system, jnp.zeros((), int)),
+            _nothing(system),
             (gap, (hit | dry).astype(int), impact, bounces),
         )
         return found, _Hits(wanted, strikes, near & ~dry, later)
@@ -387,6 +393,7 @@ class Moreau(AbstractIntegrator):
             "law_states": memory.state,
             "law_impacts": memory.impact,
             "law_bounces_dropped": memory.dropped,
+            "law_steps_rough": memory.rough,
         }
 
 
@@ -429,7 +436,7 @@ def _(size: int, batched: Any, x: Array) -> tuple[Array, bool]:
     return _largest(jnp.max(x, axis=0)), False
 
 
-def _nothing(system: System, dropped: Array) -> Impulses:
+def _nothing(system: System) -> Impulses:
     contacts, others = places(system, CONTACT), places(system, STOP) + places(system, DRY)
     zero = jnp.zeros(contacts + others, system.dtype)
     return Impulses(
@@ -439,7 +446,8 @@ def _nothing(system: System, dropped: Array) -> Impulses:
         zero.astype(int),
         zero,
         zero.astype(bool),
-        dropped,
+        jnp.zeros((), int),
+        jnp.zeros((), int),
         jnp.zeros((), bool),
     )
 

@@ -154,3 +154,12 @@ def test_friction_that_was_spent_stays_and_the_rest_holds():
     np.testing.assert_allclose(coulomb(*on, friction, spent, zero), 0.0, atol=1e-15)
     turned = dry(jnp.asarray(0.2), jnp.asarray(-1.0), jnp.asarray(1.0), jnp.asarray(-0.4), zero)
     assert abs(float(turned)) < 1e-15
+
+
+def test_a_root_short_of_the_tolerance_is_told_by_its_residual(rng):
+    """Rounding never allows 1e-30: what is found then holds to rounding, and says how well."""
+    laws = random_laws(rng, 3, 6)
+    P, outcome = solve_laws(laws, jnp.zeros(9), LawProblem(1e-30, 1e-9))
+    assert bool(outcome.converged)
+    assert 1e-30 < float(outcome.residual) <= 1e-8
+    assert broken(laws, P) < 1e-8

@@ -152,6 +152,7 @@ def test_a_hyperstatic_stack_stands_still():
     np.testing.assert_allclose(sol.a[1:], 0.0, atol=1e-8)
     base = np.asarray(sol.contact("on0").force)[-1, :, 0].sum()
     assert abs(base - 9.0 * G) < 1e-8
+    assert int(sol.stats["law_steps_rough"][-1]) == 0
 
 
 def pendulum(**law):

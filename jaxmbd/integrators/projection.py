@@ -119,12 +119,16 @@ def _push(closed: ClosedPlaces, gap: Float[Array, " c"], delta: Float[Array, "nb
 
     # Places that nearly repeat each other and do not agree would move bodies far: the least damping
     # counts that does not. It is nearly always the first.
-    most = jax.lax.stop_gradient(_FARTHEST * jnp.max(jnp.abs(short), initial=0.0))
-    held = jax.lax.stop_gradient((small, short / unit, X))
-    parts = jnp.array(_DAMPING, gap.dtype)
+    parts, short = jnp.array(_DAMPING, gap.dtype), short / unit
+    most = jax.lax.stop_gradient(_FARTHEST * unit * jnp.max(jnp.abs(short), initial=0.0))
+    held = jax.lax.stop_gradient((small, short, X))
 
     def too_far(k: Int[Array, ""]) -> Bool[Array, ""]:
         return (k < len(_DAMPING) - 1) & ~(damped(parts[k], *held)[1] <= most)
 
-    k = jax.lax.while_loop(too_far, lambda k: k + 1, jnp.zeros((), int))
-    return damped(parts[k], small, short / unit, X)
+    def more(_):
+        k = jax.lax.while_loop(too_far, lambda k: k + 1, jnp.ones((), int))
+        return damped(parts[k], small, short, X)
+
+    first = damped(parts[0], small, short, X)
+    return jax.lax.cond(first[1] <= most, lambda first: first, more, first)

@@ -35,8 +35,8 @@ def acting_for(
     impact: Float[Array, " c"],
     touching: int,
     h: Scalar,
-) -> Float[Array, " c"]:
-    """For how much of the step impulses act on positions, (c,) [s].
+) -> tuple[Float[Array, " c"], Bool[Array, " c"]]:
+    """For how much of the step impulses act on positions, (c,) [s], and which ones no impact makes.
 
     A force that lasts counts for half the step, and an impulse from its impact on. Places that an
     impact reaches through bodies pass it on at that time: with other times their gaps would be off
@@ -57,6 +57,8 @@ def acting_for(
         passed = (share @ impact[:n]) / jnp.where(total > 0.0, total, 1.0)
         lasting = jnp.where(total > 0.0, h - passed, 0.5 * h)
         lasting = jnp.concatenate([lasting, jnp.full(impact.shape[0] - n, 0.5 * h)])
+        struck = jnp.concatenate([total > 0.0, jnp.full(impact.shape[0] - n, jnp.any(total > 0.0))])
     else:
         lasting = jnp.full_like(impact, 0.5 * h)
-    return jnp.where(strikes, h - impact, lasting)
+        struck = jnp.full(impact.shape, jnp.any(strikes & active))
+    return jnp.where(strikes, h - impact, lasting), ~strikes & ~struck

@@ -58,6 +58,7 @@ class Impulses(eqx.Module):
         dropped: Steps so far whose impacts had no solution with restitution and went without.
         rough: Steps so far whose laws hold to 1e-8 of the largest velocity, not to the tolerance.
         crowded: Whether more places touched than the step solved for.
+        lasting: Acceleration by impulses that no impact makes, (nb, d) [velocity coordinates/s].
     """
 
     impulse: Float[Array, " w"]
@@ -69,6 +70,7 @@ class Impulses(eqx.Module):
     dropped: Int[Array, ""]
     rough: Int[Array, ""]
     crowded: Bool[Array, ""]
+    lasting: Float[Array, "nb d"]
 
 
 class Moreau(AbstractIntegrator):
@@ -112,7 +114,7 @@ class Moreau(AbstractIntegrator):
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
     ) -> Motion:
-        before = Motion(motion.q, motion.u, motion.a, motion.lam, _nothing(system))
+        before = Motion(motion.q, motion.u, motion.a, motion.lam, _nothing(system, motion.u))
         if not system.laws:
             return before
         # Accelerations and multipliers of the first row know of the laws as well.
@@ -136,7 +138,10 @@ class Moreau(AbstractIntegrator):
         h: Scalar,
         active: Bool[Array, ""] | bool = True,
     ) -> tuple[Motion, NewtonInfo]:
-        q0, u0, _ = formulation.rechart(motion.q, motion.u, motion.a)
+        lasting = motion.memory.lasting
+        q0, u0, in_chart = formulation.rechart(motion.q, motion.u, lasting)
+        of_no_acceleration = formulation.rechart(motion.q, motion.u, jnp.zeros_like(lasting))[2]
+        lasting = in_chart - of_no_acceleration
         move = jax.vmap(formulation.retract)
         middle = t - 0.5 * h
         q = move(q0, 0.5 * h * u0)
@@ -154,8 +159,9 @@ class Moreau(AbstractIntegrator):
         bias = unbalanced(formulation, now, q, u0, zero, middle)
         gamma = acceleration_right_side(formulation, now, f_dot, f_ddot, q, u0)
         free = solve(jnp.concatenate([-bias.reshape(-1), gamma]))
-        # What the joints bear depends on the velocity in the middle of the step.
-        u_middle = u0 + 0.5 * h * free[:n].reshape(u0.shape)
+        # What the joints bear depends on the velocity in the middle of the step. What held in the
+        # last step still does: a mechanism that rests under load would move in the middle without.
+        u_middle = u0 + 0.5 * h * (free[:n].reshape(u0.shape) + lasting)
         gamma = acceleration_right_side(formulation, now, f_dot, f_ddot, q, u_middle)
         borne = solve(jnp.concatenate([-bias.reshape(-1), gamma]))
         if matrix.regularization is not None:
@@ -193,7 +199,7 @@ class Moreau(AbstractIntegrator):
             so_far, gap = motion.memory, gaps(formulation, whole, q1)
             memory = eqx.tree_at(
                 lambda m: (m.gap, m.dropped, m.rough),
-                _nothing(system),
+                _nothing(system, u0),
                 (gap, so_far.dropped, so_far.rough),
             )
             return Motion(q1, u1, a0, lam0, memory), _info(0, True, a0, q1)
@@ -290,7 +296,7 @@ class Moreau(AbstractIntegrator):
         bounced = bounced & ~fails
         rough = jnp.where(fails, again.residual, outcome.residual) > self.tolerance
 
-        weight = acting_for(G, P, normal, laws.active, strikes, impact, k + stops, h)
+        weight, lasts = acting_for(G, P, normal, laws.active, strikes, impact, k + stops, h)
         u1 = free.u1 + jnp.tensordot(P, X, 1)
         d = free.d0 + jnp.tensordot(laws.of_rows(weight) * P + lead_of_the_stop(laws, P, h), X, 1)
         v = G @ P + b
@@ -322,6 +328,7 @@ class Moreau(AbstractIntegrator):
             before.dropped + fails.astype(int),
             before.rough + rough.astype(int),
             jnp.zeros((), bool),
+            jnp.tensordot(jnp.where(laws.of_rows(lasts), P, 0.0), X, 1) / h,
         )
         a = free.a0 + jnp.tensordot(P, X, 1) / h
         after = Motion(q1, u1, a, free.lam0 + P @ carried / h, memory)
@@ -371,7 +378,7 @@ class Moreau(AbstractIntegrator):
         near = hit | (later < _REACH * h * jnp.maximum(fastest, 0.0))
         found = eqx.tree_at(
             lambda m: (m.gap, m.state, m.impact, m.bounced),
-            _nothing(system),
+            _nothing(system, u0),
             (gap, (hit | dry).astype(int), impact, bounces),
         )
         return found, _Hits(wanted, strikes, near & ~dry, later)
@@ -436,7 +443,7 @@ def _(size: int, batched: Any, x: Array) -> tuple[Array, bool]:
     return _largest(jnp.max(x, axis=0)), False
 
 
-def _nothing(system: System) -> Impulses:
+def _nothing(system: System, u: Float[Array, "nb d"]) -> Impulses:
     contacts, others = places(system, CONTACT), places(system, STOP) + places(system, DRY)
     zero = jnp.zeros(contacts + others, system.dtype)
     return Impulses(
@@ -449,6 +456,7 @@ def _nothing(system: System) -> Impulses:
         jnp.zeros((), int),
         jnp.zeros((), int),
         jnp.zeros((), bool),
+        jnp.zeros_like(u),
     )
 
 

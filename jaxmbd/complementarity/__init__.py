@@ -8,5 +8,6 @@ from .coulomb import coulomb as coulomb
 from .dry import dry as dry
 from .problem import LawProblem as LawProblem
 from .problem import Laws as Laws
+from .problem import Outcome as Outcome
 from .problem import solve_laws as solve_laws
 from .stop import stop as stop

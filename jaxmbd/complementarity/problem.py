@@ -191,7 +191,6 @@ class Outcome(eqx.Module):
 class _Iteration(eqx.Module):
     x: Float[Array, " w"]
     kappa: Scalar
-    size: Scalar
     exact: Scalar
     best: Float[Array, " w"]
     least: Scalar
@@ -231,12 +230,9 @@ class LawProblem(AbstractRootProblem):
         def size(x, kappa):
             return jnp.max(jnp.abs(args.residual(x, kappa)), initial=0.0)
 
-        def started(x, best, attempt, total) -> _Iteration:
-            kappa = plans[jnp.minimum(attempt, most - 1), 0]
-            none = jnp.zeros((), int)
-            return _Iteration(
-                x, kappa, size(x, kappa), size(x, zero), best[0], best[1], attempt, none, total
-            )
+        def started(x, exact, best, attempt, total) -> _Iteration:
+            kappa, none = plans[jnp.minimum(attempt, most - 1), 0], jnp.zeros((), int)
+            return _Iteration(x, kappa, exact, *best, attempt, none, total)
 
         def goes_on(state: _Iteration):
             return (state.exact > self.tolerance) & (state.attempt < most)
@@ -245,49 +241,53 @@ class LawProblem(AbstractRootProblem):
             _, factor, proximal = plans[state.attempt]
             halvings, limit = counts[state.attempt]
             value = args.residual(state.x, state.kappa)
+            before = jnp.max(jnp.abs(value), initial=0.0)
             matrix = args.jacobian(state.x, state.kappa) + proximal * eye
             delta = -DenseFactors.of(matrix).solve(value)
+            kappas = jnp.stack([state.kappa, zero])
 
             # Full steps where the plan allows no halvings, as the first ones do.
             def worse(trial):
-                k, _, found = trial
-                return (k < halvings) & (found >= state.size)
+                k, _, sizes = trial
+                return (k == 0) | ((k <= halvings) & (sizes[0] >= before))
 
             def shorter(trial):
                 k, scale, _ = trial
-                return k + 1, 0.5 * scale, size(state.x + 0.5 * scale * delta, state.kappa)
+                scale = jnp.where(k == 0, scale, 0.5 * scale)
+                return k + 1, scale, jax.vmap(size, (None, 0))(state.x + scale * delta, kappas)
 
-            full = jnp.zeros((), int), jnp.ones((), dtype), size(state.x + delta, state.kappa)
-            _, scale, found = jax.lax.while_loop(worse, shorter, full)
+            whole = jnp.zeros((), int), jnp.ones((), dtype), jnp.zeros(2, dtype)
+            _, scale, (found, exact) = jax.lax.while_loop(worse, shorter, whole)
             x = state.x + scale * delta
             ready = found < 0.5 * jnp.maximum(state.kappa, self.tolerance)
-            kappa = jnp.where(ready, factor * state.kappa, state.kappa)
-            exact = size(x, zero)
             better = exact < state.least
-            least = jnp.where(better, exact, state.least)
             after = _Iteration(
                 x,
-                kappa,
-                jnp.where(ready, size(x, kappa), found),
+                jnp.where(ready, factor * state.kappa, state.kappa),
                 exact,
                 jnp.where(better, x, state.best),
-                least,
+                jnp.where(better, exact, state.least),
                 state.attempt,
                 state.within + 1,
                 state.total + 1,
             )
-            spent = ~(after.exact <= self.tolerance) & (
-                (after.within >= limit) | ~jnp.isfinite(found)
-            )
-            following = jnp.where(least <= _ENOUGH, most, state.attempt + 1)
-            anew = started(jnp.zeros_like(x), (after.best, least), following, after.total)
+            spent = ~(exact <= self.tolerance) & ((after.within >= limit) | ~jnp.isfinite(found))
+            following = jnp.where(after.least <= _ENOUGH, most, state.attempt + 1)
+            far = jnp.asarray(jnp.inf, dtype)
+            best = after.best, after.least
+            anew = started(jnp.zeros_like(x), far, best, following, after.total)
             return jax.tree.map(lambda a, b: jnp.where(spent, a, b), anew, after)
 
         # Without a guess there is nothing to be warm from.
         first = jnp.where(jnp.any(guess != 0.0), 0, 1)
         guess = jnp.where(jnp.isfinite(guess), guess, 0.0)
         none = jnp.asarray(jnp.inf, dtype)
-        state = started(guess, (guess, none), first, jnp.zeros((), int))
+        exact = size(guess, zero)
+        state = started(guess, exact, (guess, none), first, jnp.zeros((), int))
+        # A guess that is nearer than the first κ would be worse after an iteration at that one, and
+        # what it leaves is the next step's work.
+        near = jnp.where(first == 0, jnp.minimum(state.kappa, exact), state.kappa)
+        state = eqx.tree_at(lambda s: s.kappa, state, near)
         state = jax.lax.while_loop(goes_on, once, state)
         done = state.exact <= self.tolerance
         residual = jnp.where(done, state.exact, state.least)

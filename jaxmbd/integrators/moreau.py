@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Float, Int
 
-from ..complementarity import LawProblem, Laws, solve_laws
+from ..complementarity import LawProblem, Laws, Outcome, solve_laws
 from ..equations.index1 import minimum_norm
 from ..equations.laws import (
     LawRows,
@@ -41,6 +41,8 @@ OPEN, STICKS, SLIPS = 0, 1, 2
 
 # A gap of this part of the mechanism's length is closed.
 _CLOSED = 1e-10
+# Gaps of this many roundings of that length are closed to rounding.
+_ROUNDING = 32.0
 # How far impulses may reach in a step: this many times what the fastest impact would cross.
 _REACH = 4.0
 
@@ -281,20 +283,14 @@ class Moreau(AbstractIntegrator):
         )
         laws = eqx.tree_at(lambda x: x.spent, laws, spent)
         problem = LawProblem(self.tolerance, self.gradient_smoothing)
-        P, outcome = solve_laws(laws, take(before.impulse, lines), problem)
         # Newton's law of impact asks for velocities that several points of one body cannot have
         # together in every case. Such a step goes without restitution, and says so.
-        fails = ~outcome.converged & jnp.any(bounced)
-        plain = eqx.tree_at(
-            lambda x: (x.free, x.active),
-            laws,
-            (b.at[normal].add(wanted), laws.active & fails),
+        plain = b.at[normal].add(jnp.where(bounced, wanted, 0.0))
+        P, outcome, fails = _solved(
+            laws, plain, jnp.any(bounced), take(before.impulse, lines), problem
         )
-        P_plain, again = solve_laws(plain, jnp.zeros_like(P), problem)
-        P = jnp.where(fails, P_plain, P)
-        b = jnp.where(fails, plain.free, b)
+        b = jnp.where(fails, plain, b)
         bounced = bounced & ~fails
-        rough = jnp.where(fails, again.residual, outcome.residual) > self.tolerance
 
         weight, lasts = acting_for(G, P, normal, laws.active, strikes, impact, k + stops, h)
         u1 = free.u1 + jnp.tensordot(P, X, 1)
@@ -309,7 +305,8 @@ class Moreau(AbstractIntegrator):
             jnp.max(jnp.abs(free.u1[:, :3]), initial=0.0),
         )
         way = _REACH * h * speed + _CLOSED * system.length
-        shut = ClosedPlaces(rows, spots, X, G, normal, touching, closed, way)
+        rounding = _ROUNDING * jnp.finfo(G.dtype).eps * system.length
+        shut = ClosedPlaces(rows, spots, X, G, normal, touching, closed, way, rounding)
         q1 = jax.vmap(formulation.retract)(free.q0, d)
         q1, u1, moved = projected(formulation, system, q1, u1, t, shut)
 
@@ -326,16 +323,16 @@ class Moreau(AbstractIntegrator):
             everywhere(impact, spots, total),
             everywhere(bounced, spots, total),
             before.dropped + fails.astype(int),
-            before.rough + rough.astype(int),
+            before.rough + (outcome.residual > self.tolerance).astype(int),
             jnp.zeros((), bool),
             jnp.tensordot(jnp.where(laws.of_rows(lasts), P, 0.0), X, 1) / h,
         )
         a = free.a0 + jnp.tensordot(P, X, 1) / h
         after = Motion(q1, u1, a, free.lam0 + P @ carried / h, memory)
         return after, _info(
-            outcome.iterations + again.iterations,
+            outcome.iterations,
             # Places that ask for more than a step's way contradict each other: nothing is near.
-            jnp.where(fails, again.converged, outcome.converged) & (moved <= way),
+            outcome.converged & (moved <= way),
             a,
             q1,
         )
@@ -458,6 +455,41 @@ def _nothing(system: System, u: Float[Array, "nb d"]) -> Impulses:
         jnp.zeros((), bool),
         jnp.zeros_like(u),
     )
+
+
+def _solved(
+    laws: Laws,
+    plain: Float[Array, " w"],
+    bounces: Bool[Array, ""],
+    guess: Float[Array, " w"],
+    problem: LawProblem,
+) -> tuple[Float[Array, " w"], Outcome, Bool[Array, ""]]:
+    """Impulses, how they were found, and whether they are those of the free velocities `plain`,
+    because there are none with the bounces.
+    """
+
+    def attempt(so_far, again: Bool[Array, ""]):
+        def solve(_):
+            free = jnp.where(again, plain, laws.free)
+            asked = eqx.tree_at(lambda x: x.free, laws, free)
+            return solve_laws(asked, jnp.where(again, 0.0, guess), problem)
+
+        def skip(_):
+            return so_far[0], so_far[1]
+
+        wanted = so_far[2]
+        P, outcome = jax.lax.cond(wanted, solve, skip, None)
+        # Iterations of both count.
+        spent = jnp.where(wanted & again, so_far[1].iterations, 0)
+        outcome = eqx.tree_at(lambda x: x.iterations, outcome, outcome.iterations + spent)
+        return (P, outcome, wanted & ~outcome.converged & bounces), wanted
+
+    none = jnp.zeros((), int)
+    nothing = Outcome(none, jnp.zeros((), bool), jnp.zeros((), guess.dtype), none)
+    # One program serves both.
+    first = jnp.zeros_like(guess), nothing, jnp.ones((), bool)
+    (P, outcome, _), (_, fails) = jax.lax.scan(attempt, first, jnp.array([False, True]))
+    return P, outcome, fails
 
 
 def _shared(P: Array, G: Array, normal) -> Array:

@@ -37,6 +37,7 @@ class ClosedPlaces(NamedTuple):
         touching: Whether the laws found them closed, (c,).
         closable: Whether they have a gap at all, (c,).
         way: Gaps beyond this are open [m] or [rad].
+        rounding: Gaps within this are closed [m] or [rad].
     """
 
     rows: LawRows
@@ -47,6 +48,7 @@ class ClosedPlaces(NamedTuple):
     touching: Bool[Array, " c"]
     closable: Bool[Array, " c"]
     way: Scalar
+    rounding: Scalar
 
 
 def projected(
@@ -112,6 +114,10 @@ def _push(closed: ClosedPlaces, gap: Float[Array, " c"], delta: Float[Array, "nb
     # Places that are open have the rows of the identity; hyperstatic ones repeat.
     small = jnp.where(both, reduced / unit, eye)
     short = jnp.where(shut, gap + closed.rows.velocities(delta)[normal], 0.0)
+    # Rounding of gaps that repeat each other contradicts itself, and would move bodies by a hundred
+    # times as much. Their derivatives do not.
+    within = jnp.max(jnp.abs(short), initial=0.0) <= closed.rounding
+    short = short - jax.lax.stop_gradient(jnp.where(within, short, 0.0))
 
     def damped(part, small, short, X) -> tuple[Array, Array]:
         push = jnp.tensordot(dense_solve(small + part * eye, -short), X, 1)

@@ -43,6 +43,9 @@ def factorize(
     rows, unless unchecked and in double precision. `dense_limit` is the number of unknowns up to
     which checked factors fall back on dense ones.
     """
+    if not (matrix.bodies or matrix.couplings):
+        # Bodies by themselves: their blocks are definite, and need neither pivots nor a check.
+        return BlockFactors.of(matrix, bodies_first=True)
     double = jnp.finfo(matrix.diagonal.dtype).bits == 64
     softness = matrix.regularization
     redundant = softness is not None

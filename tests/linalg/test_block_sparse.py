@@ -214,3 +214,18 @@ def test_where_blocks_fail_dense_factors_step_in_and_large_ones_say_nan():
     batch = jax.vmap(lambda s: factorize(m, "block_sparse").solve(s * b))(jnp.array([1.0, 2.0]))
     np.testing.assert_allclose(batch[1], 2 * batch[0], rtol=1e-12)
     assert np.all(np.isnan(factorize(matrix(110), "block_sparse").solve(jnp.ones(660))))
+
+
+@pytest.mark.parametrize("strategy", ["dense", "range_space"])
+def test_bodies_by_themselves_are_solved_one_by_one(rng, strategy):
+    none = jnp.zeros((0, 2, 6))
+    blocks = 5.0 * np.eye(6) + rng.normal(size=(4, 6, 6))
+    m = SaddleMatrix(jnp.array(blocks), (), none, none, None, ())
+    factors, b = factorize(m, strategy), rng.normal(size=(7, 24))
+    assert isinstance(factors, BlockFactors)
+    one_by_one = np.linalg.solve(blocks, b.reshape(7, 4, 6, 1))[..., 0].reshape(7, 24)
+    np.testing.assert_allclose(jax.vmap(factors.solve)(jnp.array(b)), one_by_one, rtol=1e-11)
+    transposed = np.linalg.solve(np.swapaxes(blocks, 1, 2), b.reshape(7, 4, 6, 1))
+    np.testing.assert_allclose(
+        factors.solve_transpose(jnp.array(b[0])), transposed[0].ravel(), rtol=1e-11
+    )

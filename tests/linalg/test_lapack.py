@@ -30,6 +30,27 @@ def test_a_batch_and_a_batch_of_batches_are_their_members(rng):
     np.testing.assert_allclose(found[2], np.linalg.svd(A)[1], rtol=1e-12)
 
 
+def test_right_sides_of_one_matrix_are_solved_in_one_call(rng):
+    A, b = rng.normal(size=(3, 5, 5)), rng.normal(size=(3, 7, 5))
+
+    def both(A, b):
+        factors = lapack.lu(A)
+        return (
+            jax.vmap(lambda b: lapack.lu_solve(*factors, b))(b),
+            jax.vmap(lambda b: lapack.lu_solve_transposed(*factors, b))(b),
+        )
+
+    for found, matrix in zip(jax.jit(both)(A[0], b[0]), (A[0], A[0].T), strict=True):
+        np.testing.assert_allclose(found, np.linalg.solve(matrix, b[0].T).T, rtol=1e-9)
+    # A loop would solve for one right side after another.
+    solve = jax.jit(jax.vmap(lapack.lu_solve, (None, None, 0)))
+    assert "while" not in solve.lower(*lapack.lu(A[0]), b[0]).compile().as_text()
+    # A batch of such matrices is one after another.
+    found = jax.jit(jax.vmap(both))(A, b)[1]
+    every = np.linalg.solve(np.swapaxes(A, 1, 2), np.swapaxes(b, 1, 2))
+    np.testing.assert_allclose(found, np.swapaxes(every, 1, 2), rtol=1e-9)
+
+
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="other devices have no such threads")
 def test_no_call_of_lapack_takes_more_than_one_matrix(rng):
     # Two such calls at a time on two cores wait for each other for ever.

@@ -17,7 +17,7 @@ from jaxmbd.complementarity import LawProblem, Laws, solve_laws
 from jaxmbd.rotations import so3
 
 from .. import options
-from . import figures, learned, mechanisms, peers, scale, scenes
+from . import figures, juggling, learned, mechanisms, peers, scale, scenes, stops, woodpecker
 from .scenes import G
 
 
@@ -246,16 +246,31 @@ def slider_cranks(quick):
     }
 
 
+def stop(quick):
+    """A slider crank against a stop."""
+    return {"slider_crank_with_stop": stops.against_minimal_coordinates(quick)}
+
+
+def toy(quick):
+    """The woodpecker toy."""
+    return {"woodpecker": woodpecker.compared(quick)}
+
+
+def juggled(quick):
+    """A motion of a bat that is optimized across impacts."""
+    return {"juggling": juggling.compared(quick)}
+
+
 def learning(quick):
-    """A throw that is optimized, and laws that are identified."""
-    report, truth = learned.identified(quick)
+    """Laws that are identified from a noisy motion."""
+    report, truth = learned.identified()
     fitted = {
         path.split(".")[-1]: {"estimate": float(x), "error": float(report.standard_error[path])}
         for path, x in report.estimate.items()
     }
     for name, x in truth.items():
         fitted[name]["truth"] = x
-    return {"throw": learned.throw(quick)[1], "identified": fitted | {"rms": float(report.rms)}}
+    return {"identified": fitted | {"rms": float(report.rms)}}
 
 
 def many(quick):
@@ -278,7 +293,7 @@ def siconos(quick):
 PARTS = {
     f.__name__: f
     for f in (bounces, sticks, dry, throws, gradients, random_problems, cost)
-    + (slider_cranks, learning, many, mujoco, siconos)
+    + (slider_cranks, stop, toy, juggled, learning, many, mujoco, siconos)
 }
 
 

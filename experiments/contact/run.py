@@ -17,7 +17,18 @@ from jaxmbd.complementarity import LawProblem, Laws, solve_laws
 from jaxmbd.rotations import so3
 
 from .. import options
-from . import figures, juggling, learned, mechanisms, peers, scale, scenes, stops, woodpecker
+from . import (
+    derivatives,
+    figures,
+    juggling,
+    learned,
+    mechanisms,
+    peers,
+    scale,
+    scenes,
+    stops,
+    woodpecker,
+)
 from .scenes import G
 
 
@@ -166,6 +177,14 @@ def gradients(quick):
     }
 
 
+def reverse_mode(quick):
+    """What a gradient costs, and 256 of them in a batch."""
+    return {
+        "gradient_cost": derivatives.cost(quick),
+        "gradient_batches": derivatives.batches(quick),
+    }
+
+
 # Contacts, velocities of the bodies, largest coefficient of friction.
 SETS = {"box4": (4, 6, 1.2), "bodies8": (8, 18, 1.2), "one12": (12, 6, 1.2)}
 SETS["friction_to_5"] = (8, 18, 5.0)
@@ -292,7 +311,7 @@ def siconos(quick):
 
 PARTS = {
     f.__name__: f
-    for f in (bounces, sticks, dry, throws, gradients, random_problems, cost)
+    for f in (bounces, sticks, dry, throws, gradients, reverse_mode, random_problems, cost)
     + (slider_cranks, stop, toy, juggled, learning, many, mujoco, siconos)
 }
 

@@ -166,17 +166,20 @@ def times_of_impact(sol):
 def compared(quick):
     """Strikes of the beak and the motion beside minimal coordinates, and the settled motion."""
     seconds, fine = (0.1, 2e-5) if quick else (0.4, 1e-6)
-    t, q, struck = minimal(seconds, fine)
-    errors, strikes = {}, {}
+    references, errors, strikes = {}, {}, {}
+    for h in (2.0 * fine, fine):
+        t, q, struck = minimal(seconds, h)
+        references[f"{h:g}"] = t[struck > 0.0].tolist()
     for h in (2e-4, 1e-4) if quick else (2e-4, 1e-4, 5e-5, 2.5e-5):
         sol = mbd.simulate(*toy(), t_end=seconds, h=h)
         row = np.round(np.asarray(sol.t)[1:] / fine).astype(int) - 1
         away = np.abs(coordinates(sol)[1:] - q[row])
         errors[f"{h:g}"] = np.max(away, axis=0).tolist()
         strikes[f"{h:g}"] = times_of_impact(sol).tolist()
-    out = {"strikes": strikes, "strikes_in_minimal_coordinates": t[struck > 0.0].tolist()}
+    out = {"strikes": strikes, "strikes_in_minimal_coordinates": references}
     out |= {"largest_difference": errors, "energy_rises_by": _rise(sol)}
     out |= {"deepest": float(-min(np.min(sol.contact(n).gap) for n in ("beak", *CORNERS)))}
+    out |= {"largest_lean": float(np.max(np.abs(q[:, 2])))}
     return out | {"settled": _settled(quick)} | _linearized(quick)
 
 

@@ -205,4 +205,4 @@ def compared(quick):
     finer = np.asarray(jax.jit(lambda x: miss(x, 10 * PER_PERIOD))(jnp.asarray(moves)))
     out |= {"moves": moves.tolist(), "replay_at_a_tenth": float(np.sqrt(np.mean(finer**2)))}
     out["replay_in_closed_form"] = float(np.sqrt(np.mean(replayed(moves) ** 2)))
-    return histories, out
+    return out

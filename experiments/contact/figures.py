@@ -11,7 +11,7 @@ from matplotlib import pyplot as plt
 
 import jaxmbd as mbd
 
-from . import mechanisms, scenes
+from . import juggling, mechanisms, scenes, stops, woodpecker
 
 
 def draw(out, quick):
@@ -40,10 +40,13 @@ def draw(out, quick):
     figure.savefig(out / "motions.png", dpi=130)
     plt.close(figure)
     play(out, quick)
+    events(out, quick)
     path = out / "results.json"
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if "scale" in found:
         scale(out, found["scale"])
+    if "juggling" in found:
+        juggled(out, found["juggling"])
 
 
 def play(out, quick):
@@ -61,6 +64,59 @@ def play(out, quick):
     axes[2].plot(t, sol.energy().total, lw=1)
     axes[2].set(xlabel="time [ms]", ylabel="[J]", title="energy")
     figure.savefig(out / "play.png", dpi=130)
+    plt.close(figure)
+
+
+def events(out, quick):
+    """Slider crank with a stop, and woodpecker toy, on their reference motions."""
+    figure, axes = plt.subplots(1, 3, figsize=(12.0, 3.4), layout="constrained")
+    sol = mbd.simulate(*stops.slider_crank(), t_end=stops.SECONDS, h=1e-3)
+    t = np.linspace(0.0, stops.SECONDS, 1000)
+    exact = {"c": "0.75", "lw": 4.0}
+    angle = stops.exact(stops.SECONDS)[0](t)
+    turned = stops.ANGLE + np.asarray(sol.joint("main").angle)
+    axes[0].plot(t, angle, label="minimal coordinate, events", **exact)
+    axes[0].plot(sol.t, turned, lw=1, label="h = 1 ms")
+    axes[0].set(xlabel="time [s]", ylabel="[rad]", title="crank of a slider crank with a stop")
+    seconds = 0.1 if quick else 0.4
+    t, q, _ = woodpecker.minimal(seconds, 1e-5)
+    sol = mbd.simulate(*woodpecker.toy(), t_end=seconds, h=1e-4)
+    moved = woodpecker.coordinates(sol)
+    parts = (("height of the sleeve", "[mm]", 0, 1e3), ("angle of the bird", "[rad]", 2, 1.0))
+    for ax, (title, unit, k, scale) in zip(axes[1:], parts, strict=True):
+        ax.plot(t, scale * q[:, k], label="minimal coordinates, h = 10 µs", **exact)
+        ax.plot(sol.t, scale * moved[:, k], lw=1, label="h = 100 µs")
+        ax.set(xlabel="time [s]", ylabel=unit, title=f"woodpecker: {title}")
+    for ax in axes:
+        low, high = ax.get_ylim()
+        ax.set_ylim(low, high + 0.25 * (high - low))
+        ax.legend(frameon=False, loc="upper right", fontsize=8)
+    figure.savefig(out / "events.png", dpi=130)
+    plt.close(figure)
+
+
+def juggled(out, found):
+    """The motion of a ball that is juggled, and the way to it by every method."""
+    figure, axes = plt.subplots(1, 2, figsize=(10.0, 3.6), layout="constrained")
+    h, steps = juggling.PERIOD / juggling.PER_PERIOD, juggling.STRIKES * juggling.PER_PERIOD
+    sol = mbd.simulate(*juggling.scene(np.array(found["moves"])), steps=steps, h=h)
+    x, z = np.asarray(sol.r[:, 1, 0]), np.asarray(sol.r[:, 1, 2]) - juggling.RADIUS
+    axes[0].plot(x, z, lw=1)
+    axes[0].plot(juggling.MARKS, [juggling.HEIGHT] * juggling.STRIKES, "x", c="tab:red")
+    axes[0].set(
+        xlabel="x [m]", ylabel="height of the ball [m]", title="four strikes, and the marks"
+    )
+    colors = dict(zip(juggling.METHODS, ("tab:blue", "tab:orange", "tab:green"), strict=True))
+    for name, color in colors.items():
+        if name not in found:
+            continue
+        curves = found[name]["miss_by_runs"]
+        for k, miss in enumerate(curves["miss"]):
+            label = None if k else name.replace("_", " ")
+            axes[1].semilogy(curves["runs"], miss, c=color, lw=1, label=label)
+    axes[1].set(xlabel="simulated runs", ylabel="miss [m]", title="best so far, by start")
+    axes[1].legend(frameon=False)
+    figure.savefig(out / "juggling.png", dpi=130)
     plt.close(figure)
 
 

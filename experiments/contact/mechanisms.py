@@ -1,4 +1,4 @@
-"""Slider cranks with play, with a stop and with dry guides."""
+"""Slider cranks with play and with dry guides."""
 
 import numpy as np
 
@@ -10,6 +10,39 @@ HALF_LENGTH, HALF_HEIGHT, PLAY = 0.05, 0.025, 0.001
 MASSES, INERTIAS = (0.038, 0.038, 0.076), (7.4e-5, 5.9e-4, 2.7e-6)
 
 
+def linkage(angle):
+    """Of the slider crank at an angle of its crank [rad] about y: vectors from the main bearing to
+    the crank pin and from there to the wrist pin [m], their derivatives, and that of the rod's
+    angle. Complex angles serve, for derivatives.
+    """
+    sine, cosine = np.sin(angle), np.cos(angle)
+    crank, crank_slope = CRANK * np.array([[cosine, 0, -sine], [-sine, 0, -cosine]])
+    rod_angle = -np.arcsin(CRANK / ROD * sine)
+    rod_rate = -CRANK / ROD * cosine / np.cos(rod_angle)
+    sine, cosine = np.sin(rod_angle), np.cos(rod_angle)
+    rod, rod_slope = ROD * np.array([[cosine, 0, -sine], [-sine, 0, -cosine]])
+    return crank, crank_slope, rod, rod_rate * rod_slope, rod_rate
+
+
+def add_linkage(m, angle, spin):
+    """Crank, rod and slider at an angle of the crank [rad] that turns with `spin` [rad/s], the
+    crank's joint, and the places of both pins.
+    """
+    crank, crank_slope, rod, rod_slope, rod_rate = linkage(angle)
+    pin, end = crank, crank + rod
+    centers = (0.5 * crank, pin + 0.5 * rod, end)
+    slopes = (0.5 * crank_slope, crank_slope + 0.5 * rod_slope, crank_slope + rod_slope)
+    turns = (1.0, rod_rate, 0.0)
+    names = ("crank", "rod", "slider")
+    bodies = []
+    for k, name in enumerate(names):
+        motion = {"v": spin * slopes[k], "omega": (0.0, spin * turns[k], 0.0)}
+        inertia = (INERTIAS[k],) * 3
+        bodies.append(m.add_body(name, mass=MASSES[k], inertia=inertia, r=centers[k], **motion))
+    m.add(mbd.Revolute("main", m.ground, bodies[0], point=(0, 0, 0), axis=(0, 1, 0)))
+    return bodies, pin, end
+
+
 def slider_crank(*, guide="play", restitution=0.4, friction=0.01):
     """A slider crank in the plane of x and z that starts straight, with 150 rad/s of its crank.
 
@@ -19,45 +52,29 @@ def slider_crank(*, guide="play", restitution=0.4, friction=0.01):
         friction: Of the corners, or of the joint [-].
     """
     m = mbd.Mechanism("slider_crank")
-    spin, back = np.array([0.0, 150.0, 0.0]), np.array([0.0, -75.0, 0.0])
-
-    def velocity(omega, arm):
-        return np.cross(omega, [arm, 0.0, 0.0])
-
-    bodies = []
-    pin = velocity(spin, CRANK)
-    places = (0.5 * CRANK, CRANK + 0.5 * ROD, CRANK + ROD)
-    speeds = (
-        velocity(spin, 0.5 * CRANK),
-        pin + velocity(back, 0.5 * ROD),
-        pin + velocity(back, ROD),
-    )
-    turns = (spin, back, 0.0 * spin)
-    for name, mass, inertia, x, v, omega in zip(
-        ("crank", "rod", "slider"), MASSES, INERTIAS, places, speeds, turns, strict=True
-    ):
-        bodies.append(
-            m.add_body(name, mass=mass, inertia=(inertia,) * 3, r=(x, 0, 0), v=v, omega=omega)
-        )
-    crank, rod, slider = bodies
-    axis = (0, 1, 0)
-    m.add(mbd.Revolute("main", m.ground, crank, point=(0, 0, 0), axis=axis))
-    end = (CRANK + ROD, 0, 0)
+    (crank, rod, slider), pin, end = add_linkage(m, 0.0, 150.0)
     if guide == "joint":
-        # The force of the guide is unique: no row repeats another one.
-        m.add(mbd.Spherical("crank_pin", crank, rod, point=(CRANK, 0, 0)))
-        m.add(mbd.Cylindrical("wrist_pin", rod, slider, point=end, axis=axis))
-        m.add(mbd.Translational("guide", m.ground, slider, point=end, axis=(1, 0, 0)))
+        add_guide(m, crank, rod, slider, pin, end)
         m.add(mbd.CoulombFriction("dry", "guide", friction=friction))
         return m.build()
-    m.add(mbd.Revolute("crank_pin", crank, rod, point=(CRANK, 0, 0), axis=axis))
+    axis = (0, 1, 0)
+    m.add(mbd.Revolute("crank_pin", crank, rod, point=pin, axis=axis))
     m.add(mbd.Revolute("wrist_pin", rod, slider, point=end, axis=axis))
     for name, side in (("bottom", -1.0), ("top", 1.0)):
-        corners = [(places[2] + s * HALF_LENGTH, 0.0, side * HALF_HEIGHT) for s in (-1, 1)]
+        corners = [(end[0] + s * HALF_LENGTH, 0.0, side * HALF_HEIGHT) for s in (-1, 1)]
         plane = {"point": (0, 0, side * (HALF_HEIGHT + PLAY)), "normal": (0, 0, -side)}
         law = {"friction": friction, "restitution": restitution}
         m.add(mbd.Contact(name, slider, m.ground, points=corners, **plane, **law))
     return m.build()
+
+
+def add_guide(m, crank, rod, slider, pin, end):
+    """The pins of the rod and a guide without play. No row repeats another one, so that the force
+    of the guide is unique.
+    """
+    m.add(mbd.Spherical("crank_pin", crank, rod, point=pin))
+    m.add(mbd.Cylindrical("wrist_pin", rod, slider, point=end, axis=(0, 1, 0)))
+    m.add(mbd.Translational("guide", m.ground, slider, point=end, axis=(1, 0, 0)))
 
 
 def with_play(quick):

@@ -17,7 +17,18 @@ from jaxmbd.complementarity import LawProblem, Laws, solve_laws
 from jaxmbd.rotations import so3
 
 from .. import options
-from . import figures, learned, mechanisms, peers, scale, scenes
+from . import (
+    derivatives,
+    figures,
+    juggling,
+    learned,
+    mechanisms,
+    peers,
+    scale,
+    scenes,
+    stops,
+    woodpecker,
+)
 from .scenes import G
 
 
@@ -166,6 +177,14 @@ def gradients(quick):
     }
 
 
+def reverse_mode(quick):
+    """What a gradient costs, and 256 of them in a batch."""
+    return {
+        "gradient_cost": derivatives.cost(quick),
+        "gradient_batches": derivatives.batches(quick),
+    }
+
+
 # Contacts, velocities of the bodies, largest coefficient of friction.
 SETS = {"box4": (4, 6, 1.2), "bodies8": (8, 18, 1.2), "one12": (12, 6, 1.2)}
 SETS["friction_to_5"] = (8, 18, 5.0)
@@ -246,16 +265,31 @@ def slider_cranks(quick):
     }
 
 
+def stop(quick):
+    """A slider crank against a stop."""
+    return {"slider_crank_with_stop": stops.against_minimal_coordinates(quick)}
+
+
+def toy(quick):
+    """The woodpecker toy."""
+    return {"woodpecker": woodpecker.compared(quick)}
+
+
+def juggled(quick):
+    """A motion of a bat that is optimized across impacts."""
+    return {"juggling": juggling.compared(quick)}
+
+
 def learning(quick):
-    """A throw that is optimized, and laws that are identified."""
-    report, truth = learned.identified(quick)
+    """Laws that are identified from a noisy motion."""
+    report, truth = learned.identified()
     fitted = {
         path.split(".")[-1]: {"estimate": float(x), "error": float(report.standard_error[path])}
         for path, x in report.estimate.items()
     }
     for name, x in truth.items():
         fitted[name]["truth"] = x
-    return {"throw": learned.throw(quick)[1], "identified": fitted | {"rms": float(report.rms)}}
+    return {"identified": fitted | {"rms": float(report.rms)}}
 
 
 def many(quick):
@@ -277,8 +311,8 @@ def siconos(quick):
 
 PARTS = {
     f.__name__: f
-    for f in (bounces, sticks, dry, throws, gradients, random_problems, cost)
-    + (slider_cranks, learning, many, mujoco, siconos)
+    for f in (bounces, sticks, dry, throws, gradients, reverse_mode, random_problems, cost)
+    + (slider_cranks, stop, toy, juggled, learning, many, mujoco, siconos)
 }
 
 

@@ -1,14 +1,51 @@
-"""The contact experiment: what its README says, in quick form."""
+"""The contact experiment: its references, and what its README says in quick form."""
 
+import numpy as np
 import pytest
 
+import jaxmbd as mbd
+from experiments.contact import mechanisms, stops, woodpecker
 from helpers import quick_experiment
+
+
+def test_the_slopes_of_the_slider_crank_are_those_of_differences():
+    step, angle = 1e-6, 0.7
+    ahead, behind = (mechanisms.linkage(angle + s * step) for s in (1.0, -1.0))
+    crank, crank_slope, rod, rod_slope, rate = mechanisms.linkage(angle)
+    for slope, k in ((crank_slope, 0), (rod_slope, 2)):
+        np.testing.assert_allclose(slope, (ahead[k] - behind[k]) / (2.0 * step), atol=1e-9)
+    assert abs(np.hypot(*rod[[0, 2]]) - mechanisms.ROD) < 1e-15
+    assert abs((crank + rod)[2]) < 1e-15
+    # The rod turns as its direction does.
+    np.testing.assert_allclose(np.cross([0.0, rate, 0.0], rod), rod_slope, atol=1e-15)
+
+
+def test_a_slider_crank_bounces_off_its_stop_as_its_minimal_coordinate_does():
+    """The rows of a step are those of its middle, not of the impact: an error of first order. The
+    tolerance is what the crank turns in two steps.
+    """
+    angle, impacts = stops.exact(0.6)
+    assert len(impacts) == 1
+    sol = mbd.simulate(*stops.slider_crank(), t_end=0.6, h=1e-3)
+    turned = stops.ANGLE + np.asarray(sol.joint("main").angle)
+    assert np.max(np.abs(turned - angle(np.asarray(sol.t)))) < 2.0 * 1e-3 * abs(stops.SPIN)
+    assert np.min(np.asarray(sol.limit("stop").gap)) > -1e-12
+    assert np.max(np.asarray(sol.r[:, 2, 0])) < stops.REACH + 1e-12
+
+
+def test_the_reference_of_the_woodpecker_toy_is_that_of_siconos():
+    """Both are of first order, with other end conditions of their sweeps."""
+    t, q, _ = woodpecker.minimal(0.3, 2e-5, woodpecker.turned_linearly)
+    row = np.argmin(np.abs(t - woodpecker.SICONOS_TIME))
+    assert abs(t[row] - woodpecker.SICONOS_TIME) < 1e-9
+    np.testing.assert_allclose(q[row], woodpecker.SICONOS, rtol=2e-4)
 
 
 @pytest.mark.slow
 def test_the_contact_experiment_keeps_its_figures(tmp_path):
     found = quick_experiment("contact", tmp_path)
-    assert {p.name for p in tmp_path.glob("*.png")} == {"motions.png", "play.png", "scale.png"}
+    pictures = {"motions.png", "play.png", "events.png", "juggling.png", "scale.png"}
+    assert {p.name for p in tmp_path.glob("*.png")} == pictures
     assert found["ball_height_error"] < 1e-10
     assert found["ball_energy_drift_100s"] < 1e-8
     assert found["creep_10s"] < 1e-11
@@ -19,6 +56,10 @@ def test_the_contact_experiment_keeps_its_figures(tmp_path):
     assert found["stack_base_force_error"] < 1e-8
     assert found["gradient_tossed_ball"] < 1e-8
     assert found["gradient_two_balls"] < 1e-10
+    assert all(x["finite"] for x in found["gradient_cost"].values())
+    for batch in found["gradient_batches"].values():
+        assert batch["not_finite"] == 0
+        assert batch["differ_from_single_runs"] < 1e-8
     assert found["throws_e0_failures"] == found["throws_e03_failures"] == 0
     assert found["random_problems_failures"] == 0
     # The elastic spring and the turning points are exact; the pendulum's own motion is not.
@@ -27,7 +68,14 @@ def test_the_contact_experiment_keeps_its_figures(tmp_path):
     assert found["slider_crank_with_play"]["energy_rises_by"] < 1e-5
     assert found["slider_crank_with_play"]["deepest"] < 1e-8
     assert found["slider_crank_dry_guide"]["energy_balance_error"] < 1e-4
+    assert found["slider_crank_with_stop"]["beyond_the_stop"] < 1e-12
+    assert found["slider_crank_with_stop"]["order"] > 0.8  # first, from two steps
+    toy = found["woodpecker"]
+    # The reference switches at the ends of its steps of 20 µs.
+    reference = toy["strikes_in_minimal_coordinates"]["2e-05"]
+    np.testing.assert_allclose(toy["strikes"]["0.0001"], reference, rtol=0, atol=4e-5)
+    assert toy["deepest"] < 1e-12 and toy["energy_rises_by"] < 1e-9
+    assert found["juggling"]["derivatives"]["miss"][0] < 1e-3
     for name in ("friction", "restitution"):
         one = found["identified"][name]
         assert abs(one["estimate"] - one["truth"]) < 4.0 * one["error"]
-    assert found["throw"]["with"]["miss"] < 1e-9

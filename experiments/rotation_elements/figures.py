@@ -113,9 +113,9 @@ def legs(histories, path):
             bottom.plot(h["t"], h["pushes"][:, k], "--", color=line.get_color(), lw=0.9)
     top.set_ylabel("length [m]")
     _legend_above(top, columns=6)
-    bottom.set(ylabel="push beside the spring [N]", xlabel="t [s]")
+    bottom.set(ylabel="actuator force [N]", xlabel="t [s]")
     if "legs" in histories:
-        bottom.set_title("full: legs without mass; dashed: with cylinders and rods", fontsize=9)
+        bottom.set_title("solid: massless legs; dashed: cylinders and rods", fontsize=9)
     _save(figure, path)
 
 

@@ -96,17 +96,17 @@ def gradient(run):
 
 
 def race(jobs, system, state, repeats):
-    """Seconds of every job, (repeats,) each, taken in turn so that a slow moment of the machine
-    hits all of them.
+    """Processor seconds of every job, (repeats,) each, taken in turn so that a slow moment of the
+    machine hits all of them.
     """
     for job in jobs.values():
         jax.block_until_ready(eqx.filter(job(system, state), eqx.is_array))
     times = {name: [] for name in jobs}
     for _ in range(repeats):
         for name, job in jobs.items():
-            begin = time.perf_counter()
+            begin = time.process_time()
             jax.block_until_ready(eqx.filter(job(system, state), eqx.is_array))
-            times[name].append(time.perf_counter() - begin)
+            times[name].append(time.process_time() - begin)
     return {name: np.array(t) for name, t in times.items()}
 
 

@@ -46,8 +46,8 @@ class Size(NamedTuple):
         replayed: Starts of the replay by another integrator, 0 for no replay.
     """
 
-    h: float = 1.0 / 30.0
-    steps: int = 60
+    h: float = 1.0 / 60.0
+    steps: int = 120
     batch: int = 8
     updates: int = 200
     longer: int = 4
@@ -300,10 +300,10 @@ def evolution(size: Size, keep) -> dict:
 
 
 def soft_loop(size: Size, keep) -> dict:
-    """`mbd.train` with MJX's gradients, at half the step: its method is of first order."""
+    """`mbd.train` with MJX's gradients, at the same step."""
     if not soft.installed():
         return {"missing": "mujoco and mujoco-mjx are not installed: pip install 'jaxmbd[bench]'"}
-    model, steps = soft.model(0.5 * size.h), 2 * size.steps
+    model, steps = soft.model(size.h), size.steps
 
     def loss(policy, start):
         return soft.loss(model, policy, start, steps=steps), mbd.RESULTS.successful
@@ -316,7 +316,7 @@ def soft_loop(size: Size, keep) -> dict:
         return jax.vmap(lambda start: soft.gap(model, policy, start, steps=steps))(some)
 
     return {
-        "step_s": 0.5 * size.h,
+        "step_s": size.h,
         "relative_difference_of_accelerations": soft.check(model),
         "largest_opening_of_the_loop_m": float(
             max(jnp.max(opening(run["policy"])) for run in found)

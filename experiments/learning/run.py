@@ -20,7 +20,7 @@ import jaxmbd as mbd
 
 from ..control import problems
 from ..options import parts
-from . import figures, methods, problem, residual, soft
+from . import falling, figures, methods, problem, residual, soft
 
 WEIGHTS = (1e-5, 1e-4, 1e-3, 1e-2)  # of the squared force, for the regulator
 RATES = (1e-2, 2e-2, 4e-2)  # of Adam
@@ -325,6 +325,7 @@ def soft_loop(size: Size, keep) -> dict:
 
 
 PARTS = {
+    "falling": lambda size, keep: falling.run(size is QUICK),
     "tuning": tuning,
     "regulator": regulator,
     "by_hand": by_hand,

@@ -36,7 +36,8 @@ def _circle(ax):
         line, _ = beam_lines(np.asarray(state.r), np.asarray(state.A), np.zeros(2))
         ax.plot(line[:, 0], -line[:, 2], c="tab:blue", lw=1.2)
         ax.plot(state.r[:, 0], -state.r[:, 2], "o", c="tab:blue", ms=3)
-    ax.set(aspect="equal", xlabel="x [m]", ylabel="[m]", title="pure bending, 8 elements")
+    ax.set(aspect="equal", xlabel="x [m]", ylabel="deflection [m]")
+    ax.set_title("pure bending, 8 elements")
 
 
 def _spin_up(ax, quick):

@@ -115,7 +115,7 @@ def swing_up(quick, out):
         return swing_cost(values, motion(values, h))
 
     t = np.linspace(0.0, duration, knots)
-    begin = time.perf_counter()
+    begin = time.process_time()
     # Hanging still is stationary: start from the best of a batch of oscillating forces.
     forces = oscillating_forces(t, guesses)
     costs = mbd.run_batch(cost, forces, chunk=128, progress=False)
@@ -126,7 +126,7 @@ def swing_up(quick, out):
             lambda x, step=step: cost(x, step), best, limit, f"swing up, {1e3 * step:g} ms"
         )
         histories.append(history)
-    took = time.perf_counter() - begin
+    took = time.process_time() - begin
 
     before, after, fine = motion(first), motion(best), replayed(built(best), h, steps)
     exact = integrate(
@@ -253,11 +253,11 @@ def four_bar(quick, out):
         return jnp.concatenate([1e3 * miss.ravel(), 1e-2 * jnp.diff(values, 2)])
 
     first = jnp.zeros(knots)
-    begin = time.perf_counter()
+    begin = time.process_time()
     # The path grows: a late part that is far off would pull the early part away from a solution.
     windows = (duration,) if quick else np.linspace(0.5, duration, 11)
     best, history = fit_path(residuals, first, windows, 8 if quick else 20)
-    took = time.perf_counter() - begin
+    took = time.process_time() - begin
 
     before, after = motion(samples(first)), motion(samples(best))
     fine = replayed(built(samples(best)), h, steps)
@@ -409,9 +409,9 @@ def policy(quick, out):
     """
     h, steps, batch, updates = (0.02, 10, 4, 2) if quick else (0.01, 250, 32, 400)
     untrained = problems.Policy(jax.random.key(0))
-    begin = time.perf_counter()
+    begin = time.process_time()
     net, history = train(untrained, h, steps, batch, updates)
-    took = time.perf_counter() - begin
+    took = time.process_time() - begin
 
     # Twice the length of training, starts that training has not seen.
     starts, longer = draw(jax.random.key(12345), 8 if quick else 128), 2 * steps

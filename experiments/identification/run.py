@@ -151,11 +151,11 @@ def slider_guess():
 def slider_fit(guess, free, data, clean, h, quick):
     """A fit to the slider's motion, and its replays."""
     seconds, sigma = float(data.t[-1]), float(data.sigma)
-    begin = time.perf_counter()
+    begin = time.process_time()
     report = mbd.fit(
         guess, free, data, h=h, integrator=METHOD, max_evaluations=10 if quick else 200
     )
-    took = time.perf_counter() - begin
+    took = time.process_time() - begin
     fitted = report.mechanism
     fine = simulated(h, seconds, REPLAY, 2 if quick else FINER)(*fitted.build())
     exact = slider_positions(problems.SLIDER_TRUTH | report.estimate, data.t)
@@ -184,7 +184,7 @@ def slider_coverage(mechanism, free, data, clean, h, quick):
     """How often the intervals of a fit to the slider's motion hold the truth, by parameter."""
     truth = {path: problems.SLIDER_TRUTH[path] for path in sorted(free)}
     model = Model(mechanism, free, data, simulated(h, float(data.t[-1])))
-    begin = time.perf_counter()
+    begin = time.process_time()
     draws = covered(
         model,
         model.start,
@@ -193,7 +193,7 @@ def slider_coverage(mechanism, free, data, clean, h, quick):
         draws=4 if quick else 200,
         iterations=2 if quick else 4,
     )
-    return by_parameter(labels(truth), draws) | {"seconds": time.perf_counter() - begin}
+    return by_parameter(labels(truth), draws) | {"seconds": time.process_time() - begin}
 
 
 def slider_crank(quick, out):
@@ -237,16 +237,16 @@ def four_bar(quick, out):
     truth = {path: np.asarray(true.values()[path]) for path in free}
     shift = {path: p + rng.uniform(-0.2, 0.2, 3) * [1, 0, 1] for path, p in truth.items()}
     guess = problems.four_bar(shift)
-    begin = time.perf_counter()
+    begin = time.process_time()
     report = mbd.fit(guess, free, data, analysis="kinematics", max_evaluations=100)
-    took = time.perf_counter() - begin
+    took = time.process_time() - begin
     before, after = (mbd.kinematics(*m.build(), t) for m in (guess, report.mechanism))
 
     def motion(system, state):
         return mbd.kinematics(system, state, t, throw=False)
 
     model = Model(report.mechanism, free, data, motion)
-    begin = time.perf_counter()
+    begin = time.process_time()
     draws = covered(
         model,
         model.start,
@@ -255,7 +255,7 @@ def four_bar(quick, out):
         draws=4 if quick else 200,
         iterations=2 if quick else 5,
     )
-    coverage = by_parameter(labels(truth), draws) | {"seconds": time.perf_counter() - begin}
+    coverage = by_parameter(labels(truth), draws) | {"seconds": time.process_time() - begin}
     figures.curve(data, before, after, coverage, out / "four_bar.png")
     found = {k: v for k, v in compared(report, truth).items() if v["standard_error"] is not None}
     return {
@@ -305,7 +305,7 @@ def friction(quick, out):
         return np.stack(gaps) / sigma
 
     guess = problems.chain(problems.NeuralLaw(jax.random.key(0)))
-    begin = time.perf_counter()
+    begin = time.process_time()
     # Fewer weights than samples: least squares, without an optimizer of optax before.
     report = mbd.fit(
         guess,
@@ -315,7 +315,7 @@ def friction(quick, out):
         integrator=METHOD,
         max_evaluations=3 if quick else 200,
     )
-    took = time.perf_counter() - begin
+    took = time.process_time() - begin
     learned = report.estimate["forces.friction.function"].law
     seen = np.quantile(np.abs(relative_rates(rates)), 0.95)
     grid = jnp.linspace(-seen, seen, 201)

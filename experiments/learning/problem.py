@@ -94,7 +94,7 @@ def cost(q, v, force, until):
     """
     now = 1.0 - jnp.cos(q[:, 1]) + 0.1 * q[:, 0] ** 2
     now = now + 0.01 * v[:, 0] ** 2 + 0.005 * v[:, 1] ** 2 + 1e-5 * force**2
-    counts = (jnp.arange(now.size) <= until * (now.size - 1)).astype(now.dtype)
+    counts = (jnp.arange(now.size, dtype=now.dtype) <= until * (now.size - 1)).astype(now.dtype)
     return counts @ now / jnp.sum(counts)
 
 

@@ -20,7 +20,7 @@ import jaxmbd as mbd
 
 from ..control import problems
 from ..options import parts
-from . import figures, methods, problem, residual, soft
+from . import falling, figures, methods, problem, residual, soft
 
 WEIGHTS = (1e-5, 1e-4, 1e-3, 1e-2)  # of the squared force, for the regulator
 RATES = (1e-2, 2e-2, 4e-2)  # of Adam
@@ -43,11 +43,11 @@ class Size(NamedTuple):
         starts: Of the test.
         seconds: Of a run of the test.
         fine: Step of the test [s].
-        replayed: Starts of the replay by another integrator.
+        replayed: Starts of the replay by another integrator, 0 for no replay.
     """
 
-    h: float = 1.0 / 30.0
-    steps: int = 60
+    h: float = 1.0 / 60.0
+    steps: int = 120
     batch: int = 8
     updates: int = 200
     longer: int = 4
@@ -71,8 +71,9 @@ class Size(NamedTuple):
 
 
 QUICK = Size(
-    steps=4, batch=2, updates=2, longer=2, most=2, seeds=1, starts=4, seconds=0.05, replayed=2
+    steps=4, batch=2, updates=2, longer=2, most=2, seeds=1, starts=4, seconds=0.05, replayed=0
 )
+QUICK_PARTS = ("regulator", "by_hand")  # without the simulator's gradient, which compiles longest
 
 
 # The test: minimal coordinates, starts that no training has seen
@@ -122,22 +123,25 @@ def judged(policy, size: Size) -> dict:
     costs, q = (np.asarray(x) for x in _tested(policy, starts, size.fine, steps))
     last = max(1, round(0.5 / size.fine))
     stands = np.max(np.abs(q[:, -last:, 1]), axis=1) < np.radians(5.0)
-    some = jax.tree.map(lambda x: x[: size.replayed], starts)
-    again, good = (np.asarray(x) for x in _replayed(policy, some, size.fine, steps, 10))
-    apart = np.abs(again - q[: size.replayed, ::10])[stands[: size.replayed] & good]
-    return {
+    found = {
         "mean_cost": float(np.mean(np.minimum(np.nan_to_num(costs, nan=1.0), 1.0))),
         "median_cost": float(np.nanmedian(costs)),
         "share_that_stands": float(np.mean(stands)),
         "largest_position_m": float(np.max(np.abs(q[stands, :, 0]), initial=0.0)),
-        "replay": {
-            "step_s": size.fine,
-            "runs": size.replayed,
-            "failed": int(np.sum(~good)),
-            "largest_difference_of_tilt_deg": float(np.degrees(apart[..., 1].max(initial=0.0))),
-            "largest_difference_of_position_m": float(apart[..., 0].max(initial=0.0)),
-        },
     }
+    if not size.replayed:
+        return found
+    some = jax.tree.map(lambda x: x[: size.replayed], starts)
+    again, good = (np.asarray(x) for x in _replayed(policy, some, size.fine, steps, 10))
+    apart = np.abs(again - q[: size.replayed, ::10])[stands[: size.replayed] & good]
+    found["replay"] = {
+        "step_s": size.fine,
+        "runs": size.replayed,
+        "failed": int(np.sum(~good)),
+        "largest_difference_of_tilt_deg": float(np.degrees(apart[..., 1].max(initial=0.0))),
+        "largest_difference_of_position_m": float(apart[..., 0].max(initial=0.0)),
+    }
+    return found
 
 
 # The trainings
@@ -296,10 +300,10 @@ def evolution(size: Size, keep) -> dict:
 
 
 def soft_loop(size: Size, keep) -> dict:
-    """`mbd.train` with MJX's gradients, at half the step: its method is of first order."""
+    """`mbd.train` with MJX's gradients, at the same step."""
     if not soft.installed():
         return {"missing": "mujoco and mujoco-mjx are not installed: pip install 'jaxmbd[bench]'"}
-    model, steps = soft.model(0.5 * size.h), 2 * size.steps
+    model, steps = soft.model(size.h), size.steps
 
     def loss(policy, start):
         return soft.loss(model, policy, start, steps=steps), mbd.RESULTS.successful
@@ -312,7 +316,7 @@ def soft_loop(size: Size, keep) -> dict:
         return jax.vmap(lambda start: soft.gap(model, policy, start, steps=steps))(some)
 
     return {
-        "step_s": 0.5 * size.h,
+        "step_s": size.h,
         "relative_difference_of_accelerations": soft.check(model),
         "largest_opening_of_the_loop_m": float(
             max(jnp.max(opening(run["policy"])) for run in found)
@@ -321,6 +325,7 @@ def soft_loop(size: Size, keep) -> dict:
 
 
 PARTS = {
+    "falling": lambda size, keep: falling.run(size is QUICK),
     "tuning": tuning,
     "regulator": regulator,
     "by_hand": by_hand,
@@ -333,7 +338,7 @@ Parts = parts(PARTS)
 
 
 def run(out: Path, quick: bool, *, chosen: Parts = None):
-    """Short motions and few updates where `quick`, and programs that compile fast."""
+    """Short motions, few updates, two parts and no replay where `quick`."""
     jax.config.update("jax_disable_most_optimizations", quick)
     target = out / "results.json"
     results = json.loads(target.read_text()) if target.exists() else {}
@@ -342,7 +347,7 @@ def run(out: Path, quick: bool, *, chosen: Parts = None):
         results[part] = found
         target.write_text(json.dumps(results, indent=1) + "\n")
 
-    for part in tqdm(chosen or PARTS, desc="learning"):
+    for part in tqdm(chosen or (QUICK_PARTS if quick else PARTS), desc="learning"):
         begin = time.process_time()
         size = QUICK if quick else Size()
         found = PARTS[part](size, functools.partial(keep, part))

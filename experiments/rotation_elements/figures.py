@@ -78,8 +78,8 @@ def order(found, path):
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.9), layout="constrained")
     panels = (
         ("psi_error", "error of ψ at 0.5 s [rad]", "every_stage_0.5s", "frozen"),
-        ("psi_error", "error of ψ at the end of the run [rad]", "every_stage", "frozen_5s"),
-        ("orthogonality", "largest |RᵀR - I| of the run", "every_stage", "frozen_5s"),
+        ("psi_error", "error of ψ at 5 s [rad]", "every_stage", "frozen_5s"),
+        ("orthogonality", "largest |RᵀR - I| in 5 s", "every_stage", "frozen_5s"),
     )
     for ax, (quantity, title, *kinds) in zip(axes, panels, strict=True):
         for kind, color, marker, power in zip(kinds, ("C0", "C1"), ("o", "s"), (4, 1), strict=True):
@@ -113,9 +113,9 @@ def legs(histories, path):
             bottom.plot(h["t"], h["pushes"][:, k], "--", color=line.get_color(), lw=0.9)
     top.set_ylabel("length [m]")
     _legend_above(top, columns=6)
-    bottom.set(ylabel="push beside the spring [N]", xlabel="t [s]")
+    bottom.set(ylabel="actuator force [N]", xlabel="t [s]")
     if "legs" in histories:
-        bottom.set_title("full: legs without mass; dashed: with cylinders and rods", fontsize=9)
+        bottom.set_title("solid: massless legs; dashed: cylinders and rods", fontsize=9)
     _save(figure, path)
 
 
@@ -172,8 +172,8 @@ def calibration(errors, spread, before, after, path):
     bins = np.logspace(
         np.log10(1e3 * min(after.min(), before.min())), np.log10(1e3 * before.max()), 25
     )
-    right.hist(1e3 * before, bins, alpha=0.7, label="as drawn")
-    right.hist(1e3 * after, bins, alpha=0.7, label="calibrated")
+    right.hist(1e3 * before, bins, alpha=0.7, label="before")
+    right.hist(1e3 * after, bins, alpha=0.7, label="after the calibration")
     right.set(xscale="log", xlabel="error of unseen poses [mm]", ylabel="poses")
-    right.legend(fontsize=8)
+    right.legend(fontsize=8, frameon=False)
     _save(figure, path)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from experiments.learning import linkage, methods, problem
+from experiments.learning import linkage, methods, problem, run
 from helpers import quick_experiment
 
 METHOD = mbd.GeneralizedAlpha(rho_inf=0.8)
@@ -76,9 +76,25 @@ def test_evolution_finds_the_least_cost_and_counts_its_runs():
 
 @pytest.mark.slow
 def test_the_quick_form_trains_and_judges(tmp_path):
-    parts = ("--part", "regulator", "--part", "exact", "--part", "residual")
-    results = quick_experiment("learning", tmp_path, *parts)
-    assert results["regulator"]["end"]["replay"]["largest_difference_of_tilt_deg"] < 1e-3
+    results = quick_experiment("learning", tmp_path)
+    assert set(results) == {"regulator", "by_hand"}
+    for method in ("gradients", "evolution"):
+        assert np.all(np.isfinite(results["by_hand"][method]["seeds"][0]["score"]))
+    assert {x.name for x in tmp_path.glob("*.png")} == {"policy.png"}
+
+
+@pytest.mark.slow
+def test_the_quick_form_trains_through_the_simulator(tmp_path):
+    results = quick_experiment("learning", tmp_path, "--part", "exact", "--part", "residual")
     assert np.all(np.isfinite(results["exact"]["seeds"][0]["score"]))
     assert results["residual"]["true_law"]["twice_the_length_rad"] < 1e-4
     assert {x.name for x in tmp_path.glob("*.png")} == {"policy.png", "residual.png"}
+
+
+@pytest.mark.slow
+def test_the_replay_by_the_package_agrees_with_the_judgement():
+    size = run.QUICK._replace(starts=2, replayed=2)
+    gain = [-10.0, -134.1, -14.3, -31.3]  # the best regulator of the experiment
+    end = run.judged(problem.from_gain(gain), size)
+    assert end["replay"]["failed"] == 0
+    assert end["replay"]["largest_difference_of_tilt_deg"] < 1e-3

@@ -29,7 +29,7 @@ def test_it_reports_every_number_it_promises(results):
     for key in (*keys, "order_acceleration", "us_per_step", "flops_per_step"):
         assert set(results[key]["single_pendulum"]) == {"rA", "rp"}, key
     assert set(results["us_per_step"]["single_pendulum"]["rA"]) == {"single", "batch8", "gradient"}
-    rows = results["rows_us_per_step"]["single_pendulum"]
+    rows = results["rows_us_per_step"]["double_pendulum"]
     assert set(rows) == {"rA closed", "rA automatic", "rp closed", "rp automatic"}
     assert set(results["fig3_max_dz"]["double_pendulum"]["rA"]) == {"0.01", "0.001", "0.0001"}
 

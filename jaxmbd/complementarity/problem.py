@@ -232,7 +232,8 @@ class LawProblem(AbstractRootProblem):
 
         def started(x, exact, best, attempt, total) -> _Iteration:
             kappa, none = plans[jnp.minimum(attempt, most - 1), 0], jnp.zeros((), int)
-            return _Iteration(x, kappa, exact, *best, attempt, none, total)
+            found, least = best
+            return _Iteration(x, kappa, exact, found, least, attempt, none, total)
 
         def goes_on(state: _Iteration):
             return (state.exact > self.tolerance) & (state.attempt < most)

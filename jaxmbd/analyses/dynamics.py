@@ -17,7 +17,7 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..results import RESULTS, ended_as
-from ..roots import save_roots, saved
+from ..roots import batched_in_lanes, save_roots, saved
 from ..rotations.types import Scalar, host
 from .adaptive import Adaptive, simulate_chosen
 from .arguments import (
@@ -342,6 +342,24 @@ def advance(
     """Take saves x save_every steps from step n0 on; one row per save. This loop can be
     differentiated.
     """
+    kept = partial(_advanced, saves=saves, save_every=save_every, chunks=chunks)
+    return batched_in_lanes(kept, system, progress, t0, h, n0, formulation, integrator)
+
+
+def _advanced(
+    system,
+    progress: Progress,
+    t0,
+    h,
+    n0,
+    formulation,
+    integrator,
+    *,
+    saves: int,
+    save_every: int,
+    chunks: tuple[int, int],
+) -> tuple[Progress, Row]:
+    """`advance`, whose `vmap` takes the batch through one solve after another."""
     step = _step(system, t0, h, formulation, integrator)
     step = jax.checkpoint(step, policy=save_roots, prevent_cse=False)
 

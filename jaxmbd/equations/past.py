@@ -4,9 +4,9 @@ how well the frozen matrix contracts.
 
 import equinox as eqx
 import jax.numpy as jnp
-from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Float, Int
 
+from ..roots import anyone
 from ..rotations.types import Scalar
 
 # Steps after which the contraction is observed again, by a second correction.
@@ -69,16 +69,3 @@ class Past(eqx.Module):
         observed = jnp.where(jnp.isfinite(contraction), contraction, self.contraction)
         age = jnp.where(observe, 0, self.age + 1)
         return Past(jnp.stack([x, self.x[0]]), known, self.scale, observed, age)
-
-
-@custom_vmap
-def anyone(flag: Bool[Array, ""]) -> Bool[Array, ""]:
-    """Whether the flag is set, in a batch whether it is in any element: all of them then do in the
-    same step what one of them has to do, which takes the time of the whole batch anyway.
-    """
-    return flag
-
-
-@anyone.def_vmap
-def _(size: int, batched: list[bool], flag):
-    return anyone(jnp.any(flag)), False

@@ -16,12 +16,15 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
+from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jaxtyping import Array, Bool
 
 _CACHED = 128  # members whose numbers stay in the cache of a core; larger batches go in chunks
 
@@ -39,8 +42,7 @@ def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """
     mapped = custom_vmap(function)
 
-    @mapped.def_vmap
-    def _(size: int, batched: Any, tree: Any):
+    def rule(size: int, batched: Any, tree: Any):
         leaves, structure = jax.tree.flatten(tree)
         flags = jax.tree.leaves(batched)
         if os.environ.get("JAXMBD_LANES") == "0":
@@ -53,7 +55,7 @@ def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
                 full = [next(each) if flag else x for x, flag in zip(leaves, flags, strict=True)]
                 return mapped(jax.tree.unflatten(structure, full))
 
-            out = lax.map(one, own, batch_size=_CACHED)
+            out = _in_chunks(jax.vmap(one), own, size)
             return out, jax.tree.map(lambda _: True, out)
         try:
             return _replayed(function, leaves, flags, structure, size)
@@ -67,7 +69,75 @@ def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         _warn(reason)
         return out
 
+    rule.in_lanes = True  # read by the replay of a function that holds this one
+    mapped.def_vmap(rule)
     return mapped
+
+
+def batched_in_lanes(function: Callable[..., Any], *args: Any) -> Any:
+    """`function(*args)`, which differentiates as itself, and whose `vmap` where nothing is
+    differentiated works with the batch axis last throughout.
+    """
+    arrays, rest = eqx.partition(args, eqx.is_array)
+    given, structure = jax.tree.flatten(arrays)
+    shape: Any = None
+
+    def of_arrays(given):
+        nonlocal shape
+        out = function(*eqx.combine(jax.tree.unflatten(structure, given), rest))
+        out, shape = eqx.partition(out, eqx.is_array)
+        return out
+
+    whole = jax.custom_jvp(in_lanes(of_arrays))
+
+    @functools.partial(whole.defjvp, symbolic_zeros=True)
+    def _(primals, tangents):
+        (given,), (dots,) = primals, tangents
+        # What does not vary is left out: derivatives are of what is asked for alone.
+        varying = [not isinstance(dot, SymbolicZero) for dot in dots]
+
+        def of_varying(some):
+            each = iter(some)
+            return of_arrays(
+                [next(each) if flag else x for x, flag in zip(given, varying, strict=True)]
+            )
+
+        def chosen(values):
+            return [x for x, flag in zip(values, varying, strict=True) if flag]
+
+        return jax.jvp(of_varying, (chosen(given),), (chosen(dots),))
+
+    out = whole(given)
+    return eqx.combine(out, shape)
+
+
+@custom_vmap
+def anyone(flag: Bool[Array, ""]) -> Bool[Array, ""]:
+    """Whether the flag is set, in a batch whether it is in any element: all of them then do in the
+    same step what one of them has to do, which takes the time of the whole batch anyway.
+    """
+    return flag
+
+
+def _of_anyone(size: int, batched: list[bool], flag):
+    return anyone(jnp.any(flag)), False
+
+
+_of_anyone.common = True
+anyone.def_vmap(_of_anyone)
+
+
+def _in_chunks(function, leaves: Values, size: int) -> Any:
+    """`function` of batches, one chunk of members after another."""
+    count = size // _CACHED
+    full = count * _CACHED
+    chunks = [x[:full].reshape(count, _CACHED, *x.shape[1:]) for x in leaves]
+    out = lax.map(function, chunks)
+    out = jax.tree.map(lambda x: x.reshape(full, *x.shape[2:]), out)
+    if full == size:
+        return out
+    rest = function([x[full:] for x in leaves])
+    return jax.tree.map(lambda x, y: jnp.concatenate([x, y]), out, rest)
 
 
 def _replayed(function, leaves: Values, flags: Flags, structure: Any, size: int) -> tuple[Any, Any]:
@@ -93,6 +163,11 @@ def _plain(function, leaves: Values, flags: Flags, structure: Any, size: int) ->
     )
     out = batch(leaves)
     return out, jax.tree.map(lambda _: True, out)
+
+
+def _common(eqn: JaxprEqn) -> bool:
+    """Whether all members get the same from the operation, whatever they put in."""
+    return getattr(eqn.params.get("rule"), "common", False)
 
 
 def _warn(reason: Exception) -> None:
@@ -349,6 +424,22 @@ def _linear_solve(eqn, xs, flags, size) -> tuple[Values, Flags]:
     )
 
 
+def _own_vmap(eqn, xs, flags, size) -> tuple[Values, Flags]:
+    """A function with a rule of its own for `vmap`."""
+    rule = eqn.params["rule"]
+    if getattr(rule, "in_lanes", False):
+        return _replay(eqn.params["call"], xs, flags, size)
+    front = [jnp.moveaxis(x, -1, 0) if flag else x for x, flag in zip(xs, flags, strict=True)]
+    args, batched = (jax.tree.unflatten(eqn.params["in_tree"], v) for v in (front, flags))
+    out, flags = (jax.tree.leaves(tree) for tree in rule(size, list(batched), *args))
+    return [jnp.moveaxis(x, 0, -1) if f else x for x, f in zip(out, flags, strict=True)], flags
+
+
+def _checkpoint(eqn, xs, flags, size) -> tuple[Values, Flags]:
+    """The function itself: what its derivatives keep is of no concern here."""
+    return _replay(ClosedJaxpr(eqn.params["jaxpr"], ()), xs, flags, size)
+
+
 def _reached(jaxpr: Jaxpr, flags: Flags) -> Flags:
     """Outputs that depend on flagged inputs."""
     known = dict(zip(jaxpr.invars, flags, strict=True))
@@ -357,7 +448,7 @@ def _reached(jaxpr: Jaxpr, flags: Flags) -> Flags:
         return not isinstance(v, Literal) and known.get(v, False)
 
     for eqn in jaxpr.eqns:
-        flag = any(read(v) for v in eqn.invars)
+        flag = any(read(v) for v in eqn.invars) and not _common(eqn)
         known |= {v: flag for v in eqn.outvars}
     return [read(v) for v in jaxpr.outvars]
 
@@ -368,7 +459,14 @@ _CALLS = {
     "closed_call": "call_jaxpr",
     "custom_jvp_call": "call_jaxpr",
 }
-_NESTED = {"while": _while, "scan": _scan, "custom_linear_solve": _linear_solve}
+_NESTED = {
+    "checkpoint": _checkpoint,
+    "custom_linear_solve": _linear_solve,
+    "custom_vmap_call": _own_vmap,
+    "remat2": _checkpoint,
+    "scan": _scan,
+    "while": _while,
+}
 _RULES = {
     "broadcast_in_dim": _broadcast,
     "concatenate": _concatenate,
@@ -384,6 +482,6 @@ _RULES = {
 _ELEMENTWISE = frozenset(
     """abs acos add add_any and asin atan atan2 cbrt ceil clamp convert_element_type copy cos cosh
     div eq erf exp exp2 expm1 floor ge gt integer_pow is_finite le log log1p logistic lt max min mul
-    ne neg nextafter not or pow rem round rsqrt select_n sign sin sinh sqrt square stop_gradient
+    name ne neg nextafter not or pow rem round rsqrt select_n sign sin sinh sqrt square stop_gradient
     sub tan tanh xor""".split()
 )

@@ -49,7 +49,9 @@ def check_system(system: Any, state: Any, entry: str) -> None:
             f"{_kind(system)}"
         )
     if not isinstance(state, State):
-        hint = "; take one row of a solution with sol.at(-1)" if hasattr(state, "lam") else ""
+        hint = (
+            "; take one row of a solution with sol.at(-1)" if hasattr(state, "multipliers") else ""
+        )
         raise TypeError(f"{entry}: the second argument must be a State, not {_kind(state)}{hint}")
     if jnp.ndim(state.r) == 3 and state.r.shape[1:] == (system.nb, 3):
         raise ValueError(

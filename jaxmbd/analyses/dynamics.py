@@ -1,5 +1,6 @@
 """Dynamics: integrate a mechanism from a state."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -222,7 +223,8 @@ def _simulate_fixed(
 
         def solution_of(rows: Row, run: Progress) -> Solution:
             t = times(t0, h, np.arange(rows.iterations.shape[0]) * save_every)
-            return make_solution(t, rows, run.result, run_stats(report, run), system)
+            stats = run_stats(report, run)
+            return make_solution(t, rows, run.result, stats, system, least=has_least(run))
 
         loop = HostLoop(
             _Marches(
@@ -257,7 +259,8 @@ def _simulate_fixed(
     run, rows = advance(bare, run, t0, h, zero, saves, save_every, formulation, integrator, kept)
     rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
     t = times(t0, h, np.arange(saves + 1) * save_every)
-    return make_solution(t, rows, run.result, run_stats(report, run), system)
+    stats = run_stats(report, run)
+    return make_solution(t, rows, run.result, stats, system, least=has_least(run))
 
 
 def times(t0: Scalar, h: Scalar, n: np.ndarray) -> Float[Array, " T"]:
@@ -278,6 +281,12 @@ def run_stats(report: AssemblyReport, progress: Progress) -> dict[str, Any]:
         "completed_steps": progress.completed,
         "undetermined_steps": progress.undetermined,
     }
+
+
+def has_least(progress: Progress) -> bool:
+    """Whether the rows of a run have multipliers of least norm: steps by kept factors do not."""
+    past = progress.motion.past
+    return past is None or past.kept is None
 
 
 @compiled_once
@@ -408,7 +417,12 @@ def march(
         progress, iterations = jax.lax.fori_loop(0, save_every, one, (progress, jnp.zeros((), int)))
         if tentative:
             ok = progress.result == RESULTS.successful
-            back = jax.tree.map(lambda a, b: jnp.where(ok, a, b), progress, before)
+            back = jax.tree.map(
+                lambda a, b: jnp.where(ok, a, b),
+                _with_past(progress, None),
+                _with_past(before, None),
+            )
+            back = _with_past(back, progress.motion.past)
             progress = _with_result(back, progress.result)
         n = n0 + save_every
         return _observed(system, progress, t0, h, n, iterations, formulation, integrator)
@@ -416,6 +430,11 @@ def march(
     return counted_loop(
         save, progress, lambda m: (first + m) * save_every, count, size, lambda p: p.result
     )
+
+
+def _with_past(progress: Progress, past: Any) -> Progress:
+    motion = dataclasses.replace(progress.motion, past=past)
+    return dataclasses.replace(progress, motion=motion)
 
 
 def _with_result(progress: Progress, result: RESULTS) -> Progress:
@@ -477,10 +496,11 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
         ok = saved(active & (why == RESULTS.successful))
         # The last good motion stays in place: a failed member of a batch keeps finite values and
         # derivatives.
-        reached = new, now.angle_values(poses)
-        motion, angles = jax.tree.map(
-            lambda a, b: jnp.where(ok, a, b), reached, (progress.motion, progress.angles)
-        )
+        # What solves learn is no part of it, and as large as a matrix.
+        reached = dataclasses.replace(new, past=None), now.angle_values(poses)
+        before = dataclasses.replace(progress.motion, past=None), progress.angles
+        motion, angles = jax.tree.map(lambda a, b: jnp.where(ok, a, b), reached, before)
+        motion = dataclasses.replace(motion, past=new.past)
         result = RESULTS.where(active, why, progress.result)
         undetermined = progress.undetermined + (ok & info.undetermined).astype(int)
         return Progress(

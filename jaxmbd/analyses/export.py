@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import json
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +174,7 @@ def check_fit(solution, system: System | None) -> None:
             f"the solution is a batch, its r has shape {shape}: take one motion with "
             "jax.tree.map(lambda x: x[k], sol)"
         )
-    found, rows = shape[1], np.shape(solution.lam)[-1]
+    found, rows = shape[1], np.shape(solution.multipliers)[-1]
     if system is not None and (found, rows) != (system.nb, system.nc):
         raise ValueError(
             f"the solution has {found} bodies and {rows} rows, but system {system.name!r} has "
@@ -181,9 +182,9 @@ def check_fit(solution, system: System | None) -> None:
         )
 
 
-def arrays_of(solution) -> dict[str, np.ndarray]:
+def arrays_of(solution, names: Iterable[str] = ARRAYS) -> dict[str, np.ndarray]:
     """The arrays of a solution by name; no angles for one that was put together without them."""
-    arrays = {name: getattr(solution, name) for name in ARRAYS}
+    arrays = {name: getattr(solution, name) for name in (*names, "angles")}
     if arrays["angles"] is None:
         arrays["angles"] = np.zeros((len(solution.t), 0))
     return {name: np.asarray(x) for name, x in arrays.items()}
@@ -263,7 +264,7 @@ def write_csv(path, solution, system: System | None = None) -> None:
     header += (
         [f"{c.name}.angle" for c in named] + [f"lam[{name}]" for name in rows] + ["iterations"]
     )
-    columns.append(arrays_of(solution)["angles"][:, np.array([c.angle for c in named], int)])
+    columns.append(arrays_of(solution, ())["angles"][:, np.array([c.angle for c in named], int)])
     columns += [np.asarray(solution.lam), np.asarray(solution.iterations)[:, None]]
     if system is not None and has_laws(solution, system):
         more, of_laws = table(system, solution.stats)

@@ -140,7 +140,9 @@ def inverse_dynamics(
     unnamed = tuple(dataclasses.replace(x, name="") for x in inputs)
     lam, efforts, rates, rest = program(_of_actuators)(system, solution, unnamed)
     by_name = [{x.name: values[:, k] for k, x in enumerate(inputs)} for values in (efforts, rates)]
-    result = InverseDynamics(eqx.tree_at(lambda s: s.lam, solution, lam), *by_name, unbalanced=rest)
+    result = InverseDynamics(
+        eqx.tree_at(lambda s: s.multipliers, solution, lam), *by_name, unbalanced=rest
+    )
     if throw and is_concrete(result):
         _refuse_unbalanced(system, result, inputs)
     return result

@@ -20,7 +20,7 @@ from ..rotations import so3
 from ..rotations.types import Scalar
 from .arguments import check_system, chosen_formulation, chosen_integrator, count_steps
 from .compiled import Compiled, runs_now
-from .dynamics import advance, run_stats, start, times
+from .dynamics import advance, has_least, run_stats, start, times
 from .equilibrium import EquilibriumError
 from .mobility import mobility
 from .small_motions import free_displacements
@@ -218,7 +218,9 @@ def _shoot(
         )
         rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
         stats = run_stats(report, progress)
-        return make_solution(times(t0, h, np.arange(steps + 1)), rows, progress.result, stats)
+        t = times(t0, h, np.arange(steps + 1))
+        least = has_least(progress)
+        return make_solution(t, rows, progress.result, stats, least=least)
 
     def ends(system: System, x, period):
         """Coordinates at the start and at the end of a period."""

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from ..equations.least_multipliers import least_multipliers
 from ..equations.rows import phi, row_bodies, rows, velocity_right_side
 from ..formulations import RA
 from ..linalg.saddle import apply_rows
@@ -19,6 +20,7 @@ from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
+from ..roots import batched_in_lanes
 from .beams import BeamMotion, beam_motion
 from .compiled import Compiled, runs_now
 from .contact_places import ContactPlaces, contact_places, slices
@@ -100,7 +102,8 @@ class Solution(eqx.Module):
         omega: Angular velocities, (T, nb, 3) [rad/s], body frame.
         a: Accelerations of the mass centers, (T, nb, 3) [m/s²], global.
         alpha: Rates of omega, (T, nb, 3) [rad/s²], body frame.
-        lam: Multipliers, (T, nc), in the order of `System.row_names`.
+        multipliers: As the steps left them, (T, nc), in the order of `System.row_names`; `lam` are
+            those of least norm.
         angles: Angles of joints, and of force elements that have one, with their turns, (T, w)
             [rad]; `joint` names them.
         iterations: Newton iterations since the row before, (T,).
@@ -111,6 +114,7 @@ class Solution(eqx.Module):
         system: The mechanism that moved, with its names; the questions below need no other, and
             take another.
         observed: Names of the entries of `stats` that have one number, or array, for every row.
+        least: Whether `multipliers` are of least norm already.
     """
 
     t: Float[Array, " T"]
@@ -120,13 +124,27 @@ class Solution(eqx.Module):
     omega: Float[Array, "T nb 3"]
     a: Float[Array, "T nb 3"]
     alpha: Float[Array, "T nb 3"]
-    lam: Float[Array, "T nc"]
+    multipliers: Float[Array, "T nc"]
     iterations: Int[Array, " T"]
     result: RESULTS
     stats: dict[str, Any]
     angles: Float[Array, "T w"] | None = None
     system: System | None = None
     observed: tuple[str, ...] = eqx.field(static=True, default=())
+    least: bool = eqx.field(static=True, default=True)
+
+    @property
+    def lam(self) -> Float[Array, "T nc"]:
+        """Multipliers, (T, nc), in the order of `System.row_names`; where rows are redundant, those
+        of least norm.
+
+        Steps do not need those, so they are computed when they are asked for.
+        """
+        if self.least:
+            return self.multipliers
+        if self.multipliers.ndim > 2:  # a batch of motions
+            return eqx.filter_vmap(lambda one: one.lam)(self)
+        return _by_rows(_least, self._own(None), self.state, self.multipliers, self.t)
 
     @property
     def state(self) -> State:
@@ -148,7 +166,7 @@ class Solution(eqx.Module):
 
     def rows(self, index: slice | np.ndarray) -> "Solution":
         """Some of the rows, as a solution."""
-        names = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "angles", "iterations")
+        names = ("t", "r", "A", "v", "omega", "a", "alpha", "multipliers", "angles", "iterations")
         parts = {name: _part(x, index) for name in names if (x := getattr(self, name)) is not None}
         # What a formulation or a method observed has one entry a row; other numbers are about the
         # whole run.
@@ -363,9 +381,15 @@ def make_row(
 
 
 def make_solution(
-    t, rows: Row, result: RESULTS, stats: dict[str, Any], system: System | None = None
+    t,
+    rows: Row,
+    result: RESULTS,
+    stats: dict[str, Any],
+    system: System | None = None,
+    *,
+    least: bool = True,
 ) -> Solution:
-    """Stacked rows to a solution."""
+    """Stacked rows to a solution; `least` says whether their multipliers are of least norm."""
     return Solution(
         t=t,
         r=rows.pose.r,
@@ -374,13 +398,14 @@ def make_solution(
         omega=rows.twist.omega,
         a=rows.a,
         alpha=rows.alpha,
-        lam=rows.lam,
+        multipliers=rows.lam,
         angles=rows.angles,
         iterations=rows.iterations,
         result=result,
         stats=stats | rows.extra,
         system=system,
         observed=tuple(rows.extra),
+        least=least,
     )
 
 
@@ -456,6 +481,18 @@ def _violations(system: System, states: State, times):
         return gaps, system.to_natural(rate - nu)
 
     return jax.vmap(one)(states, times)
+
+
+@Compiled
+def _least(system: System, states: State, multipliers, times):
+    def of_pose(system: System, state: State, lam, t):
+        now = system.wound(state.angles).at(t)
+        return system.to_natural(least_multipliers(now, state.pose, system.to_stacked(lam)))
+
+    def one(*instant):
+        return batched_in_lanes(of_pose, system, *instant)
+
+    return jax.vmap(one)(states, multipliers, times)
 
 
 @Compiled

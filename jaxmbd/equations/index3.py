@@ -7,6 +7,7 @@ Velocities and coordinates at the end of a step are affine in the unknown accele
 and a method is its choice of u*, d*, c_u and c_q. Positions satisfy the constraints at every step.
 """
 
+import dataclasses
 import functools
 import operator
 from typing import Any, ClassVar
@@ -23,12 +24,20 @@ from ..linalg.linear_solve import held
 from ..linalg.saddle import scatter_rows
 from ..linalg.strategy import DENSE_LIMIT
 from ..model.system import System
-from ..roots import AbstractRootProblem, Newton, NewtonOptions, implicit_root, newton
+from ..roots import (
+    AbstractRootProblem,
+    KeptFactors,
+    Newton,
+    NewtonOptions,
+    implicit_root,
+    newton,
+    where_needed,
+)
 from ..rotations.types import Scalar
 from .index1 import closest_velocity, minimum_norm, undetermined_part
 from .motion import StepScales, balance, step_matrix
-from .past import UNKNOWN
-from .rows import step_values
+from .past import UNKNOWN, Past
+from .rows import row_bodies, rows, step_values
 
 GROUPS = ("SO3xR3", "SE3")
 # Share of the multipliers that leaves the range of determined ones in a step, from which the
@@ -38,6 +47,10 @@ _TURNED = 0.05
 # Share of the forces that multipliers hold which a pose leaves undetermined: from which a step is
 # told, and which the multipliers of drivers may hold before they end a run.
 _NOTICED, _UNBEARABLE = 0.01, 0.2
+# Factors that are kept have so many times the usual E.
+_SOFT = 30.0
+# Share of the tolerance that holding undetermined multipliers may leave of the constraints.
+_PULLED = 0.02
 
 
 class StepData(eqx.Module):
@@ -74,8 +87,45 @@ class _Exact(eqx.Module):
     matrix: SaddleMatrix
     factors: Any
 
+    @property
+    def regularization(self) -> Float[Array, " m"] | None:
+        return self.matrix.regularization
+
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         return self.factors.solve(b)
+
+
+class _Kept(eqx.Module):
+    """Factors to keep, whose E is large, and those of the usual E, which tell what rows leave
+    undetermined.
+    """
+
+    factors: Any
+    judge: Any
+    compliance: Float[Array, " m"] | None
+
+    @property
+    def regularization(self) -> Float[Array, " m"] | None:
+        return self.factors.regularization
+
+    def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
+        return self.factors.solve(b)
+
+
+def kept_of(matrix: SaddleMatrix, strategy: str) -> _Kept:
+    """Factors of a matrix that may grow old.
+
+    Where rows have turned by θ, accelerations that violate them by δ change multipliers by θ δ / E:
+    the larger E, the smaller what old factors make of rounding. Its price is a contraction of the
+    order of E.
+    """
+    softness = matrix.regularization
+    if softness is None:
+        factors = factorize(matrix, strategy, checked=False)
+        return _Kept(factors, None, None)
+    soft = eqx.tree_at(lambda m: m.regularization, matrix, _SOFT * softness)
+    factors, judge = (factorize(m, strategy, checked=False) for m in (soft, matrix))
+    return _Kept(factors, judge, softness / jnp.sqrt(jnp.finfo(softness.dtype).eps))
 
 
 def _of_drivers(system: System, m: int) -> np.ndarray:
@@ -100,9 +150,14 @@ class Index3Step(AbstractRootProblem):
         """Accelerations and multipliers."""
         return x[: u.size].reshape(u.shape), x[u.size :]
 
+    def _coordinates(self, x: Float[Array, " n"], args: StepData):
+        """At the end of the step."""
+        a, _ = self.split(x, args.u)
+        return jax.vmap(self.formulation.retract)(args.q, args.displacement(a))
+
     def residual(self, x: Float[Array, " n"], args: StepData) -> Float[Array, " n"]:
         a, lam = self.split(x, args.u)
-        q = jax.vmap(self.formulation.retract)(args.q, args.displacement(a))
+        q = self._coordinates(x, args)
         u, scales = args.velocity(a), args.scales
         forces = balance(self.formulation, args.system, q, u, a, lam, args.t)
         gaps = step_values(self.formulation, args.system, q, u, scales.velocity, scales.position)
@@ -131,16 +186,15 @@ class Index3Step(AbstractRootProblem):
 
     def solve(self, guess, args: StepData):
         last, active, tolerance, undetermined, past = guess
-        x0, assumed, observe = last, UNKNOWN, None
+        x0, assumed, observe, kept = last, UNKNOWN, None, None
         if past is not None:
-            x0, (assumed, observe) = past.guess(last), past.trusted()
-        matrix = self.matrix(x0, args, exact=self.mode == "exact")
+            x0, (assumed, observe, kept) = past.guess(last), past.trusted(undetermined)
 
         def unchecked(matrix):  # the iteration itself tells whether these factors are good enough
             return factorize(matrix, args.system.linear_solver, checked=False)
 
-        factors = unchecked(matrix)
-        options, norm = self._options(tolerance, x0.dtype), self._norm(args, factors.regularization)
+        def quasi(x):
+            return kept_of(self.matrix(x, args, exact=False), args.system.linear_solver)
 
         def exact(x):
             matrix = self.matrix(x, args, exact=True)
@@ -149,21 +203,50 @@ class Index3Step(AbstractRootProblem):
         def careful(exact, value):
             return self._careful(exact.matrix, value, args, options.tolerance)
 
-        def doubtful(x):
+        redundant = args.system.has_loops
+        options, length = self._options(tolerance, x0.dtype), self._norm(args)
+
+        turn = 0.0 if past is None else past.turned(kept)
+
+        def norm(delta, factors, pulled=0.0):
+            if not isinstance(factors, _Kept):
+                return length(delta, factors.regularization)
+            size = length(delta, factors.regularization, pulled)
+            if redundant:
+                # What rows have turned by lets multipliers exert forces that cancel no longer.
+                size = jnp.maximum(size, length(delta * turn, factors.compliance))
+            return size
+
+        own, blind, before = None, None, last
+        if kept is None:
+            matrix = self.matrix(x0, args, exact=self.mode == "exact")
+            own = unchecked(matrix)
+        def doubtful(x, factors, fresh):
             lam = x[args.u.size :]
-            return undetermined | (
-                jnp.max(jnp.abs(undetermined_part(x, factors))) > _TURNED * jnp.max(jnp.abs(lam))
-            )
+
+            def turned():
+                part = undetermined_part(x, factors.judge if own is None else own)
+                return jnp.max(jnp.abs(part)) > _TURNED * jnp.max(jnp.abs(lam))
+
+            # Only factors of this pose know what is undetermined here.
+            here = turned() if own is not None else where_needed(fresh, turned, jnp.zeros((), bool))
+            return undetermined | here
+
+        def pull(x, factors):
+            # The part of the multipliers that E alone determines stays what extrapolation makes of
+            # it, whose errors grow from step to step, the faster the higher its order.
+            n = args.u.size
+            part = factors.regularization * (past.line(last) - x)[n:]
+            seen = args.scales.position * jnp.max(jnp.abs(part), initial=0.0) / args.system.length
+            part = part * jnp.minimum(1.0, _PULLED * options.tolerance / seen)
+            return part
 
         # Trees have no E that could stall the iteration; the paper's criterion has other units.
-        stalls = (
-            matrix.regularization is not None
-            and matrix.size <= DENSE_LIMIT
-            and self.criterion == "position"
-        )
+        unknowns = x0.size
+        stalls = redundant and unknowns <= DENSE_LIMIT and self.criterion == "position"
         x, info = newton(
             lambda x: self.residual(x, args),
-            lambda x: factors,
+            quasi if own is None else lambda x: own,
             exact,
             norm,
             x0,
@@ -173,15 +256,43 @@ class Index3Step(AbstractRootProblem):
             doubtful if stalls else None,
             assumed,
             last,
+            kept,
+            pull if redundant else None,
         )
-        x, *lost = self._least(x, matrix, factors, args)
-        info = eqx.tree_at(lambda i: (i.undetermined, i.singular), info, tuple(lost))
+        if own is not None:
+            if redundant:
+                # E of frozen factors is large, and of few digits in S.
+                new = minimum_norm(x, own, rough=True)
+                lost, x = self._lost(x, new, matrix.right, args), new
+                info = eqx.tree_at(lambda i: (i.undetermined, i.singular), info, tuple(lost))
+        else:
+            if redundant:
+
+                def least():
+                    right = rows(self.formulation, args.system, self._coordinates(x0, args))
+                    judge = info.factors.judge
+                    # A probe of what rows leave undetermined, whatever multipliers there are.
+                    probe = jnp.cos(jnp.arange(x0.size, dtype=x0.dtype) ** 2)
+                    new, before, rest = jax.vmap(lambda x: minimum_norm(x, judge, rough=True))(
+                        jnp.stack([x, last, probe])
+                    )
+                    lost = self._lost(x, new, right, args)
+                    return new, before, (probe - rest)[args.u.size :], *lost
+
+                no = jnp.zeros((), bool)
+                x, before, blind, *lost = where_needed(
+                    info.renewed, least, (x, last, past.blind, no, no)
+                )
+                # What is taken away from the last step stayed the same over those before.
+                past = dataclasses.replace(past, x=past.x + (before - last))
+                info = eqx.tree_at(lambda i: (i.undetermined, i.singular), info, tuple(lost))
+            kept = KeptFactors(tuple(jax.tree.leaves(info.factors)), info.renewed)
+            info = dataclasses.replace(info, factors=None, renewed=None)
         # A failed solve returns its starting point: finite, so that a masked member of a batch has
         # finite derivatives.
         x = jnp.where(info.converged, x, last)
         if past is not None:
-            size = self._norm(args, None)
-            past = past.after(last, x0, x, size, info.contraction, observe)
+            past = past.after(before, x0, x, length, info.converged, info.contraction, observe, kept, blind)
         return x, (info, past)
 
     def _careful(self, matrix: SaddleMatrix, value, args: StepData, tolerance):
@@ -197,7 +308,7 @@ class Index3Step(AbstractRootProblem):
         tolerance; from then on below that of the usual E, so that rounding of the constraints does
         not become acceleration.
         """
-        n, eps, norm = args.u.size, jnp.finfo(value.dtype).eps, self._norm(args, None)
+        n, eps, norm = args.u.size, jnp.finfo(value.dtype).eps, self._norm(args)
         violation = (
             args.scales.position * jnp.max(jnp.abs(value[n:]), initial=0.0) / args.system.length
         )
@@ -208,51 +319,42 @@ class Index3Step(AbstractRootProblem):
         unbalanced = norm(damped_correction(matrix, only_forces(value, n), weights, damping))
         return delta, norm(delta), closed & (unbalanced <= tolerance)
 
-    def _least(self, x, matrix: SaddleMatrix, factors, args: StepData):
-        """Multipliers of minimum norm; whether those taken away bear a noticed part of the forces,
-        and as drivers'.
+    def _lost(self, x, least, right, args: StepData):
+        """Whether the multipliers that those of least norm leave out bear a noticed part of the
+        forces that rows `right` exert, and as drivers'.
         """
-        if matrix.regularization is None:
-            return x, jnp.zeros((), bool), jnp.zeros((), bool)
-        least = minimum_norm(
-            x, factors, rough=True
-        )  # E of frozen factors is large, and of few digits in S
-        n, force = args.u.size, self._force(matrix, args)
+        n = args.u.size
+        bodies = row_bodies(self.formulation, args.system)
+
+        def force(lam):
+            return jnp.max(jnp.abs(scatter_rows(right, lam, bodies, args.system.nb)), initial=0.0)
+
         lost, borne = x[n:] - least[n:], force(least[n:])
         share = jnp.max(
             jnp.abs(jnp.where(_of_drivers(args.system, lost.size), lost, 0.0)), initial=0.0
         )
         driven = share > _NOTICED * jnp.max(jnp.abs(lost), initial=0.0)
-        return least, force(lost) > _NOTICED * borne, driven & (force(lost) > _UNBEARABLE * borne)
-
-    def _force(self, matrix: SaddleMatrix, args: StepData):
-        """The function of multipliers that is the largest component of Rᵀ λ."""
-
-        def force(lam):
-            return jnp.max(
-                jnp.abs(scatter_rows(matrix.right, lam, matrix.bodies, args.system.nb)), initial=0.0
-            )
-
-        return force
+        return force(lost) > _NOTICED * borne, driven & (force(lost) > _UNBEARABLE * borne)
 
     def _weights(self, args: StepData) -> Float[Array, " d"]:
         """Factors of a body's unknowns that make translations and rotations comparable."""
         return jnp.ones(args.u.shape[1], args.u.dtype).at[:3].set(1.0 / args.system.length)
 
-    def _norm(self, args: StepData, softness: Float[Array, " m"] | None):
-        """The length of a correction in position units, and what E leaves of the constraints'
-        values: E δλ.
+    def _norm(self, args: StepData):
+        """The length of a correction in position units, and what E of some factors leaves of the
+        constraints' values: E δλ.
         """
         if self.criterion == "correction":
-            return jnp.linalg.norm
+            return lambda delta, *_: jnp.linalg.norm(delta)
         weights = self._weights(args)
 
-        def norm(delta):
+        def norm(delta, softness: Float[Array, " m"] | None = None, less: Any = 0.0):
             n = args.u.size
             length = jnp.max(jnp.abs(delta[:n].reshape(args.u.shape)) * weights[None, :])
             if softness is not None:
+                left = softness * delta[n:] - less
                 length = jnp.maximum(
-                    length, jnp.max(softness * jnp.abs(delta[n:]), initial=0.0) / args.system.length
+                    length, jnp.max(jnp.abs(left), initial=0.0) / args.system.length
                 )
             return args.scales.position * length
 
@@ -297,6 +399,16 @@ def converted(
     return u, jax.vmap(new.accelerations)(q, u, *rates)
 
 
+def _problem(method: Any, formulation: AbstractFormulation) -> Index3Step:
+    return Index3Step(
+        formulation,
+        method.newton.mode,
+        method.newton.criterion,
+        method.newton.max_steps,
+        method.newton.tangent,
+    )
+
+
 def take_step(
     method: Any,
     formulation: AbstractFormulation,
@@ -312,13 +424,7 @@ def take_step(
     `method` has the settings `newton` and `velocity_projection`; `system` is that of all times,
     whose motions have rates.
     """
-    problem = Index3Step(
-        formulation,
-        method.newton.mode,
-        method.newton.criterion,
-        method.newton.max_steps,
-        method.newton.tangent,
-    )
+    problem = _problem(method, formulation)
     past = before.past
     if past is not None:
         past = past.valid(args.scales.position, _differs(before.q, args.q))
@@ -331,6 +437,25 @@ def take_step(
     if method.velocity_projection:
         u = closest_velocity(formulation, system, q, u, args.t)
     return q, u, a, lam, info, held(past)
+
+
+def no_past(
+    method: Any, formulation: AbstractFormulation, system: System, motion: Any, t: Scalar, h: Scalar
+) -> Past:
+    """What is known before the first step of a method that learns from its steps."""
+    problem = _problem(method, formulation)
+    args = StepData(system.at(t), motion.q, motion.u, motion.u, t, StepScales(h, h))
+    x = jnp.concatenate([motion.a.reshape(-1), motion.lam])
+    kept = None
+    # What formulations observe of multipliers is of those of least norm, which only factors of the
+    # step's own pose can tell.
+    if type(formulation).observed is AbstractFormulation.observed:
+        kept = KeptFactors.none(
+            lambda: kept_of(problem.matrix(x, args, exact=False), system.linear_solver)
+        )
+    return Past.none(
+        motion.a, motion.lam, kept, redundant=system.has_loops, ringing=method.ringing
+    )
 
 
 def _differs(old: Any, new: Any) -> Bool[Array, ""] | bool:

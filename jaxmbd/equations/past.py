@@ -1,71 +1,182 @@
-"""What the last steps of a smooth motion say about the next one: where to start its iteration, and
-how well the frozen matrix contracts.
+"""What the last steps of a smooth motion say about the next one: where to start its iteration, the
+factors to iterate by, and how well they contract.
 """
+
+import dataclasses
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ..roots import anyone
 from ..rotations.types import Scalar
+from ..roots import KeptFactors, anyone
 
-# Steps after which the contraction is observed again, by a second correction.
-_OBSERVED = 16
+# Steps after which factors are made anew, and after which the contraction is observed again, by a
+# second correction.
+_KEPT, _OBSERVED = 16, 16
+# Steps before the last that a cubic extrapolation takes.
+_CUBIC = 3
+# By how much what rows leave undetermined is assumed to turn in a step, before that was seen.
+_TURN = 1e-3
 # An observed contraction may grow by this factor until then, and none counts as better than this:
 # the remaining error is that factor times a correction which itself must then be small.
-_MARGIN, _LEAST = 10.0, 1e-3
+_MARGIN, _LEAST = 5.0, 1e-3
 # What Newton's method assumes of a matrix that it knows nothing about.
 UNKNOWN = 0.5
 
 
 class Past(eqx.Module):
-    """Unknowns of earlier steps and the contraction of their iterations.
+    """Unknowns of earlier steps, the factors of one of them and the contraction of their
+    iterations.
 
     Attributes:
-        x: Unknowns of the last step but one and of that before it, (2, n).
+        x: Unknowns of the last steps but one, but two and so on, (k, n).
         known: How many of them continue smoothly to the last step.
         scale: ∂q/∂a of the step that they belong to.
         contraction: The last observed.
-        age: Steps since it was to be observed.
+        seen: The age of the factors whose contraction that was.
+        age: Steps since the factors were made.
+        limit: The age at which they are made anew.
+        kept: The factors, or None where every step makes its own.
+        blind: What those factors leave undetermined of a probe, see `least_part`.
+        turn: By how much that turned in a step.
+        ringing: The root by which errors of the method alternate and decay, 0 where none do.
     """
 
-    x: Float[Array, "2 n"]
+    x: Float[Array, "k n"]
     known: Int[Array, ""]
     scale: Scalar
     contraction: Scalar
+    seen: Int[Array, ""]
     age: Int[Array, ""]
+    limit: Scalar
+    kept: KeptFactors | None
+    blind: Float[Array, " m"] | None
+    turn: Scalar
+    ringing: float = eqx.field(static=True)
 
     @staticmethod
-    def none(a: Float[Array, "nb d"], lam: Float[Array, " m"]) -> "Past":
+    def none(
+        a: Float[Array, "nb d"],
+        lam: Float[Array, " m"],
+        kept: KeptFactors | None,
+        *,
+        redundant: bool,
+        ringing: float,
+    ) -> "Past":
         """Before the first step."""
         zero, one = jnp.zeros((), int), jnp.ones((), a.dtype)
-        return Past(jnp.zeros((2, a.size + lam.size), a.dtype), zero, one, one, zero)
+        x = jnp.zeros((_CUBIC + 2 * bool(ringing), a.size + lam.size), a.dtype)
+        blind = jnp.zeros_like(lam) if kept is not None and redundant else None
+        limit = one if redundant else _KEPT * one
+        return Past(x, zero, one, one, zero, zero, limit, kept, blind, _TURN * one, ringing)
 
     def guess(self, x: Float[Array, " n"]) -> Float[Array, " n"]:
         """The unknowns of the next step, extrapolated from those of the last, x, and before."""
-        before, earlier = self.x
-        second = jnp.where(self.known > 1, x - 2.0 * before + earlier, 0.0)
-        return x + jnp.where(self.known > 0, x - before, 0.0) + second
+        steps = jnp.concatenate([x[None], self.x])
+        # One set of coefficients for each number of steps that are known.
+        weights = jnp.asarray(self._coefficients, x.dtype)[self.known]
+        return jnp.sum(weights[:, None] * steps, axis=0)
+
+    def line(self, x: Float[Array, " n"]) -> Float[Array, " n"]:
+        """The same, to first order."""
+        return x + jnp.where(self.known > 0, x - self.x[0], 0.0)
+
+    @property
+    def _coefficients(self) -> np.ndarray:
+        """Of the known steps, last first: each row is exact for one power of time more, and the
+        last one for what rings as well.
+        """
+        most = len(self.x)
+        table = np.zeros((most + 1, most + 1))
+        for known in range(most + 1):
+            roots = [1.0] * (min(known, _CUBIC) + 1)
+            if known == most:
+                roots += [-self.ringing] * (most - _CUBIC)
+            table[known, : len(roots)] = -np.poly(roots)[1:]
+        return table
 
     def valid(self, scale: Scalar, moved: Bool[Array, ""] | bool) -> "Past":
         """Nothing where the next step has another size, or coordinates moved to other charts."""
         same = (scale == self.scale) & ~jnp.asarray(moved)
-        known = jnp.where(same, self.known, 0)
-        return Past(self.x, known, scale, jnp.where(same, self.contraction, 1.0), self.age)
+        return dataclasses.replace(
+            self,
+            known=jnp.where(same, self.known, 0),
+            scale=scale,
+            contraction=jnp.where(same, self.contraction, 1.0),
+            seen=jnp.where(same, self.seen, 0),
+            age=jnp.where(same, self.age, _KEPT),
+        )
 
-    def trusted(self) -> tuple[Scalar, Bool[Array, ""]]:
-        """The contraction to assume in the next step, and whether that is to observe it."""
-        observe = anyone(self.age >= _OBSERVED)
-        assumed = jnp.clip(_MARGIN * self.contraction, _LEAST, UNKNOWN)
-        return jnp.where(observe, UNKNOWN, assumed), observe
+    def trusted(
+        self, undetermined: Bool[Array, ""] | bool = False
+    ) -> tuple[Scalar, Bool[Array, ""], KeptFactors | None]:
+        """The contraction to assume in the next step, whether that is to observe it, and the
+        factors, with whether to renew them.
 
-    def after(self, x, guess, new, size, contraction: Scalar, observe) -> "Past":
+        Steps that leave multipliers `undetermined` are told by new factors alone.
+        """
+        if self.kept is None:
+            observe = anyone(self.age >= _OBSERVED)
+            assumed = jnp.clip(_MARGIN * self.contraction, _LEAST, UNKNOWN)
+            return jnp.where(observe, UNKNOWN, assumed), observe, None
+        age = self.age + 1
+        renew = anyone((age >= self.limit) | undetermined)
+        # That of factors just made says nothing about older ones. Older ones contract worse by as
+        # much as the mechanism has moved since.
+        old = jnp.where(renew, 0, age)
+        observe = anyone(((old > 0) & (self.seen == 0)) | (age + 1 >= self.limit)) & ~renew
+        grown = jnp.maximum(1.0, old / jnp.maximum(self.seen, 1))
+        assumed = jnp.clip(_MARGIN * grown * self.contraction, _LEAST, UNKNOWN)
+        kept = KeptFactors(self.kept.leaves, renew)
+        return jnp.where(observe, UNKNOWN, assumed), observe, kept
+
+    def turned(self, kept: KeptFactors | None) -> Scalar | float:
+        """By how much what rows leave undetermined has turned since the factors were made."""
+        if kept is None:
+            return 0.0
+        return jnp.where(kept.renewed, 0.0, self.turn * (self.age + 1))
+
+    def after(
+        self, x, guess, new, size, converged, contraction: Scalar, observe, kept, blind=None
+    ) -> "Past":
         """The past of the step after the next, whose unknowns are `new`.
 
         Where the motion is not smooth, extrapolation is worse than none: it begins anew.
         """
         smooth = size(new - guess) <= 0.5 * size(new - x)
-        known = jnp.where(self.known == 0, 1, jnp.where(smooth, jnp.minimum(self.known + 1, 2), 0))
-        observed = jnp.where(jnp.isfinite(contraction), contraction, self.contraction)
-        age = jnp.where(observe, 0, self.age + 1)
-        return Past(jnp.stack([x, self.x[0]]), known, self.scale, observed, age)
+        known = jnp.where(self.known == 0, 1, jnp.where(smooth, jnp.minimum(self.known + 1, len(self.x)), 0))
+        known = jnp.where(converged, known, 0)
+        observed = jnp.isfinite(contraction)
+        past = dataclasses.replace(
+            self,
+            x=jnp.concatenate([x[None], self.x[:-1]]),
+            known=known,
+            contraction=jnp.where(observed, contraction, self.contraction),
+            kept=kept,
+        )
+        if kept is None:
+            return dataclasses.replace(past, age=jnp.where(observe, 0, self.age + 1))
+        age = jnp.where(kept.renewed, 0, self.age + 1)
+        age = jnp.where(converged, age, _KEPT)
+        # Factors that did not lead to a root are kept for half as long from then on, later on longer
+        # again.
+        early = kept.renewed & (self.age + 1 < self.limit)
+        limit = jnp.where(early, 0.5 * self.age, 2.0 * self.limit)
+        limit = jnp.where(kept.renewed, jnp.clip(limit, 1.0, _KEPT), self.limit)
+        turn = self.turn
+        if blind is not None:
+            seen = jnp.max(jnp.abs(blind - self.blind)) / (self.age + 1)
+            turn = jnp.where(kept.renewed & (self.known > 0), seen, turn)
+        # Nothing is known of factors made anew where there was no other observation.
+        later = observed & ((age > 0) | (self.seen == 0))
+        return dataclasses.replace(
+            past,
+            contraction=jnp.where(later, contraction, self.contraction),
+            seen=jnp.where(later, age, self.seen),
+            age=age,
+            limit=limit,
+            blind=blind,
+            turn=turn,
+        )

@@ -183,7 +183,7 @@ class MidpointStep(AbstractRootProblem):
 
         scale = midpoint.weights(args.end, 12)
 
-        def norm(delta):
+        def norm(delta, _):
             return jnp.max(jnp.abs(delta[: args.q.size].reshape(args.q.shape)) * scale[None, :])
 
         return self._newton(lambda x: self.residual(x, args), factors, norm, x0, tolerance, active)

@@ -68,6 +68,10 @@ class GeneralizedAlpha(AbstractOnGroup):
         gamma = 0.5 + alpha_f - alpha_m
         return alpha_m, alpha_f, 0.25 * (gamma + 0.5) ** 2, gamma
 
+    @property
+    def ringing(self) -> float:
+        return self.rho_inf
+
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
     ) -> Motion:

@@ -4,8 +4,7 @@ import dataclasses
 
 import equinox as eqx
 
-from ..equations.index3 import check_group, check_settings
-from ..equations.past import Past
+from ..equations.index3 import check_group, check_settings, inner_formulation, no_past
 from ..roots import Newton, quasi_stage
 from .base import AbstractIntegrator, Motion
 
@@ -37,11 +36,22 @@ class AbstractIndex3(AbstractIntegrator):
         project = self.velocity_projection is not False
         return dataclasses.replace(self, newton=newton, velocity_projection=project)
 
+    @property
+    def ringing(self) -> float:
+        """The size of the negative root by which errors of the multipliers alternate from step to
+        step, where they do so for long.
+        """
+        return 0.0
+
+    def _inner(self, formulation):
+        """The formulation in whose velocities the equations of a step are."""
+        return formulation
+
     def start(self, formulation, system, motion: Motion, t, h) -> Motion:
         # Rows at velocity level hold to the tolerance of positions over the step; the second
         # iteration takes them to rounding.
         learns = self.newton.extrapolates and not system.nonholonomic
-        past = Past.none(motion.a, motion.lam) if learns else None
+        past = no_past(self, self._inner(formulation), system, motion, t, h) if learns else None
         return dataclasses.replace(motion, past=past)
 
 
@@ -56,3 +66,6 @@ class AbstractOnGroup(AbstractIndex3):
 
     def __check_init__(self):
         check_group(type(self).__name__, self.group)
+
+    def _inner(self, formulation):
+        return inner_formulation(type(self).__name__, self.group, formulation)

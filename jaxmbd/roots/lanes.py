@@ -119,6 +119,15 @@ def anyone(flag: Bool[Array, ""]) -> Bool[Array, ""]:
     return flag
 
 
+def where_needed(flag: Bool[Array, ""], compute: Callable[[], Any], otherwise: Any) -> Any:
+    """`compute()` where the flag is set, in a batch where it is in any element; a loop of at most
+    one turn, because `vmap` takes both sides of a branch.
+    """
+    return lax.while_loop(
+        lambda state: state[0], lambda _: (jnp.zeros((), bool), compute()), (flag, otherwise)
+    )[1]
+
+
 def _of_anyone(size: int, batched: list[bool], flag):
     return anyone(jnp.any(flag)), False
 

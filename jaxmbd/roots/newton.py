@@ -5,6 +5,7 @@ Where the exact matrix contracts poorly as well, it is nearly singular; a carefu
 over, if given.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,6 +15,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ..rotations.types import Scalar
+from .kept_factors import KeptFactors, iterate_with
+from .lanes import where_needed
 
 Vector = Float[Array, " n"]
 
@@ -40,6 +43,8 @@ class NewtonInfo(eqx.Module):
         singular: Whether that ends a run; found out by the caller too.
         contraction: Of the last two corrections by the frozen matrix, NaN where there was one, and
             1 where the exact matrix was needed.
+        factors: Of the frozen stage, where some were kept for it.
+        renewed: Whether those are new.
     """
 
     iterations: Int[Array, ""]
@@ -49,6 +54,8 @@ class NewtonInfo(eqx.Module):
     undetermined: Bool[Array, ""]
     singular: Bool[Array, ""]
     contraction: Scalar = eqx.field(default_factory=lambda: jnp.ones(()))
+    factors: Any = None
+    renewed: Bool[Array, ""] | None = None
 
 
 class NewtonOptions(eqx.Module):
@@ -75,6 +82,11 @@ class NewtonOptions(eqx.Module):
     halvings: int = eqx.field(static=True, default=0)
 
 
+# Kept factors are given up where they contract worse than this, and their first correction, whose
+# contraction is not observed, must leave an error below this share of the tolerance.
+_POOR, _UNSEEN = 0.1, 0.05
+
+
 class _Loop(eqx.Module):
     x: Vector
     k: Int[Array, ""]
@@ -88,23 +100,25 @@ def newton(
     residual: Callable[[Vector], Vector],
     quasi_factors: Callable[[Vector], Factors] | None,
     exact_factors: Callable[[Vector], Factors],
-    norm: Callable[[Vector], Scalar],
+    norm: Callable[..., Scalar],
     x0: Vector,
     options: NewtonOptions,
     active: Bool[Array, ""] | bool = True,
     careful: Callable[[Any, Vector], tuple[Vector, Scalar, Bool[Array, ""]]] | None = None,
-    doubtful: Callable[[Vector], Bool[Array, ""]] | None = None,
+    doubtful: Callable[[Vector, Any, Any], Bool[Array, ""]] | None = None,
     assumed: float | Scalar = 0.5,
     anew: Vector | None = None,
+    kept: KeptFactors | None = None,
+    pull: Callable[[Vector, Any], Vector] | None = None,
 ) -> tuple[Vector, NewtonInfo]:
     """Solve residual(x) = 0.
 
     Args:
         residual: The function whose root is sought.
-        quasi_factors: Factors of an approximate Jacobian, made once at x0; None where `max_steps`
-            is 0.
+        quasi_factors: Factors of an approximate Jacobian, made at most once, at x0; None where
+            `max_steps` is 0.
         exact_factors: Factors of the exact Jacobian, made at every step of the second stage.
-        norm: Measures a correction; compared with the tolerance.
+        norm: Measures a correction by some factors; compared with the tolerance.
         x0: Starting point.
         options: Tolerance and limits.
         active: False makes no iteration at all (a run that has failed already).
@@ -112,7 +126,8 @@ def newton(
             singular, its norm, and whether the iterate is a root however long the correction. It
             takes over, from `anew`, once the exact stage contracts poorly.
         doubtful: Whether an iterate of the frozen stage, a root or not, is one for the careful
-            solver from `anew` on; where there is no exact stage, it is no root.
+            solver from `anew` on; where there is no exact stage, it is no root. From the iterate,
+            the factors, and whether they were made in this solve.
         assumed: The contraction of the frozen matrix before it was observed.
         anew: A safer starting point, for the exact stage where the frozen one diverged; x0 by
             default.
@@ -124,37 +139,42 @@ def newton(
     active, no = jnp.asarray(active), jnp.zeros((), bool)
     again = x0 if anew is None else anew
 
-    def converged(step_norm, previous, assumed: float | Scalar = 0.5):
+    def converged(step_norm, previous, assumed: float | Scalar = 0.5, share: float | Scalar = 1.0):
         if not options.estimate_error:
             return step_norm <= options.tolerance
-        theta = jnp.where(jnp.isfinite(previous), step_norm / previous, assumed)
+        seen = jnp.isfinite(previous)
+        theta = jnp.where(seen, step_norm / previous, assumed)
         remaining = jnp.where(theta < 1.0, theta / (1.0 - theta), jnp.inf) * step_norm
+        remaining = remaining / jnp.where(seen, 1.0, share)
         # A correction far below the tolerance ends the iteration even where rounding hides the
         # contraction.
         return (remaining <= options.tolerance) | (step_norm <= 0.1 * options.tolerance)
 
-    def correct(loop: _Loop, factors: Factors) -> _Loop:
-        delta = factors.solve(-residual(loop.x))
-        step_norm = norm(delta)
-        done = converged(step_norm, loop.norm, assumed)
+    def correct(
+        loop: _Loop, factors: Factors, share: float | Scalar = 1.0, pulled: Vector | None = None
+    ) -> _Loop:
+        value = residual(loop.x)
+        if pulled is None:
+            delta = factors.solve(-value)
+            step_norm = norm(delta, factors)
+        else:
+            n = value.size - pulled.size
+            delta = factors.solve(jnp.concatenate([-value[:n], -value[n:] - pulled]))
+            step_norm = norm(delta, factors, pulled)
+        done = converged(step_norm, loop.norm, assumed, share)
         return _Loop(loop.x + delta, loop.k + 1, step_norm, loop.norm, done, loop.careful)
 
     def correct_exactly(loop: _Loop) -> _Loop:
         value, factors = residual(loop.x), exact_factors(loop.x)
         delta = factors.solve(-value)
-        step_norm, root, takes_over, anew = norm(delta), no, loop.careful, no
+        step_norm, root, takes_over, anew = norm(delta, factors), no, loop.careful, no
         if careful is not None:
             solve = careful
             poor = ~(step_norm < options.contraction * loop.norm) & ~converged(step_norm, loop.norm)
             anew, takes_over = poor & ~takes_over, takes_over | poor
-            first = step_norm, delta, root, loop.careful & active
-
-            def carefully(state):
-                delta, step_norm, root = solve(factors, value)
-                return step_norm, delta, root, jnp.zeros((), bool)
-
-            # A loop of at most one turn: under vmap it runs only while some member needs it.
-            step_norm, delta, root, _ = jax.lax.while_loop(lambda state: state[3], carefully, first)
+            delta, step_norm, root = where_needed(
+                loop.careful & active, lambda: solve(factors, value), (delta, step_norm, root)
+            )
         done = converged(step_norm, loop.norm) | root
         if options.halvings:
             delta = _shortened(residual, loop.x, value, delta, jnp.where(done, 0, options.halvings))
@@ -165,20 +185,50 @@ def newton(
             new = jax.tree.map(lambda a, b: jnp.where(anew, a, b), start, new)
         return new
 
-    def frozen_continues(loop: _Loop):
+    def frozen_continues(loop: _Loop, first=0, enough: float | Scalar = options.contraction):
         # Leave early where the frozen matrix hardly contracts; NaN compares false and leaves too.
-        contracting = (loop.k < 2) | (loop.norm < options.contraction * loop.previous)
-        return active & ~loop.done & (loop.k < options.max_steps) & contracting
+        k = loop.k - first
+        contracting = (k < 2) | (loop.norm < enough * loop.previous)
+        return active & ~loop.done & (k < options.max_steps) & contracting
 
-    start = _Loop(x0, jnp.zeros((), int), infinity, infinity, no, no)
+    def by_kept(factors: Factors, old, loop: _Loop) -> _Loop:
+        # A second start, by new factors, goes on from where the old ones led, if that is nearer.
+        done = loop.done
+        begin = _Loop(
+            jnp.where(done | (loop.norm < loop.previous), loop.x, x0),
+            loop.k,
+            jnp.where(done, loop.norm, infinity),
+            jnp.where(done, loop.previous, infinity),
+            done,
+            no,
+        )
+        enough = jnp.where(old, _POOR, options.contraction)
+        share = jnp.where(old, _UNSEEN, 1.0)
+        at_start = None if pull is None else pull(begin.x, factors)
+
+        def correct_by_kept(s: _Loop) -> _Loop:
+            pulled = None if at_start is None else jnp.where(s.k == begin.k, at_start, 0.0)
+            return correct(s, factors, share, pulled)
+
+        return jax.lax.while_loop(
+            lambda s: frozen_continues(s, begin.k, enough), correct_by_kept, begin
+        )
+
+    loop = _Loop(x0, jnp.zeros((), int), infinity, infinity, no, no)
+    frozen, renewed = None, None
     if options.max_steps:
         assert quasi_factors is not None
-        frozen = quasi_factors(x0)
-        loop = jax.lax.while_loop(frozen_continues, lambda s: correct(s, frozen), start)
-    else:
-        loop = start
+        make = quasi_factors
+        if kept is None:
+            frozen = make(x0)
+            loop = jax.lax.while_loop(frozen_continues, lambda s: correct(s, frozen), loop)
+        else:
+            loop, frozen, renewed = iterate_with(
+                kept, lambda: make(x0), by_kept, loop, lambda s: active & ~s.done
+            )
 
-    contraction = jnp.where(loop.k > 1, loop.norm / loop.previous, jnp.nan)
+    seen = jnp.isfinite(loop.previous)
+    contraction = jnp.where(seen, loop.norm / loop.previous, jnp.nan)
     contraction = jnp.where(loop.done, contraction, 1.0)
 
     if options.max_exact_steps:
@@ -193,14 +243,17 @@ def newton(
         restart = jnp.where(loop.norm < loop.previous, loop.x, again)
         first, doubt = loop.k, no
         if careful is not None and doubtful is not None:
-            doubt = doubtful(loop.x)
+            doubt = doubtful(loop.x, frozen, renewed)
         begin = jnp.where(doubt, again, jnp.where(loop.done, loop.x, restart))
         second = _Loop(begin, loop.k, infinity, infinity, loop.done & ~doubt, doubt)
         loop = jax.lax.while_loop(exact_continues, correct_exactly, second)
     elif doubtful is not None:
-        loop = eqx.tree_at(lambda s: s.done, loop, loop.done & ~doubtful(loop.x))
+        loop = eqx.tree_at(lambda s: s.done, loop, loop.done & ~doubtful(loop.x, frozen, renewed))
     ended = loop.done & jnp.all(jnp.isfinite(loop.x))
-    return loop.x, NewtonInfo(loop.k, ended, loop.norm, loop.careful, no, no, contraction)
+    info = NewtonInfo(loop.k, ended, loop.norm, loop.careful, no, no, contraction)
+    if renewed is not None:
+        info = dataclasses.replace(info, factors=frozen, renewed=renewed)
+    return loop.x, info
 
 
 def _shortened(residual, x: Vector, value: Vector, delta: Vector, halvings) -> Vector:

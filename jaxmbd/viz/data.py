@@ -26,6 +26,9 @@ LARGEST = 1e100  # beyond it, matplotlib's own numbers overflow
 _EXTENT_ROWS = 300  # looked at for the limits of a picture
 
 
+_DRAWN = tuple(name for name in ARRAYS if name != "lam")
+
+
 @dataclass(frozen=True)
 class Picture:
     """A result ready to be drawn.
@@ -46,8 +49,11 @@ class Picture:
         return self.drawing["bodies"]
 
 
-def picture(source: Solution | str | Path, system: System | None = None) -> Picture:
-    """From a solution with its system, or from a result file.
+def picture(
+    source: Solution | str | Path, system: System | None = None, *, multipliers: bool = False
+) -> Picture:
+    """From a solution with its system, or from a result file; the `multipliers` of a solution take
+    a moment.
 
     Raises:
         ValueError: Another system's solution, a damaged file, or nothing that could be drawn.
@@ -55,8 +61,9 @@ def picture(source: Solution | str | Path, system: System | None = None) -> Pict
     if isinstance(source, Solution):
         system = source.system if system is None else system
         check_fit(source, system)
-        arrays = arrays_of(source)
-        plan = drawing(system) if system is not None else _plain(arrays)
+        arrays = arrays_of(source, ARRAYS if multipliers else _DRAWN)
+        rows = source.multipliers.shape[1]
+        plan = drawing(system) if system is not None else _plain(arrays, rows)
         if system is not None and has_laws(source, system):
             arrays |= contact_arrays(source, system)
         return Picture(_drawable(arrays), plan, result_name(source.result))
@@ -64,7 +71,9 @@ def picture(source: Solution | str | Path, system: System | None = None) -> Pict
     stats = data["stats"]
     arrays = {k: data[k] for k in (*ARRAYS, *CONTACTS) if k in data}
     return Picture(
-        _drawable(arrays), stats.get("drawing") or _plain(arrays), stats.get("result", "unknown")
+        _drawable(arrays),
+        stats.get("drawing") or _plain(arrays, arrays["lam"].shape[1]),
+        stats.get("result", "unknown"),
     )
 
 
@@ -112,8 +121,8 @@ def _drawable(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: x[good] for name, x in arrays.items()}
 
 
-def _plain(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    return plain_drawing(arrays["r"].shape[1], arrays["lam"].shape[1])
+def _plain(arrays: dict[str, np.ndarray], rows: int) -> dict[str, Any]:
+    return plain_drawing(arrays["r"].shape[1], rows)
 
 
 # --- what is drawn, and how far it reaches ---

@@ -51,7 +51,7 @@ def plot(
     Raises:
         ValueError: An unknown quantity or body, or more than 40 bodies.
     """
-    data = picture(source, system)
+    data = picture(source, system, multipliers="lam" in quantities)
     quantities = _known(quantities, tuple(QUANTITIES), "quantity", "known are")
     chosen, left_out = data.bodies[:FIRST_BODIES], ""
     if bodies:

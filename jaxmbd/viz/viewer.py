@@ -201,6 +201,7 @@ def _solution(path: str | Path, system: System) -> Solution:
     stats = {k: np.asarray(x) for k, x in data["stats"].items() if k.startswith("law_")}
     arrays = {name: as_jax(data[name]) for name in ARRAYS if name != "iterations"}
     solution = Solution(
+        multipliers=arrays.pop("lam"),
         **arrays,
         iterations=jnp.asarray(data["iterations"]),
         result=RESULTS.successful,

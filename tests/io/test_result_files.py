@@ -47,7 +47,7 @@ def solution_of(nb, nc, rows=ROWS):
     return mbd.Solution(
         t=jnp.linspace(0.0, 1.0, rows),
         A=jnp.broadcast_to(jnp.eye(3), (rows, nb, 3, 3)),
-        lam=jnp.asarray(rng.normal(size=(rows, nc))),
+        multipliers=jnp.asarray(rng.normal(size=(rows, nc))),
         iterations=jnp.zeros(rows, int),
         result=mbd.RESULTS.successful,
         stats={"steps": jnp.asarray(rows - 1)},

@@ -43,7 +43,7 @@ def resting(system, state, rows=3, t_end=1.0):
         omega=zero,
         a=zero,
         alpha=zero,
-        lam=jnp.zeros((rows, nc)),
+        multipliers=jnp.zeros((rows, nc)),
         iterations=jnp.zeros(rows, int),
         result=mbd.RESULTS.successful,
         stats={},

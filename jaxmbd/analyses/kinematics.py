@@ -187,7 +187,10 @@ class _Position(AbstractRootProblem):
             contraction=float("inf") if self.frozen else 0.5,
             estimate_error=not self.frozen,
         )
-        norm = jnp.linalg.norm if self.frozen else (lambda delta: jnp.max(jnp.abs(delta) * weights))
+
+        def norm(delta, _):
+            return jnp.linalg.norm(delta) if self.frozen else jnp.max(jnp.abs(delta) * weights)
+
         x0 = jnp.zeros(system.nb * size, system.dtype)
         delta, info = newton_method(
             lambda x: self.residual(x, args),

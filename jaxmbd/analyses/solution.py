@@ -134,7 +134,7 @@ class Solution(eqx.Module):
     least: bool = eqx.field(static=True, default=True)
 
     @property
-    def lam(self) -> Float[Array, "T nc"]:
+    def lam(self) -> Float[Array, "*batch T nc"]:
         """Multipliers, (T, nc), in the order of `System.row_names`; where rows are redundant, those
         of least norm.
 

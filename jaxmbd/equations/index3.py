@@ -220,12 +220,13 @@ class Index3Step(AbstractRootProblem):
         own, blind, before = None, None, last
         if kept is None:
             matrix = self.matrix(x0, args, exact=self.mode == "exact")
-            own = unchecked(matrix)
+            own = matrix, unchecked(matrix)
+
         def doubtful(x, factors, fresh):
             lam = x[args.u.size :]
 
             def turned():
-                part = undetermined_part(x, factors.judge if own is None else own)
+                part = undetermined_part(x, factors.judge if own is None else own[1])
                 return jnp.max(jnp.abs(part)) > _TURNED * jnp.max(jnp.abs(lam))
 
             # Only factors of this pose know what is undetermined here.
@@ -246,7 +247,7 @@ class Index3Step(AbstractRootProblem):
         stalls = redundant and unknowns <= DENSE_LIMIT and self.criterion == "position"
         x, info = newton(
             lambda x: self.residual(x, args),
-            quasi if own is None else lambda x: own,
+            quasi if own is None else lambda x: own[1],
             exact,
             norm,
             x0,
@@ -260,19 +261,20 @@ class Index3Step(AbstractRootProblem):
             pull if redundant else None,
         )
         if own is not None:
+            matrix, factors = own
             if redundant:
                 # E of frozen factors is large, and of few digits in S.
-                new = minimum_norm(x, own, rough=True)
+                new = minimum_norm(x, factors, rough=True)
                 lost, x = self._lost(x, new, matrix.right, args), new
                 info = eqx.tree_at(lambda i: (i.undetermined, i.singular), info, tuple(lost))
-        else:
+        elif past is not None and (renewed := info.renewed) is not None:
             if redundant:
 
                 def least():
                     right = rows(self.formulation, args.system, self._coordinates(x0, args))
                     judge = info.factors.judge
                     # A probe of what rows leave undetermined, whatever multipliers there are.
-                    probe = jnp.cos(jnp.arange(x0.size, dtype=x0.dtype) ** 2)
+                    probe = jnp.asarray(np.cos(np.arange(x0.size) ** 2.0), x0.dtype)
                     new, before, rest = jax.vmap(lambda x: minimum_norm(x, judge, rough=True))(
                         jnp.stack([x, last, probe])
                     )
@@ -281,18 +283,20 @@ class Index3Step(AbstractRootProblem):
 
                 no = jnp.zeros((), bool)
                 x, before, blind, *lost = where_needed(
-                    info.renewed, least, (x, last, past.blind, no, no)
+                    renewed, least, (x, last, past.blind, no, no)
                 )
                 # What is taken away from the last step stayed the same over those before.
-                past = dataclasses.replace(past, x=past.x + (before - last))
+                past = dataclasses.replace(past, x=past.x + (before - last)[None])
                 info = eqx.tree_at(lambda i: (i.undetermined, i.singular), info, tuple(lost))
-            kept = KeptFactors(tuple(jax.tree.leaves(info.factors)), info.renewed)
+            kept = KeptFactors(tuple(jax.tree.leaves(info.factors)), renewed)
             info = dataclasses.replace(info, factors=None, renewed=None)
         # A failed solve returns its starting point: finite, so that a masked member of a batch has
         # finite derivatives.
         x = jnp.where(info.converged, x, last)
         if past is not None:
-            past = past.after(before, x0, x, length, info.converged, info.contraction, observe, kept, blind)
+            past = past.after(
+                before, x0, x, length, info.converged, info.contraction, observe, kept, blind
+            )
         return x, (info, past)
 
     def _careful(self, matrix: SaddleMatrix, value, args: StepData, tolerance):
@@ -449,13 +453,12 @@ def no_past(
     kept = None
     # What formulations observe of multipliers is of those of least norm, which only factors of the
     # step's own pose can tell.
-    if type(formulation).observed is AbstractFormulation.observed:
+    needs_least = type(formulation).observed is not AbstractFormulation.observed
+    if method.newton.keep_factors and not needs_least:
         kept = KeptFactors.none(
             lambda: kept_of(problem.matrix(x, args, exact=False), system.linear_solver)
         )
-    return Past.none(
-        motion.a, motion.lam, kept, redundant=system.has_loops, ringing=method.ringing
-    )
+    return Past.none(motion.a, motion.lam, kept, redundant=system.has_loops, ringing=method.ringing)
 
 
 def _differs(old: Any, new: Any) -> Bool[Array, ""] | bool:

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ..rotations.types import Scalar
 from ..roots import KeptFactors, anyone
+from ..rotations.types import Scalar
 
 # Steps after which factors are made anew, and after which the contraction is observed again, by a
 # second correction.
@@ -21,7 +21,7 @@ _CUBIC = 3
 _TURN = 1e-3
 # An observed contraction may grow by this factor until then, and none counts as better than this:
 # the remaining error is that factor times a correction which itself must then be small.
-_MARGIN, _LEAST = 5.0, 1e-3
+_MARGIN, _LEAST = 10.0, 1e-3
 # What Newton's method assumes of a matrix that it knows nothing about.
 UNKNOWN = 0.5
 
@@ -39,8 +39,8 @@ class Past(eqx.Module):
         age: Steps since the factors were made.
         limit: The age at which they are made anew.
         kept: The factors, or None where every step makes its own.
-        blind: What those factors leave undetermined of a probe, see `least_part`.
-        turn: By how much that turned in a step.
+        blind: What those factors leave undetermined of multipliers that are the same at all times.
+        turn: By how much that changed in a step, relative to them.
         ringing: The root by which errors of the method alternate and decay, 0 where none do.
     """
 
@@ -50,7 +50,7 @@ class Past(eqx.Module):
     contraction: Scalar
     seen: Int[Array, ""]
     age: Int[Array, ""]
-    limit: Scalar
+    limit: Int[Array, ""]
     kept: KeptFactors | None
     blind: Float[Array, " m"] | None
     turn: Scalar
@@ -69,7 +69,7 @@ class Past(eqx.Module):
         zero, one = jnp.zeros((), int), jnp.ones((), a.dtype)
         x = jnp.zeros((_CUBIC + 2 * bool(ringing), a.size + lam.size), a.dtype)
         blind = jnp.zeros_like(lam) if kept is not None and redundant else None
-        limit = one if redundant else _KEPT * one
+        limit = jnp.asarray(1 if redundant else _KEPT, zero.dtype)
         return Past(x, zero, one, one, zero, zero, limit, kept, blind, _TURN * one, ringing)
 
     def guess(self, x: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -106,7 +106,7 @@ class Past(eqx.Module):
             scale=scale,
             contraction=jnp.where(same, self.contraction, 1.0),
             seen=jnp.where(same, self.seen, 0),
-            age=jnp.where(same, self.age, _KEPT),
+            age=self.age if self.kept is None else jnp.where(same, self.age, _KEPT),
         )
 
     def trusted(
@@ -127,7 +127,8 @@ class Past(eqx.Module):
         # much as the mechanism has moved since.
         old = jnp.where(renew, 0, age)
         observe = anyone(((old > 0) & (self.seen == 0)) | (age + 1 >= self.limit)) & ~renew
-        grown = jnp.maximum(1.0, old / jnp.maximum(self.seen, 1))
+        grown = jnp.maximum(old, self.seen) / jnp.maximum(self.seen, 1)
+        grown = jnp.maximum(1.0, grown.astype(self.contraction.dtype))
         assumed = jnp.clip(_MARGIN * grown * self.contraction, _LEAST, UNKNOWN)
         kept = KeptFactors(self.kept.leaves, renew)
         return jnp.where(observe, UNKNOWN, assumed), observe, kept
@@ -136,7 +137,7 @@ class Past(eqx.Module):
         """By how much what rows leave undetermined has turned since the factors were made."""
         if kept is None:
             return 0.0
-        return jnp.where(kept.renewed, 0.0, self.turn * (self.age + 1))
+        return jnp.where(kept.renewed, 0.0, self.turn * (self.age + 1).astype(self.turn.dtype))
 
     def after(
         self, x, guess, new, size, converged, contraction: Scalar, observe, kept, blind=None
@@ -146,7 +147,9 @@ class Past(eqx.Module):
         Where the motion is not smooth, extrapolation is worse than none: it begins anew.
         """
         smooth = size(new - guess) <= 0.5 * size(new - x)
-        known = jnp.where(self.known == 0, 1, jnp.where(smooth, jnp.minimum(self.known + 1, len(self.x)), 0))
+        known = jnp.where(
+            self.known == 0, 1, jnp.where(smooth, jnp.minimum(self.known + 1, len(self.x)), 0)
+        )
         known = jnp.where(converged, known, 0)
         observed = jnp.isfinite(contraction)
         past = dataclasses.replace(
@@ -160,14 +163,15 @@ class Past(eqx.Module):
             return dataclasses.replace(past, age=jnp.where(observe, 0, self.age + 1))
         age = jnp.where(kept.renewed, 0, self.age + 1)
         age = jnp.where(converged, age, _KEPT)
-        # Factors that did not lead to a root are kept for half as long from then on, later on longer
-        # again.
+        # Factors that did not lead to a root are kept for half as long from then on, later on
+        # longer again.
         early = kept.renewed & (self.age + 1 < self.limit)
-        limit = jnp.where(early, 0.5 * self.age, 2.0 * self.limit)
-        limit = jnp.where(kept.renewed, jnp.clip(limit, 1.0, _KEPT), self.limit)
+        limit = jnp.where(early, self.age // 2, 2 * self.limit)
+        limit = jnp.where(kept.renewed, jnp.clip(limit, 1, _KEPT), self.limit)
         turn = self.turn
         if blind is not None:
-            seen = jnp.max(jnp.abs(blind - self.blind)) / (self.age + 1)
+            steps = (self.age + 1).astype(self.turn.dtype)
+            seen = jnp.max(jnp.abs(blind - self.blind)) / steps
             turn = jnp.where(kept.renewed & (self.known > 0), seen, turn)
         # Nothing is known of factors made anew where there was no other observation.
         later = observed & ((age > 0) | (self.seen == 0))

@@ -220,7 +220,7 @@ class MidpointStep(AbstractRootProblem):
         u, info = self._newton(
             equations.residual,
             factors,
-            lambda d: jnp.max(jnp.abs(d) * scale),
+            lambda d, _: jnp.max(jnp.abs(d) * scale),
             equations.guess(),
             tolerance,
             active,

@@ -32,7 +32,7 @@ class AbstractIndex3(AbstractIntegrator):
 
     def for_chosen_steps(self) -> "AbstractIndex3":
         # Steps of other sizes have other accelerations: there is nothing to extrapolate.
-        newton = dataclasses.replace(self.newton, extrapolate=False)
+        newton = dataclasses.replace(self.newton, extrapolate=False, keep_factors=False)
         project = self.velocity_projection is not False
         return dataclasses.replace(self, newton=newton, velocity_projection=project)
 

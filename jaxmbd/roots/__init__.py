@@ -6,9 +6,9 @@ from .implicit import AbstractRootProblem as AbstractRootProblem
 from .implicit import implicit_root as implicit_root
 from .implicit import save_roots as save_roots
 from .implicit import saved as saved
-from .lanes import batched_in_lanes as batched_in_lanes
 from .kept_factors import KeptFactors as KeptFactors
 from .lanes import anyone as anyone
+from .lanes import batched_in_lanes as batched_in_lanes
 from .lanes import where_needed as where_needed
 from .newton import NewtonInfo as NewtonInfo
 from .newton import NewtonOptions as NewtonOptions

@@ -49,8 +49,9 @@ def iterate_with(
         failed: Whether an end is none.
 
     Returns:
-        The end, the factors that led there, and whether they are new. All elements of a batch renew their factors
-        together: it takes the time of the whole batch anyway, and nothing needs to be selected.
+        The end, the factors that led there, and whether they are new. All elements of a batch renew
+        their factors together: it takes the time of the whole batch anyway, and nothing needs to be
+        selected.
     """
     structure: Any = None
 

@@ -34,6 +34,23 @@ Flags = list[bool]  # which values have the trailing axis
 _warned = False
 
 
+class _Rule:
+    """A rule for `vmap`, with what the replay of a function that holds it needs to know.
+
+    Attributes:
+        in_lanes: Whether it replays the function.
+        common: Whether all members get the same.
+    """
+
+    def __init__(self, rule: Callable[..., Any], *, in_lanes: bool = False, common: bool = False):
+        functools.update_wrapper(self, rule)
+        self.in_lanes, self.common = in_lanes, common
+        self._rule = rule
+
+    def __call__(self, *args: Any) -> Any:
+        return self._rule(*args)
+
+
 def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The same function of one pytree of arrays, whose `vmap` works with the batch axis last.
 
@@ -69,8 +86,7 @@ def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         _warn(reason)
         return out
 
-    rule.in_lanes = True  # read by the replay of a function that holds this one
-    mapped.def_vmap(rule)
+    mapped.def_vmap(_Rule(rule, in_lanes=True))
     return mapped
 
 
@@ -132,8 +148,7 @@ def _of_anyone(size: int, batched: list[bool], flag):
     return anyone(jnp.any(flag)), False
 
 
-_of_anyone.common = True
-anyone.def_vmap(_of_anyone)
+anyone.def_vmap(_Rule(_of_anyone, common=True))
 
 
 def _in_chunks(function, leaves: Values, size: int) -> Any:
@@ -491,6 +506,6 @@ _RULES = {
 _ELEMENTWISE = frozenset(
     """abs acos add add_any and asin atan atan2 cbrt ceil clamp convert_element_type copy cos cosh
     div eq erf exp exp2 expm1 floor ge gt integer_pow is_finite le log log1p logistic lt max min mul
-    name ne neg nextafter not or pow rem round rsqrt select_n sign sin sinh sqrt square stop_gradient
-    sub tan tanh xor""".split()
+    name ne neg nextafter not or pow rem round rsqrt select_n sign sin sinh sqrt square
+    stop_gradient sub tan tanh xor""".split()
 )

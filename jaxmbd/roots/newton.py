@@ -131,6 +131,10 @@ def newton(
         assumed: The contraction of the frozen matrix before it was observed.
         anew: A safer starting point, for the exact stage where the frozen one diverged; x0 by
             default.
+        kept: Factors of an earlier solve for the frozen stage. Where they do not lead to a root,
+            new ones take their place; `factors` of the information are those to go on with.
+        pull: By kept factors: what is added to the last components of the residual of a start, for
+            unknowns that the equations leave undetermined; `norm` gets it as a third argument.
 
     Returns:
         The last iterate and what happened. Nothing raises; `converged` tells.
@@ -185,7 +189,7 @@ def newton(
             new = jax.tree.map(lambda a, b: jnp.where(anew, a, b), start, new)
         return new
 
-    def frozen_continues(loop: _Loop, first=0, enough: float | Scalar = options.contraction):
+    def frozen_continues(loop: _Loop, first: Any = 0, enough: float | Scalar = options.contraction):
         # Leave early where the frozen matrix hardly contracts; NaN compares false and leaves too.
         k = loop.k - first
         contracting = (k < 2) | (loop.norm < enough * loop.previous)

@@ -199,7 +199,7 @@ def _solution(path: str | Path, system: System) -> Solution:
     """A result file as the solution of its system."""
     data = read_npz(path)
     stats = {k: np.asarray(x) for k, x in data["stats"].items() if k.startswith("law_")}
-    arrays = {name: as_jax(data[name]) for name in ARRAYS if name != "iterations"}
+    arrays: dict[str, Any] = {k: as_jax(data[k]) for k in ARRAYS if k != "iterations"}
     solution = Solution(
         multipliers=arrays.pop("lam"),
         **arrays,

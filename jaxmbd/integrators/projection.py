@@ -36,6 +36,8 @@ class ClosedPlaces(NamedTuple):
         normal: Which rows are normal.
         touching: Whether the laws found them closed, (c,).
         closable: Whether they have a gap at all, (c,).
+        lowest: Gaps below this, (c,), are not of bodies but of features that left each other [m] or
+            [rad].
         way: Gaps beyond this are open [m] or [rad].
         rounding: Gaps within this are closed [m] or [rad].
     """
@@ -47,6 +49,7 @@ class ClosedPlaces(NamedTuple):
     normal: np.ndarray
     touching: Bool[Array, " c"]
     closable: Bool[Array, " c"]
+    lowest: Float[Array, " c"]
     way: Scalar
     rounding: Scalar
 
@@ -106,6 +109,7 @@ def _push(closed: ClosedPlaces, gap: Float[Array, " c"], delta: Float[Array, "nb
     """The move that shuts closed places after the move delta, and how far it carries a body."""
     normal, X = closed.normal, closed.X[closed.normal]
     shut = closed.closable & ((closed.touching & (gap < closed.way)) | (gap < 0.0))
+    shut = shut & (gap > closed.lowest)
     reduced = closed.G[normal[:, None], normal[None, :]]
     both = shut[:, None] & shut[None, :]
     size = jnp.max(jnp.where(both, jnp.abs(reduced), 0.0), initial=0.0)

@@ -44,14 +44,25 @@ def acting_for(
     """
     n = touching
     if n > 1:
-        reached = _reached(G, normal[:n], active[:n])
-        pushes = jnp.where(active[:n] & strikes[:n], jnp.maximum(P[normal[:n]], 0.0) + TINY, 0.0)
-        share = jax.lax.stop_gradient(reached * pushes[None, :])
-        total = jnp.sum(share, axis=1)
-        passed = (share @ impact[:n]) / jnp.where(total > 0.0, total, 1.0)
-        lasting = jnp.where(total > 0.0, h - passed, 0.5 * h)
+
+        def of_impacts(_) -> tuple[Array, Array]:
+            reached = _reached(G, normal[:n], active[:n])
+            pushes = jnp.where(
+                active[:n] & strikes[:n], jnp.maximum(P[normal[:n]], 0.0) + TINY, 0.0
+            )
+            share = jax.lax.stop_gradient(reached * pushes[None, :])
+            total = jnp.sum(share, axis=1)
+            passed = (share @ impact[:n]) / jnp.where(total > 0.0, total, 1.0)
+            return jnp.where(total > 0.0, h - passed, 0.5 * h), total > 0.0
+
+        def of_none(_) -> tuple[Array, Array]:
+            return jnp.full_like(impact[:n], 0.5 * h), jnp.zeros(n, bool)
+
+        # What rests costs no powers of a matrix.
+        some = jnp.any(active[:n] & strikes[:n])
+        lasting, struck = jax.lax.cond(some, of_impacts, of_none, None)
         lasting = jnp.concatenate([lasting, jnp.full(impact.shape[0] - n, 0.5 * h)])
-        struck = jnp.concatenate([total > 0.0, jnp.full(impact.shape[0] - n, jnp.any(total > 0.0))])
+        struck = jnp.concatenate([struck, jnp.full(impact.shape[0] - n, jnp.any(struck))])
     else:
         lasting = jnp.full_like(impact, 0.5 * h)
         struck = jnp.full(impact.shape, jnp.any(strikes & active))
@@ -80,17 +91,21 @@ def at_once_if_deep(
     n = touching
     if n < 2:
         return weight
-    shares = jnp.repeat(weight, np.diff(np.append(normal, P.shape[0])), total_repeat_length=P.size)
-    later = room[:n] + (G @ (shares * P))[normal[:n]]
-    acts = strikes[:n] & active[:n] & (P[normal[:n]] > 0.0)
-    reached = _reached(G, normal[:n], active[:n]) > 0.0
-    met = reached & acts[None, :]
-    first = jnp.min(jnp.where(met, impact[None, :n], h), axis=1)
-    deep = jnp.any(reached & (active[:n] & (later < -depth))[None, :], axis=1) & jnp.any(
-        met, axis=1
-    )
-    together = jnp.where(deep & active[:n], h - first, weight[:n])
-    return jnp.concatenate([together, weight[n:]])
+
+    def checked(weight: Array) -> Array:
+        shares = jnp.repeat(
+            weight, np.diff(np.append(normal, P.shape[0])), total_repeat_length=P.size
+        )
+        later = room[:n] + (G @ (shares * P))[normal[:n]]
+        acts = strikes[:n] & active[:n] & (P[normal[:n]] > 0.0)
+        reached = _reached(G, normal[:n], active[:n]) > 0.0
+        met = reached & acts[None, :]
+        first = jnp.min(jnp.where(met, impact[None, :n], h), axis=1)
+        deep = jnp.any(reached & (active[:n] & (later < -depth))[None, :], axis=1)
+        together = deep & active[:n] & jnp.any(met, axis=1)
+        return jnp.concatenate([jnp.where(together, h - first, weight[:n]), weight[n:]])
+
+    return jax.lax.cond(jnp.any(active[:n] & strikes[:n]), checked, lambda w: w, weight)
 
 
 def _reached(

@@ -14,7 +14,7 @@ from ..equations.rows import phi, row_bodies, rows, velocity_right_side
 from ..formulations.base import Coordinates
 from ..indexing import take
 from ..linalg import factorize, linear_solve
-from ..linalg.dense import dense_solve
+from ..linalg.dense import dense_solve_unless_zero
 from ..linalg.saddle import apply_rows
 from ..model.system import System
 from ..rotations.types import Array, Scalar
@@ -124,7 +124,8 @@ def _push(closed: ClosedPlaces, gap: Float[Array, " c"], delta: Float[Array, "nb
     short = short - jax.lax.stop_gradient(jnp.where(within, short, 0.0))
 
     def damped(part, small, short, X) -> tuple[Array, Array]:
-        push = jnp.tensordot(dense_solve(small + part * eye, -short), X, 1)
+        pushes = dense_solve_unless_zero(small + part * eye, -short)
+        push = jnp.tensordot(pushes, X, 1)
         return push, jnp.max(jnp.abs(push[:, :3]), initial=0.0)
 
     # Places that nearly repeat each other and do not agree would move bodies far: the least damping

@@ -1,6 +1,7 @@
 """All laws of one step together: impulses P with v = G P + b that satisfy every law."""
 
-from typing import Any
+import dataclasses
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,22 +15,53 @@ from .coulomb import coulomb
 from .dry import dry
 from .stop import stop
 
-# First κ, its factor, halvings of a step that does not shorten the residual, limit of iterations,
-# and what keeps the matrix of a hyperstatic set regular; it is never in the residual.
-# Full steps fail less often than monotone ones; sets on which schedules fail hardly overlap. Faces
-# that slide and turn on each other take a slow κ and up to 150 iterations.
+# What keeps the matrix of a hyperstatic set regular in derivatives; it is never in the residual.
 _PROXIMAL = 1e-10
+
+
+class _Plan(NamedTuple):
+    """One attempt of the iteration.
+
+    Attributes:
+        kappa: First κ.
+        factor: Its factor.
+        halvings: Of a step that does not shorten the residual.
+        limit: Of iterations.
+        proximal: ρ, which pulls impulses to a center: v + ρ (P - center) in place of v.
+        holds: Whether the center stays until the iteration at one κ is done. Otherwise it is the
+            iterate, and ρ does no more than keep the matrix regular.
+    """
+
+    kappa: float
+    factor: float
+    halvings: int
+    limit: int
+    proximal: float
+    holds: bool = False
+
+
+# Full steps fail less often than monotone ones; sets on which schedules fail hardly overlap.
+# In hyperstatic sets, as in piles of boxes, many impulses satisfy the same velocities, and an
+# iteration jumps among them from one branch of the laws to another. A center that stays
+# (proximal point method) chooses the nearest. Faces that slide and turn on each other take a slow κ
+# and up to 150 iterations.
 _COLD = (
-    (1.0, 0.1, 0, 25, _PROXIMAL),
-    (1.0, 0.3, 0, 120, _PROXIMAL),
-    (0.1, 0.7, 0, 150, 1e-8),
-    (10.0, 0.7, 0, 200, _PROXIMAL),
-    (1.0, 0.3, 2, 40, _PROXIMAL),
-    (10.0, 0.5, 3, 60, _PROXIMAL),
-    (0.01, 0.5, 3, 60, _PROXIMAL),
-    (100.0, 0.5, 1, 100, _PROXIMAL),
+    _Plan(1.0, 0.1, 0, 25, _PROXIMAL),
+    _Plan(1.0, 0.3, 0, 120, 1e-4, holds=True),
+    _Plan(1.0, 0.3, 0, 120, _PROXIMAL),
+    _Plan(0.1, 0.7, 0, 150, 1e-8),
+    _Plan(10.0, 0.7, 0, 200, _PROXIMAL),
+    _Plan(1.0, 0.3, 2, 40, _PROXIMAL),
+    _Plan(10.0, 0.5, 3, 60, _PROXIMAL),
+    _Plan(0.01, 0.5, 3, 60, _PROXIMAL),
+    _Plan(100.0, 0.5, 1, 100, _PROXIMAL),
 )
-_WARM = (1e-6, 0.1, 0, 25, _PROXIMAL)
+_WARM = _Plan(1e-6, 0.1, 0, 25, 1e-9)
+# With a center that stays, ρ shrinks with κ down to the first of these numbers, and below the
+# second κ is zero.
+_LEAST_PULL, _LEAST_KAPPA = 1e-7, 1e-8
+# The iteration for one center is done here.
+_SETTLED = 1e-12
 # Where a place of a hyperstatic set is between two branches of its law, iterations go round at this
 # residual. An attempt that ends there has found the root.
 _ENOUGH = 1e-8
@@ -111,6 +143,11 @@ class Laws(eqx.Module):
             impulse,
         )
 
+    def pulled(self, rho: Scalar, center: Float[Array, " w"]) -> "Laws":
+        """The same with v + ρ (P - center) in place of the velocities v."""
+        matrix = self.matrix + rho * jnp.eye(self.width, dtype=self.free.dtype)
+        return dataclasses.replace(self, matrix=matrix, free=self.free - rho * center)
+
     def bounds(self, x: Float[Array, " w"]) -> Float[Array, " dry"]:
         """Bound of every friction at these impulses."""
         if not self.bound.size:
@@ -190,7 +227,9 @@ class Outcome(eqx.Module):
 
 class _Iteration(eqx.Module):
     x: Float[Array, " w"]
+    center: Float[Array, " w"]
     kappa: Scalar
+    rho: Scalar
     exact: Scalar
     best: Float[Array, " w"]
     least: Scalar
@@ -221,50 +260,59 @@ class LawProblem(AbstractRootProblem):
 
     def solve(self, guess: Float[Array, " w"], args: Laws) -> tuple[Array, Outcome]:
         dtype = guess.dtype
-        plans = jnp.asarray([(*plan[:2], plan[4]) for plan in (_WARM, *_COLD)], dtype)
-        counts = jnp.asarray([plan[2:4] for plan in (_WARM, *_COLD)], int)
-        most = len(_COLD) + 1
+        plans = (_WARM, *_COLD)
+        numbers = jnp.asarray([(p.kappa, p.factor, p.proximal) for p in plans], dtype)
+        counts = jnp.asarray([(p.halvings, p.limit, p.holds) for p in plans], int)
+        most = len(plans)
         zero = jnp.zeros((), dtype)
-        eye = jnp.eye(guess.size, dtype=dtype)
 
-        def size(x, kappa):
-            return jnp.max(jnp.abs(args.residual(x, kappa)), initial=0.0)
+        def size(laws, x, kappa):
+            return jnp.max(jnp.abs(laws.residual(x, kappa)), initial=0.0)
 
         def started(x, exact, best, attempt, total) -> _Iteration:
-            kappa, none = plans[jnp.minimum(attempt, most - 1), 0], jnp.zeros((), int)
+            kappa, _, rho = numbers[jnp.minimum(attempt, most - 1)]
             found, least = best
-            return _Iteration(x, kappa, exact, found, least, attempt, none, total)
+            none = jnp.zeros((), int)
+            return _Iteration(x, x, kappa, rho, exact, found, least, attempt, none, total)
 
         def goes_on(state: _Iteration):
             return (state.exact > self.tolerance) & (state.attempt < most)
 
         def once(state: _Iteration) -> _Iteration:
-            _, factor, proximal = plans[state.attempt]
-            halvings, limit = counts[state.attempt]
-            value = args.residual(state.x, state.kappa)
+            factor = numbers[state.attempt, 1]
+            halvings, limit, holds = counts[state.attempt]
+            holds = holds > 0
+            near = args.pulled(state.rho, jnp.where(holds, state.center, state.x))
+            value = near.residual(state.x, state.kappa)
             before = jnp.max(jnp.abs(value), initial=0.0)
-            matrix = args.jacobian(state.x, state.kappa) + proximal * eye
-            delta = -DenseFactors.of(matrix).solve(value)
-            kappas = jnp.stack([state.kappa, zero])
+            delta = -DenseFactors.of(near.jacobian(state.x, state.kappa)).solve(value)
+            # What steps without a center reach is judged without ρ.
+            judged = args.pulled(jnp.where(holds, state.rho, 0.0), state.center)
 
             # Full steps where the plan allows no halvings, as the first ones do.
             def worse(trial):
-                k, _, sizes = trial
-                return (k == 0) | ((k <= halvings) & (sizes[0] >= before))
+                k, _, found, _ = trial
+                return (k == 0) | ((k <= halvings) & (found >= before))
 
             def shorter(trial):
-                k, scale, _ = trial
+                k, scale, *_ = trial
                 scale = jnp.where(k == 0, scale, 0.5 * scale)
-                return k + 1, scale, jax.vmap(size, (None, 0))(state.x + scale * delta, kappas)
+                x = state.x + scale * delta
+                return k + 1, scale, size(judged, x, state.kappa), size(args, x, zero)
 
-            whole = jnp.zeros((), int), jnp.ones((), dtype), jnp.zeros(2, dtype)
-            _, scale, (found, exact) = jax.lax.while_loop(worse, shorter, whole)
+            whole = jnp.zeros((), int), jnp.ones((), dtype), zero, zero
+            _, scale, found, exact = jax.lax.while_loop(worse, shorter, whole)
             x = state.x + scale * delta
-            ready = found < 0.5 * jnp.maximum(state.kappa, self.tolerance)
+            least = jnp.where(holds, _SETTLED, self.tolerance)
+            ready = found < 0.5 * jnp.maximum(state.kappa, least)
+            kappa = jnp.where(ready, factor * state.kappa, state.kappa)
+            pull = jnp.maximum(factor * state.rho, _LEAST_PULL)
             better = exact < state.least
             after = _Iteration(
                 x,
-                jnp.where(ready, factor * state.kappa, state.kappa),
+                jnp.where(ready, x, state.center),
+                jnp.where(holds & (kappa < _LEAST_KAPPA), 0.0, kappa),
+                jnp.where(holds & ready, pull, state.rho),
                 exact,
                 jnp.where(better, x, state.best),
                 jnp.where(better, exact, state.least),
@@ -272,7 +320,10 @@ class LawProblem(AbstractRootProblem):
                 state.within + 1,
                 state.total + 1,
             )
-            spent = ~(exact <= self.tolerance) & ((after.within >= limit) | ~jnp.isfinite(found))
+            # Nearer to the center there is nothing.
+            settled = holds & ready & (state.kappa <= 0.0) & (exact <= _ENOUGH)
+            over = (after.within >= limit) | ~jnp.isfinite(found) | settled
+            spent = ~(exact <= self.tolerance) & over
             following = jnp.where(after.least <= _ENOUGH, most, state.attempt + 1)
             far = jnp.asarray(jnp.inf, dtype)
             best = after.best, after.least
@@ -283,7 +334,7 @@ class LawProblem(AbstractRootProblem):
         first = jnp.where(jnp.any(guess != 0.0), 0, 1)
         guess = jnp.where(jnp.isfinite(guess), guess, 0.0)
         none = jnp.asarray(jnp.inf, dtype)
-        exact = size(guess, zero)
+        exact = size(args, guess, zero)
         state = started(guess, exact, (guess, none), first, jnp.zeros((), int))
         # A guess that is nearer than the first κ would be worse after an iteration at that one, and
         # what it leaves is the next step's work.

@@ -44,21 +44,77 @@ def acting_for(
     """
     n = touching
     if n > 1:
-        every = normal[:n]
-        size = jnp.sqrt(jnp.diagonal(G)[every])
-        held = active[:n]
-        coupled = jnp.abs(G[every[:, None], every[None, :]]) > 1e-9 * size[:, None] * size[None, :]
-        reached = (coupled & held[:, None] & held[None, :]).astype(G.dtype)
-        for _ in range(int(np.ceil(np.log2(n)))):
-            reached = jnp.minimum(reached @ reached, 1.0)
-        pushes = jnp.where(held & strikes[:n], jnp.maximum(P[every], 0.0) + TINY, 0.0)
-        share = jax.lax.stop_gradient(reached * pushes[None, :])
-        total = jnp.sum(share, axis=1)
-        passed = (share @ impact[:n]) / jnp.where(total > 0.0, total, 1.0)
-        lasting = jnp.where(total > 0.0, h - passed, 0.5 * h)
+
+        def of_impacts(_) -> tuple[Array, Array]:
+            reached = _reached(G, normal[:n], active[:n])
+            pushes = jnp.where(
+                active[:n] & strikes[:n], jnp.maximum(P[normal[:n]], 0.0) + TINY, 0.0
+            )
+            share = jax.lax.stop_gradient(reached * pushes[None, :])
+            total = jnp.sum(share, axis=1)
+            passed = (share @ impact[:n]) / jnp.where(total > 0.0, total, 1.0)
+            return jnp.where(total > 0.0, h - passed, 0.5 * h), total > 0.0
+
+        def of_none(_) -> tuple[Array, Array]:
+            return jnp.full_like(impact[:n], 0.5 * h), jnp.zeros(n, bool)
+
+        # What rests costs no powers of a matrix.
+        some = jnp.any(active[:n] & strikes[:n])
+        lasting, struck = jax.lax.cond(some, of_impacts, of_none, None)
         lasting = jnp.concatenate([lasting, jnp.full(impact.shape[0] - n, 0.5 * h)])
-        struck = jnp.concatenate([total > 0.0, jnp.full(impact.shape[0] - n, jnp.any(total > 0.0))])
+        struck = jnp.concatenate([struck, jnp.full(impact.shape[0] - n, jnp.any(struck))])
     else:
         lasting = jnp.full_like(impact, 0.5 * h)
         struck = jnp.full(impact.shape, jnp.any(strikes & active))
     return jnp.where(strikes, h - impact, lasting), ~strikes & ~struck
+
+
+def at_once_if_deep(
+    weight: Float[Array, " c"],
+    G: Float[Array, "w w"],
+    P: Float[Array, " w"],
+    normal: np.ndarray,
+    active: Bool[Array, " c"],
+    strikes: Bool[Array, " c"],
+    impact: Float[Array, " c"],
+    room: Float[Array, " c"],
+    touching: int,
+    h: Scalar,
+    depth: Scalar,
+) -> Float[Array, " c"]:
+    """The weights of `acting_for`, (c,) [s], or those of impacts that come together where these
+    would leave a place deeper than `depth`.
+
+    What an early impact turns may run into a place that is struck late in the step and has little
+    of it left to act. With the first time of all that reach each other, no gap ends below zero.
+    """
+    n = touching
+    if n < 2:
+        return weight
+
+    def checked(weight: Array) -> Array:
+        shares = jnp.repeat(
+            weight, np.diff(np.append(normal, P.shape[0])), total_repeat_length=P.size
+        )
+        later = room[:n] + (G @ (shares * P))[normal[:n]]
+        acts = strikes[:n] & active[:n] & (P[normal[:n]] > 0.0)
+        reached = _reached(G, normal[:n], active[:n]) > 0.0
+        met = reached & acts[None, :]
+        first = jnp.min(jnp.where(met, impact[None, :n], h), axis=1)
+        deep = jnp.any(reached & (active[:n] & (later < -depth))[None, :], axis=1)
+        together = deep & active[:n] & jnp.any(met, axis=1)
+        return jnp.concatenate([jnp.where(together, h - first, weight[:n]), weight[n:]])
+
+    return jax.lax.cond(jnp.any(active[:n] & strikes[:n]), checked, lambda w: w, weight)
+
+
+def _reached(
+    G: Float[Array, "w w"], normal: np.ndarray, held: Bool[Array, " n"]
+) -> Float[Array, "n n"]:
+    """One where an impulse at a place reaches another, through bodies and held places."""
+    size = jnp.sqrt(jnp.diagonal(G)[normal])
+    coupled = jnp.abs(G[normal[:, None], normal[None, :]]) > 1e-9 * size[:, None] * size[None, :]
+    reached = (coupled & held[:, None] & held[None, :]).astype(G.dtype)
+    for _ in range(int(np.ceil(np.log2(normal.size)))):
+        reached = jnp.minimum(reached @ reached, 1.0)
+    return reached

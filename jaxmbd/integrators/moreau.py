@@ -33,7 +33,7 @@ from ..results import RESULTS
 from ..roots import NewtonInfo
 from ..rotations.types import Scalar
 from .base import AbstractIntegrator, Motion
-from .impacts import acting_for, parting
+from .impacts import acting_for, at_once_if_deep, parting
 from .projection import ClosedPlaces, projected
 from .sliding_ends import TINY, lead_of_the_stop, spent_before_the_stop
 
@@ -43,6 +43,8 @@ OPEN, STICKS, SLIPS = 0, 1, 2
 _CLOSED = 1e-10
 # Gaps of this many roundings of that length are closed to rounding.
 _ROUNDING = 32.0
+# Deeper than this part of what the fastest body crosses in a step no place may end.
+_DEEP = 0.5
 # How far impulses may reach in a step: this many times what the fastest impact would cross.
 _REACH = 4.0
 
@@ -248,8 +250,8 @@ class Moreau(AbstractIntegrator):
         lines = (3 * chosen[:, None] + jnp.arange(3)[None, :]).reshape(-1)
         lines = jnp.concatenate([lines, 3 * contacts + jnp.arange(others)])
         normal = normal_rows(k, others)
-        state, impact, bounced = (
-            take(x, spots) for x in (found.state, found.impact, found.bounced)
+        state, impact, bounced, begin = (
+            take(x, spots) for x in (found.state, found.impact, found.bounced, found.gap)
         )
         wanted, strikes, near, room = (take(x, spots) for x in hits)
         n, none = free.u1.size, jnp.zeros_like(free.lam0)
@@ -293,6 +295,13 @@ class Moreau(AbstractIntegrator):
         bounced = bounced & ~fails
 
         weight, lasts = acting_for(G, P, normal, laws.active, strikes, impact, k + stops, h)
+        speed = jnp.maximum(
+            jnp.max(jnp.abs(rows.velocities(free.u1)), initial=0.0),
+            jnp.max(jnp.abs(free.u1[:, :3]), initial=0.0),
+        )
+        depth = jax.lax.stop_gradient(_DEEP * h * speed)
+        timing = laws.active, strikes, impact, room, k + stops, h, depth
+        weight = at_once_if_deep(weight, G, P, normal, *timing)
         u1 = free.u1 + jnp.tensordot(P, X, 1)
         d = free.d0 + jnp.tensordot(laws.of_rows(weight) * P + lead_of_the_stop(laws, P, h), X, 1)
         v = G @ P + b
@@ -300,13 +309,10 @@ class Moreau(AbstractIntegrator):
         closed = jnp.arange(touching.shape[0]) < k + stops
         # What touched in the laws may be open where the step ends: crossing edges that have left
         # each other have a gap of the size of their bodies.
-        speed = jnp.maximum(
-            jnp.max(jnp.abs(rows.velocities(free.u1)), initial=0.0),
-            jnp.max(jnp.abs(free.u1[:, :3]), initial=0.0),
-        )
         way = _REACH * h * speed + _CLOSED * system.length
         rounding = _ROUNDING * jnp.finfo(G.dtype).eps * system.length
-        shut = ClosedPlaces(rows, spots, X, G, normal, touching, closed, way, rounding)
+        lowest = jnp.minimum(begin, 0.0) - way
+        shut = ClosedPlaces(rows, spots, X, G, normal, touching, closed, lowest, way, rounding)
         q1 = jax.vmap(formulation.retract)(free.q0, d)
         q1, u1, moved = projected(formulation, system, q1, u1, t, shut)
 

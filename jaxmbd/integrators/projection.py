@@ -14,7 +14,7 @@ from ..equations.rows import phi, row_bodies, rows, velocity_right_side
 from ..formulations.base import Coordinates
 from ..indexing import take
 from ..linalg import factorize, linear_solve
-from ..linalg.dense import dense_solve
+from ..linalg.dense import dense_solve_unless_zero
 from ..linalg.saddle import apply_rows
 from ..model.system import System
 from ..rotations.types import Array, Scalar
@@ -36,6 +36,8 @@ class ClosedPlaces(NamedTuple):
         normal: Which rows are normal.
         touching: Whether the laws found them closed, (c,).
         closable: Whether they have a gap at all, (c,).
+        lowest: Gaps below this, (c,), are not of bodies but of features that left each other [m] or
+            [rad].
         way: Gaps beyond this are open [m] or [rad].
         rounding: Gaps within this are closed [m] or [rad].
     """
@@ -47,6 +49,7 @@ class ClosedPlaces(NamedTuple):
     normal: np.ndarray
     touching: Bool[Array, " c"]
     closable: Bool[Array, " c"]
+    lowest: Float[Array, " c"]
     way: Scalar
     rounding: Scalar
 
@@ -106,6 +109,7 @@ def _push(closed: ClosedPlaces, gap: Float[Array, " c"], delta: Float[Array, "nb
     """The move that shuts closed places after the move delta, and how far it carries a body."""
     normal, X = closed.normal, closed.X[closed.normal]
     shut = closed.closable & ((closed.touching & (gap < closed.way)) | (gap < 0.0))
+    shut = shut & (gap > closed.lowest)
     reduced = closed.G[normal[:, None], normal[None, :]]
     both = shut[:, None] & shut[None, :]
     size = jnp.max(jnp.where(both, jnp.abs(reduced), 0.0), initial=0.0)
@@ -120,7 +124,8 @@ def _push(closed: ClosedPlaces, gap: Float[Array, " c"], delta: Float[Array, "nb
     short = short - jax.lax.stop_gradient(jnp.where(within, short, 0.0))
 
     def damped(part, small, short, X) -> tuple[Array, Array]:
-        push = jnp.tensordot(dense_solve(small + part * eye, -short), X, 1)
+        pushes = dense_solve_unless_zero(small + part * eye, -short)
+        push = jnp.tensordot(pushes, X, 1)
         return push, jnp.max(jnp.abs(push[:, :3]), initial=0.0)
 
     # Places that nearly repeat each other and do not agree would move bodies far: the least damping

@@ -132,9 +132,9 @@ def slider_positions(values, t):
     return np.asarray(jax.vmap(crank.slider)(jnp.asarray(q)))[1:]
 
 
-def slider_data(seconds, h, sigma, seed=1):
+def slider_data(seconds, spacing, sigma, seed=1):
     """Noisy positions of the slider, and the same without noise."""
-    t = h * np.arange(1, round(seconds / h) + 1)
+    t = spacing * np.arange(1, round(seconds / spacing) + 1)
     clean = slider_positions(problems.SLIDER_TRUTH, t)
     noise = sigma * np.random.default_rng(seed).normal(size=t.size)
     return mbd.Measurements(t, {"slider.r.x": clean + noise}, sigma=sigma), clean
@@ -151,18 +151,20 @@ def slider_guess():
 def slider_fit(guess, free, data, clean, h, quick):
     """A fit to the slider's motion, and its replays."""
     seconds, sigma = float(data.t[-1]), float(data.sigma)
+    spacing, finer = float(data.t[0]), round(float(data.t[0]) / h)
+    motion = simulated(spacing, seconds, METHOD, finer)
     begin = time.process_time()
     report = mbd.fit(
         guess, free, data, h=h, integrator=METHOD, max_evaluations=10 if quick else 200
     )
     took = time.process_time() - begin
     fitted = report.mechanism
-    fine = simulated(h, seconds, REPLAY, 2 if quick else FINER)(*fitted.build())
+    fine = simulated(spacing, seconds, REPLAY, finer * (2 if quick else FINER))(*fitted.build())
     exact = slider_positions(problems.SLIDER_TRUTH | report.estimate, data.t)
     measured = data.values["slider.r.x"]
     truth = {path: problems.SLIDER_TRUTH[path] for path in free}
-    model = Model(fitted, free, data, simulated(h, seconds))
-    true = Model(problems.slider_crank(), free, data, simulated(h, seconds)).start
+    model = Model(fitted, free, data, motion)
+    true = Model(problems.slider_crank(), free, data, motion).start
     return report, {
         "parameters": compared(report, truth),
         "rms_weighted_residual": {
@@ -180,10 +182,10 @@ def slider_fit(guess, free, data, clean, h, quick):
     }
 
 
-def slider_coverage(mechanism, free, data, clean, h, quick):
+def slider_coverage(mechanism, free, data, clean, motion, quick):
     """How often the intervals of a fit to the slider's motion hold the truth, by parameter."""
     truth = {path: problems.SLIDER_TRUTH[path] for path in sorted(free)}
-    model = Model(mechanism, free, data, simulated(h, float(data.t[-1])))
+    model = Model(mechanism, free, data, motion)
     begin = time.process_time()
     draws = covered(
         model,
@@ -198,8 +200,9 @@ def slider_coverage(mechanism, free, data, clean, h, quick):
 
 def slider_crank(quick, out):
     """All ten numbers, and the four that the data determine."""
-    seconds, h, sigma = (0.4, 4e-3, 5e-4) if quick else (2.0, 2e-3, 5e-4)
-    data, clean = slider_data(seconds, h, sigma)
+    seconds, spacing, sigma = (0.4, 4e-3, 5e-4) if quick else (2.0, 2e-3, 5e-4)
+    h, motion = 0.5 * spacing, simulated(spacing, seconds, METHOD, 2)
+    data, clean = slider_data(seconds, spacing, sigma)
     guess = slider_guess()
     _, everything = slider_fit(guess, problems.SLIDER_FREE, data, clean, h, quick)
     known = {p: v for p, v in problems.SLIDER_TRUTH.items() if p not in problems.SLIDER_DETERMINED}
@@ -207,8 +210,8 @@ def slider_crank(quick, out):
     guess = guess.with_values(known)
     report, few = slider_fit(guess, free, data, clean, h, quick)
     # Only here: an interval of a number that the data leave open means nothing.
-    few["coverage"] = slider_coverage(report.mechanism, free, data, clean, h, quick)
-    before, after = (simulated(h, seconds)(*m.build()) for m in (guess, report.mechanism))
+    few["coverage"] = slider_coverage(report.mechanism, free, data, clean, motion, quick)
+    before, after = (motion(*m.build()) for m in (guess, report.mechanism))
     figures.slider(data, before, after, few["coverage"], out / "slider_crank.png")
     return {
         "step_s": h,

@@ -10,7 +10,7 @@ def _short(name):
 
 
 def _coverage(ax, found):
-    """Shares of intervals that hold the truth, with 1.96 binomial deviations of a right one."""
+    """Shares of intervals that contain the truth, with 1.96 binomial deviations of a right one."""
     own, reach = found["parameters"], 1.96 * found["binomial_deviation_of_0.95"]
     ax.axvspan(0.95 - reach, 0.95 + reach, color="0.9", lw=0)
     ax.axvline(0.95, color="0.5", lw=0.8)
@@ -18,7 +18,7 @@ def _coverage(ax, found):
     ax.plot(shares, range(len(own)), "o", color="tab:blue", ms=5)
     ax.set_yticks(range(len(own)), [_short(name) for name in own], fontsize=7)
     ax.set(
-        xlabel="share of 95 % intervals\nthat hold the truth",
+        xlabel="share of 95 % intervals\nthat contain the truth",
         xlim=(min(0.88, *shares) - 0.01, 1.01),
     )
     ax.margins(y=0.2)

@@ -37,43 +37,66 @@ def save(figure, path):
     plt.close(figure)
 
 
-def film(sol, sizes, path, *, pins=(), rail=None, fps=12, width=4.2, margin=0.08):
-    """A GIF of boxes in the plane of x and z, as large as the motion allows.
+def films(motions, sizes, *, pins=(), rail=None, fps=12, width=5.6, margin=0.05, thinnest=0.014):
+    """GIFs of boxes in the plane of x and z, all at the scale that shows every motion whole.
 
     Args:
-        sol: The motion.
+        motions: Solutions by the path where to save.
         sizes: Edges of every body's box along its own x and z axes [m].
-        path: Where to save.
         pins: (body, (x, z) in its frame) of hinges; body None for the ground.
         rail: Height of a line across the picture [m], or None.
         fps: Frames per second.
         width: Of the picture [inch].
-        margin: Around the motion, relative to its larger extent.
+        margin: Around the motions, relative to their larger extent.
+        thinnest: Least edge of a box as drawn, relative to the width of the picture.
     """
-    t, r, A = (np.asarray(x) for x in (sol.t, sol.r, sol.A))
-    frames = np.searchsorted(t, np.arange(t[0], t[-1] + 0.5 / fps, 1.0 / fps) - 1e-9)
-    frames = np.minimum(frames, t.size - 1)
-    r, A, t = (x[frames] for x in (r, A, t))
-
-    def placed(b, points):
-        """Points of a body, (n, 2), in the plane at all frames, (T, n, 2)."""
-        points = np.asarray(points, float).reshape(-1, 2)
-        return r[:, b][:, None, [0, 2]] + points @ np.swapaxes(A[:, b][:, [[0], [2]], [0, 2]], 1, 2)
-
-    corners = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])
-    boxes = [placed(b, 0.5 * corners * size) for b, size in enumerate(sizes)]
-    hinges = [
-        np.broadcast_to(point, (t.size, 1, 2)) if b is None else placed(b, point)
-        for b, point in pins
-    ]
-    every = np.concatenate([x.reshape(-1, 2) for x in boxes + hinges])
+    frames = [_frames(sol, fps) for sol in motions.values()]
+    every = np.concatenate(
+        [
+            _placed(r, A, body, corners).reshape(-1, 2)
+            for _, r, A in frames
+            for body, corners in [*enumerate(_corners(sizes)), *((b, [x]) for b, x in pins)]
+        ]
+    )
     low, high = every.min(0), every.max(0)
     edge = margin * np.max(high - low)
     low, high = low - edge, high + edge
-    ratio = (high[1] - low[1]) / (high[0] - low[0])
-    figure = plt.figure(figsize=(width, width * ratio + 0.3))
-    share = 0.3 / (width * ratio + 0.3)
-    ax = figure.add_axes((0.0, 0.0, 1.0, 1.0 - share))
+    drawn = _corners(np.maximum(sizes, thinnest * (high[0] - low[0])))
+    for path, (t, r, A) in zip(motions, frames, strict=True):
+        boxes = [_placed(r, A, body, corners) for body, corners in enumerate(drawn)]
+        hinges = [_placed(r, A, body, [point]) for body, point in pins]
+        _film(t, boxes, hinges, low, high, path, rail, fps, width)
+
+
+def _frames(sol, fps):
+    """Times, positions and orientations of the frames."""
+    t, r, A = (np.asarray(x) for x in (sol.t, sol.r, sol.A))
+    rows = np.searchsorted(t, np.arange(t[0], t[-1] + 0.5 / fps, 1.0 / fps) - 1e-9)
+    rows = np.minimum(rows, t.size - 1)
+    return t[rows], r[rows], A[rows]
+
+
+def _corners(sizes):
+    """Of boxes, (n, 4, 2), in their own frames."""
+    return 0.5 * np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * np.asarray(sizes)[:, None]
+
+
+def _placed(r, A, body, points):
+    """Points of a body or of the ground, (n, 2), in the plane at all frames, (T, n, 2)."""
+    points = np.asarray(points, float)
+    if body is None:
+        return np.broadcast_to(points, (len(r), *points.shape))
+    plane = A[:, body][:, [[0], [2]], [0, 2]]
+    return r[:, body][:, None, [0, 2]] + points @ np.swapaxes(plane, 1, 2)
+
+
+def _film(t, boxes, hinges, low, high, path, rail, fps, width):
+    """One GIF, with a clock and a scale above the picture."""
+    across, up = high - low
+    strip = 0.3  # for clock and scale [inch]
+    height = width * up / across + strip
+    figure = plt.figure(figsize=(width, height))
+    ax = figure.add_axes((0.0, 0.0, 1.0, 1.0 - strip / height))
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     ax.set_axis_off()
     if rail is not None:
@@ -81,7 +104,12 @@ def film(sol, sizes, path, *, pins=(), rail=None, fps=12, width=4.2, margin=0.08
     colors = plt.rcParams["axes.prop_cycle"].by_key()["color"]
     shapes = [ax.fill(*box[0].T, color=colors[b], alpha=0.85)[0] for b, box in enumerate(boxes)]
     (dots,) = ax.plot([], [], "o", mfc="white", mec="black", ms=4.5)
-    clock = figure.text(0.02, 1.0 - 0.5 * share, "", fontsize=9, va="center")
+    middle = 1.0 - 0.5 * strip / height
+    clock = figure.text(0.02, middle, "", fontsize=9, va="center")
+    scale = max(x for x in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0) if x < max(0.35 * across, 0.11))
+    bar = plt.Line2D([0.98 - scale / across, 0.98], [middle] * 2, color="0.3", lw=2.0)
+    figure.add_artist(bar)
+    figure.text(0.97 - scale / across, middle, f"{scale:g} m", fontsize=9, va="center", ha="right")
 
     def update(k):
         for shape, box in zip(shapes, boxes, strict=True):

@@ -165,7 +165,7 @@ def _run(
     code = own(arguments, prog_name=f"python -m experiments {name}", standalone_mode=False)
     if "--help" not in arguments:
         given = arguments + ["--quick"] * quick
-        provenance.record(folder, name, given, cores, began)
+        provenance.record(folder, name, given, _cores_in_use(cores), began)
     raise typer.Exit(code if isinstance(code, int) else 0)
 
 
@@ -173,6 +173,13 @@ def _use_cores(count: int) -> None:
     """Keep this process to some of its cores. JAX starts its threads when it is imported."""
     if count and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def _cores_in_use(asked: int) -> int:
+    """How many this process may run on, which a caller may have limited; as asked for where the
+    system does not tell.
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else asked
 
 
 def _with_own_options(run: Callable, out: Path, quick: bool) -> Callable:

@@ -135,7 +135,8 @@ def swing_up(quick, out):
         np.zeros(2),
         np.asarray(after.t),
     )
-    figures.swing_up(t, first, best, before, after, exact, histories, out)
+    sizes = [step for step, _ in stages]
+    figures.swing_up(t, first, best, before, after, exact, histories, sizes, out)
     if not quick:
         figures.cart_pole_films(before, after, "swing_up", out)
 

@@ -10,13 +10,17 @@ def _short(name):
 
 
 def _coverage(ax, found):
-    """Shares of intervals that hold the truth, with 1.96 binomial deviations of a right one."""
+    """Shares of intervals that contain the truth, with 1.96 binomial deviations of a right one."""
     own, reach = found["parameters"], 1.96 * found["binomial_deviation_of_0.95"]
     ax.axvspan(0.95 - reach, 0.95 + reach, color="0.9", lw=0)
     ax.axvline(0.95, color="0.5", lw=0.8)
-    ax.plot([x["covered"] for x in own.values()], range(len(own)), "o", color="tab:blue", ms=5)
+    shares = [x["covered"] for x in own.values()]
+    ax.plot(shares, range(len(own)), "o", color="tab:blue", ms=5)
     ax.set_yticks(range(len(own)), [_short(name) for name in own], fontsize=7)
-    ax.set(xlabel="share of 95 % intervals\nthat hold the truth", xlim=(0.88, 1.0))
+    ax.set(
+        xlabel="share of 95 % intervals\nthat contain the truth",
+        xlim=(min(0.88, *shares) - 0.01, 1.01),
+    )
     ax.margins(y=0.2)
 
 
@@ -63,8 +67,8 @@ def friction(rate, true, learned, history, data, before, after, path):
     law.plot(rate, learned, **AFTER, label="learned")
     law.set(xlabel="relative rate [rad/s]", ylabel="friction torque [N·m]")
     legend_above(law)
-    cost.semilogy(history, color="tab:blue", lw=1.2)
-    cost.set(xlabel="step that lowered the cost", ylabel="cost")
+    cost.loglog(np.arange(1, len(history) + 1), history, color="tab:blue", lw=1.2)
+    cost.set(xlabel="accepted points, the first guess included", ylabel="cost")
     tip.plot(data.t, data.values["bar3.r.x"], **DATA, label="measured")
     tip.plot(before.t, before.r[:, 2, 0], **BEFORE, label="untrained")
     tip.plot(after.t, after.r[:, 2, 0], **AFTER, label="trained")

@@ -33,6 +33,10 @@ def rms(x):
     return float(np.sqrt(np.mean(np.asarray(x) ** 2)))
 
 
+def largest(x):
+    return float(np.max(np.abs(np.asarray(x))))
+
+
 def labels(values):
     """A name for every number of a dictionary of values, in the order of its keys."""
     return [
@@ -92,8 +96,8 @@ def discretization(model: Model, true, clean):
     shift = np.where(np.isfinite(errors) & (errors > 0.0), bias / errors, 0.0)
     return {
         "rms_over_sigma": rms(error),
-        "largest_over_sigma": float(np.max(np.abs(error))),
-        "largest_bias_in_standard_errors": float(np.max(np.abs(shift))),
+        "largest_over_sigma": largest(error),
+        "largest_bias_in_standard_errors": largest(shift),
     }
 
 
@@ -132,9 +136,9 @@ def slider_positions(values, t):
     return np.asarray(jax.vmap(crank.slider)(jnp.asarray(q)))[1:]
 
 
-def slider_data(seconds, h, sigma, seed=1):
+def slider_data(seconds, spacing, sigma, seed=1):
     """Noisy positions of the slider, and the same without noise."""
-    t = h * np.arange(1, round(seconds / h) + 1)
+    t = spacing * np.arange(1, round(seconds / spacing) + 1)
     clean = slider_positions(problems.SLIDER_TRUTH, t)
     noise = sigma * np.random.default_rng(seed).normal(size=t.size)
     return mbd.Measurements(t, {"slider.r.x": clean + noise}, sigma=sigma), clean
@@ -151,18 +155,20 @@ def slider_guess():
 def slider_fit(guess, free, data, clean, h, quick):
     """A fit to the slider's motion, and its replays."""
     seconds, sigma = float(data.t[-1]), float(data.sigma)
+    spacing, finer = float(data.t[0]), round(float(data.t[0]) / h)
+    motion = simulated(spacing, seconds, METHOD, finer)
     begin = time.process_time()
     report = mbd.fit(
         guess, free, data, h=h, integrator=METHOD, max_evaluations=10 if quick else 200
     )
     took = time.process_time() - begin
     fitted = report.mechanism
-    fine = simulated(h, seconds, REPLAY, 2 if quick else FINER)(*fitted.build())
+    fine = simulated(spacing, seconds, REPLAY, finer * (2 if quick else FINER))(*fitted.build())
     exact = slider_positions(problems.SLIDER_TRUTH | report.estimate, data.t)
     measured = data.values["slider.r.x"]
     truth = {path: problems.SLIDER_TRUTH[path] for path in free}
-    model = Model(fitted, free, data, simulated(h, seconds))
-    true = Model(problems.slider_crank(), free, data, simulated(h, seconds)).start
+    model = Model(fitted, free, data, motion)
+    true = Model(problems.slider_crank(), free, data, motion).start
     return report, {
         "parameters": compared(report, truth),
         "rms_weighted_residual": {
@@ -180,10 +186,10 @@ def slider_fit(guess, free, data, clean, h, quick):
     }
 
 
-def slider_coverage(mechanism, free, data, clean, h, quick):
+def slider_coverage(mechanism, free, data, clean, motion, quick):
     """How often the intervals of a fit to the slider's motion hold the truth, by parameter."""
     truth = {path: problems.SLIDER_TRUTH[path] for path in sorted(free)}
-    model = Model(mechanism, free, data, simulated(h, float(data.t[-1])))
+    model = Model(mechanism, free, data, motion)
     begin = time.process_time()
     draws = covered(
         model,
@@ -198,8 +204,9 @@ def slider_coverage(mechanism, free, data, clean, h, quick):
 
 def slider_crank(quick, out):
     """All ten numbers, and the four that the data determine."""
-    seconds, h, sigma = (0.4, 4e-3, 5e-4) if quick else (2.0, 2e-3, 5e-4)
-    data, clean = slider_data(seconds, h, sigma)
+    seconds, spacing, sigma = (0.4, 4e-3, 5e-4) if quick else (2.0, 2e-3, 5e-4)
+    h, motion = 0.5 * spacing, simulated(spacing, seconds, METHOD, 2)
+    data, clean = slider_data(seconds, spacing, sigma)
     guess = slider_guess()
     _, everything = slider_fit(guess, problems.SLIDER_FREE, data, clean, h, quick)
     known = {p: v for p, v in problems.SLIDER_TRUTH.items() if p not in problems.SLIDER_DETERMINED}
@@ -207,8 +214,8 @@ def slider_crank(quick, out):
     guess = guess.with_values(known)
     report, few = slider_fit(guess, free, data, clean, h, quick)
     # Only here: an interval of a number that the data leave open means nothing.
-    few["coverage"] = slider_coverage(report.mechanism, free, data, clean, h, quick)
-    before, after = (simulated(h, seconds)(*m.build()) for m in (guess, report.mechanism))
+    few["coverage"] = slider_coverage(report.mechanism, free, data, clean, motion, quick)
+    before, after = (motion(*m.build()) for m in (guess, report.mechanism))
     figures.slider(data, before, after, few["coverage"], out / "slider_crank.png")
     return {
         "step_s": h,
@@ -346,7 +353,7 @@ def friction(quick, out):
         },
         "discretization_error": {
             "rms_over_sigma": rms(error),
-            "largest_over_sigma": float(np.max(np.abs(error))),
+            "largest_over_sigma": largest(error),
         },
         "rms_distance_to_the_clean_motion_over_sigma": rms(weighted(after.r[1:], clean)),
         "law_rms_error_over_rms": rms(laws[1] - laws[0]) / rms(laws[0]),
@@ -402,18 +409,26 @@ def derivatives_of(model, y):
     for job in jobs.values():
         jax.block_until_ready(job())  # compile
     seconds = {name: fastest(job) for name, job in jobs.items()}
-    by_differences = np.stack(
-        [(predicted(z + 1.5e-8 * e) - predicted(z)) / 1.5e-8 for e in np.eye(z.size)], axis=1
-    )
-    exact = np.asarray(jacobian(z))
+    exact, here = np.asarray(jacobian(z)), np.asarray(predicted(z))
+
+    def error(step, central):
+        """Of differences, relative to the largest entry of the Jacobian."""
+        columns = [
+            (predicted(z + step * e) - (predicted(z - step * e) if central else here))
+            / (2.0 * step if central else step)
+            for e in np.eye(z.size)
+        ]
+        return largest(np.stack(columns, axis=1) - exact) / largest(exact)
+
     return (predicted, jacobian), {
         "unknowns": int(z.size),
         "processor_seconds_of_a_simulation": seconds["p"],
         "jacobian_over_simulation": seconds["j"] / seconds["p"],
         "gradient_over_simulation": seconds["c"] / seconds["p"],
-        "error_of_the_differences": float(
-            np.max(np.abs(by_differences - exact)) / np.max(np.abs(exact))
-        ),
+        "error_of_differences_by_step": [
+            {"step": step, "forward": error(step, False), "central": error(step, True)}
+            for step in (1.5e-8, 1e-6, 1e-5, 1e-4, 1e-3)
+        ],
     }
 
 

@@ -88,7 +88,7 @@ def linkage(results, folder):
     for k, one in enumerate(found["law"]["simulator"]):
         name = {"label": "through the simulator"} if k == 0 else {}
         law.plot(rate, one[1], color="tab:blue", lw=1.0, alpha=0.7, **name)
-    law.set(xlabel="rate of the rocker [rad/s]", ylabel="torque on the rocker at 2.1 rad [N·m]")
+    law.set(xlabel="rate of the rocker [rad/s]", ylabel="torque at 2.1 rad [N·m]")
     legend_above(law)
     example = found["example"]
     motion.plot(example["t"], example["true"], **REFERENCE, label="true")

@@ -34,7 +34,7 @@ class Size(NamedTuple):
     h: float = 7.5e-3
     steps: int = 120
     motions: int = 4
-    updates: int = 120
+    updates: int = 480
     fitted: int = 2000
     seeds: int = 5
     fine: float = 7.5e-4
@@ -45,7 +45,7 @@ class Size(NamedTuple):
         return self.h * np.arange(self.steps + 1)
 
 
-QUICK = Size(steps=16, motions=2, updates=2, fitted=20, seeds=1)
+QUICK = Size(steps=32, motions=2, updates=2, fitted=20, seeds=1)
 
 
 class Model(eqx.Module):

@@ -76,7 +76,7 @@ class Cubic(AbstractRootProblem):
             lambda x: self.residual(x, args),
             lambda x: DenseFactors.of(jnp.diag(args[0])),
             lambda x: self.factors(x, args),
-            lambda d: jnp.max(jnp.abs(d)),
+            lambda d, _: jnp.max(jnp.abs(d)),
             guess,
             NewtonOptions(1e-13),
         )
@@ -122,7 +122,7 @@ def test_no_iteration_is_made_when_inactive():
         lambda x: problem.residual(x, (a, b)),
         lambda x: DenseFactors.of(jnp.eye(1)),
         lambda x: problem.factors(x, (a, b)),
-        lambda d: jnp.max(jnp.abs(d)),
+        lambda d, _: jnp.max(jnp.abs(d)),
         jnp.zeros(1),
         NewtonOptions(1e-13),
         active=False,

@@ -30,7 +30,7 @@ from ..linalg import factorize, linear_solve
 from ..model.laws.base import CONTACT, DRY, STOP
 from ..model.system import System
 from ..results import RESULTS
-from ..roots import NewtonInfo
+from ..roots import NewtonInfo, anyone
 from ..rotations.types import Scalar
 from .base import AbstractIntegrator, Motion
 from .impacts import acting_for, at_once_if_deep, parting
@@ -484,7 +484,10 @@ def _solved(
             return so_far[0], so_far[1]
 
         wanted = so_far[2]
-        P, outcome = jax.lax.cond(wanted, solve, skip, None)
+        # A batch takes one branch: with one for each member, `vmap` would give each its own copy of
+        # all that the branches hold.
+        found = jax.lax.cond(anyone(wanted), solve, skip, None)
+        P, outcome = jax.tree.map(lambda x, y: jnp.where(wanted, x, y), found, so_far[:2])
         # Iterations of both count.
         spent = jnp.where(wanted & again, so_far[1].iterations, 0)
         outcome = eqx.tree_at(lambda x: x.iterations, outcome, outcome.iterations + spent)

@@ -268,8 +268,11 @@ def warn_of_change_point(system: System, given: State, state: State, t: Any) -> 
     pose = tuple(np.asarray(x).tobytes() for x in (given.r, given.A))
     key = id(system.constraints), pose, float(t)
     if key not in _lost:
+        # Known numbers are computed now, also while a user's program is being traced.
+        with jax.ensure_compile_time_eval():
+            lost = freedoms_lost_nearby(system, state, t)
         # The constraints are held so that their id stays theirs.
-        _lost[key] = system.constraints, freedoms_lost_nearby(system, state, t)
+        _lost[key] = system.constraints, lost
         if len(_lost) > _LOST_AT_MOST:
             _lost.popitem(last=False)
     lost = _lost[key][-1]

@@ -387,3 +387,12 @@ def test_requests_that_make_no_sense_are_refused(kw, message):
     system, state = mbd.load("double_pendulum")
     with pytest.raises(ValueError, match=message):
         mbd.simulate(system, state, **kw)
+
+
+def test_a_traced_run_may_close_over_a_known_system_and_state():
+    system, state = mbd.load("four_bar")
+    run = jax.jit(lambda h: mbd.simulate(system, state, h=h, steps=3).r[-1])
+    found = run(jnp.asarray(1e-3))
+    np.testing.assert_allclose(
+        found, mbd.simulate(system, state, h=1e-3, steps=3).r[-1], rtol=1e-12, atol=1e-12
+    )

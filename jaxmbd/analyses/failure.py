@@ -2,6 +2,7 @@
 
 import warnings
 from collections import OrderedDict
+from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -17,7 +18,7 @@ from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..model.validation import users_line
 from ..results import RESULTS, ended_as
-from .compiled import compiled_once
+from .compiled import compiled_once, runs_now
 from .export import result_name
 from .mobility import freedoms_lost_nearby, mobility, nearly_repeating
 
@@ -269,7 +270,7 @@ def warn_of_change_point(system: System, given: State, state: State, t: Any) -> 
     key = id(system.constraints), pose, float(t)
     if key not in _lost:
         # Known numbers are computed now, also while a user's program is being traced.
-        with jax.ensure_compile_time_eval():
+        with nullcontext() if runs_now() else jax.ensure_compile_time_eval():
             lost = freedoms_lost_nearby(system, state, t)
         # The constraints are held so that their id stays theirs.
         _lost[key] = system.constraints, lost

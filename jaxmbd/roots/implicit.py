@@ -1,7 +1,7 @@
 """Roots as differentiable functions of their data, by the implicit function theorem.
 
-One rule serves forward mode, reverse mode, their compositions and `vmap`: a `custom_jvp` around the
-whole iteration whose tangent solve is a `custom_linear_solve` with factors of the exact Jacobian at
+One rule serves forward mode, reverse mode, their compositions and `vmap`: an operation of its own
+around the whole iteration, whose tangent solve is a `custom_linear_solve` with factors of the exact Jacobian at
 the root. The iteration itself is never differentiated, and in reverse mode it never runs again: the
 root carries a name that checkpoint policies save.
 """
@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from ..linalg.linear_solve import held, linear_solve
 from .lanes import in_lanes
+from .opaque import opaque
 
 ROOT_NAME = "jaxmbd_root"
 
@@ -71,47 +71,56 @@ def implicit_root(
 
     Derivatives flow through `args` only: neither the guess nor the information carries any.
     """
-    dynamic, static = eqx.partition((held(guess), args), eqx.is_array)
+    given, static = eqx.partition((held(guess), args), eqx.is_array)
+    dynamic, structure = jax.tree.flatten(given)
+    first = len(jax.tree.leaves(given[0]))  # leaves of the guess, which have no derivatives
+    shape: Any = None
+
+    def whole(dynamic):
+        return eqx.combine(jax.tree.unflatten(structure, dynamic), static)
 
     @in_lanes
     def solve(dynamic):
-        return problem.solve(*eqx.combine(dynamic, static))
+        return problem.solve(*whole(dynamic))
 
-    @jax.custom_jvp
-    def root(dynamic):
-        return saved(solve(dynamic))
+    def flat(*dynamic):
+        nonlocal shape
+        out, shape = jax.tree.flatten(saved(solve(list(dynamic))))
+        return out
 
-    @root.defjvp
-    def _(primals, tangents):
-        (dynamic,), (dynamic_dot,) = primals, tangents
-        x, info = saved(root(dynamic))
-        _, args_dynamic = dynamic
-        _, args_dot = dynamic_dot
-        _, args_static = static
-
-        args = eqx.combine(args_dynamic, args_static)
+    def rule(dynamic: list[Any], dots: list[Any]):
+        out = saved(opaque(flat, rule, *dynamic))
+        x = out[0]
+        varying = [k for k in range(first, len(dots)) if dots[k] is not None]
+        if not varying:
+            return out, [None] * len(out)
+        _, args = whole(dynamic)
         y = (
             x
             if type(problem).completed is AbstractRootProblem.completed
             else problem.completed(x, args)
         )
 
-        def by_args(args_dynamic):
-            return problem.residual(y, eqx.combine(args_dynamic, args_static))
+        def by_varying(some):
+            changed = dict(zip(varying, some, strict=True))
+            _, args = whole([changed.get(k, x) for k, x in enumerate(dynamic)])
+            return problem.residual(y, args)
 
-        _, residual_dot = jax.jvp(by_args, (args_dynamic,), (args_dot,))
+        _, residual_dot = jax.jvp(
+            by_varying, ([dynamic[k] for k in varying],), ([dots[k] for k in varying],)
+        )
 
         def matvec(v):
             return jax.jvp(lambda y: problem.residual(y, args), (y,), (v,))[1]
 
         if problem.exact_factors:
-            at_root = jax.lax.stop_gradient(y), held(args_dynamic)
+            at_root = jax.lax.stop_gradient(y), held(dynamic)
 
             def solver(transpose: bool):
                 @in_lanes
                 def solve(tree):
-                    (y, args_dynamic), b = tree
-                    factors = problem.factors(y, eqx.combine(args_dynamic, args_static))
+                    (y, dynamic), b = tree
+                    factors = problem.factors(y, whole(dynamic)[1])
                     return factors.solve_unregularized(b, transpose=transpose)
 
                 return lambda _, b: solve((at_root, b))
@@ -123,12 +132,7 @@ def implicit_root(
         else:
             factors = problem.factors(jax.lax.stop_gradient(y), held(args))
             x_dot = linear_solve(matvec, factors, -residual_dot)
-        return (x, info), (x_dot[: x.size], jax.tree.map(_zero_tangent, info))
+        return out, [x_dot[: x.size], *[None] * (len(out) - 1)]
 
-    return root(dynamic)
-
-
-def _zero_tangent(x):
-    if jnp.issubdtype(x.dtype, jnp.inexact):
-        return jnp.zeros_like(x)
-    return np.zeros(x.shape, jax.dtypes.float0)
+    out = opaque(flat, rule, *dynamic)
+    return jax.tree.unflatten(shape, out)

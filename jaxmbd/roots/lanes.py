@@ -26,6 +26,8 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array, Bool
 
+from .opaque import NAME as OPAQUE
+
 _CACHED = 128  # members whose numbers stay in the cache of a core; larger batches go in chunks
 
 Values = list[Any]
@@ -482,6 +484,7 @@ _CALLS = {
     "pjit": "jaxpr",
     "closed_call": "call_jaxpr",
     "custom_jvp_call": "call_jaxpr",
+    OPAQUE: "jaxpr",
 }
 _NESTED = {
     "checkpoint": _checkpoint,

@@ -56,6 +56,47 @@ def test_forward_mode_and_second_derivatives_agree_with_the_reverse_gradient():
     np.testing.assert_allclose(product, difference, atol=1e-6 * float(jnp.max(jnp.abs(product))))
 
 
+@pytest.mark.slow  # tests/roots/test_implicit.py has a small problem for every day
+@pytest.mark.parametrize("keep_factors", [False, True])
+def test_second_derivatives_are_those_of_the_roots_in_every_order_of_modes(keep_factors):
+    # Forward mode over reverse mode once differentiated the iteration: right to 1e-5 of the
+    # product with factors of each step, NaN with kept ones.
+    system, state = mbd.load("four_bar")
+    integrator = mbd.GeneralizedAlpha(newton=mbd.Newton(keep_factors=keep_factors))
+    x, direction = jnp.array([1.01, 0.99, 1.02]), jnp.array([1.0, 2.0, 3.0])
+
+    def speed(x):
+        heavier = eqx.tree_at(lambda s: s.mass, system, system.mass * x)
+        sol = mbd.simulate(heavier, state, steps=40, save_every=40, h=5e-3, integrator=integrator)
+        return jnp.sum(sol.v[-1] ** 2)
+
+    def along(x):
+        return jax.jvp(speed, (x,), (direction,))[1]
+
+    def product(x):
+        return jax.jvp(jax.grad(speed), (x,), (direction,))
+
+    batch = jnp.stack([x, x * 1.1])
+    gradient = jax.vmap(jax.grad(speed))
+    both = jax.jit(
+        lambda x: (
+            product(x),
+            jax.grad(along)(x),
+            jax.vmap(product)(batch)[1],
+            jax.jvp(gradient, (batch,), (jnp.stack([direction, direction]),))[1],
+        )
+    )
+    (_, found), other, mapped, of_batch = both(x)
+    scale = float(jnp.max(jnp.abs(found)))
+    # Roundings of 40 solves with a condition of 1e6.
+    np.testing.assert_allclose(other, found, atol=1e-9 * scale)
+    np.testing.assert_allclose(mapped[0], found, atol=1e-9 * scale)
+    np.testing.assert_allclose(of_batch, mapped, atol=1e-9 * scale)
+    step = 1e-3
+    difference = (both(x + step * direction)[0][0] - both(x - step * direction)[0][0]) / (2 * step)
+    np.testing.assert_allclose(found, difference, atol=3e-5 * scale)
+
+
 @pytest.mark.essential
 def test_checkpoints_change_neither_the_motion_nor_the_gradient():
     system, state = mbd.load("double_pendulum")

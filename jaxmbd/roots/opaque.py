@@ -1,0 +1,74 @@
+"""Functions with a rule of their own for derivatives, as operations that JAX never looks into.
+
+`jax.custom_jvp` keeps its rule only until JAX splits a program into what depends on tangents and
+what does not, as every derivative in reverse mode does. Forward mode over that would differentiate
+the body: an iteration instead of its root. The rule of an operation is never lost.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
+from jax.interpreters import ad, batching, mlir
+
+Arrays = list[Any]
+# From the arguments and the tangents of those that vary (None of the others): the outputs, and
+# their tangents or None.
+Rule = Callable[[Arrays, Arrays], tuple[Arrays, Arrays]]
+
+NAME = "jaxmbd_opaque"
+
+_opaque = Primitive(NAME)
+_opaque.multiple_results = True
+
+
+def opaque(function: Callable[..., Arrays], rule: Rule, *args: Any) -> Arrays:
+    """`function(*args)`, of arrays, whose derivatives are those of the rule.
+
+    Neither may use arrays that depend on what is differentiated or batched except its arguments.
+    """
+    return _opaque.bind(*args, jaxpr=jax.make_jaxpr(function)(*args), rule=rule)
+
+
+def _run(*args: Any, jaxpr: ClosedJaxpr, rule: Rule) -> Arrays:
+    return jaxpr_as_fun(jaxpr)(*args)
+
+
+def _differentiate(primals, tangents, *, jaxpr: ClosedJaxpr, rule: Rule):
+    dots = [
+        None if isinstance(dot, ad.Zero) or not np.issubdtype(x.dtype, np.inexact) else dot
+        for x, dot in zip(primals, tangents, strict=True)
+    ]
+    out, out_dots = rule(list(primals), dots)
+    zeros = [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in out]
+    return out, [z if dot is None else dot for z, dot in zip(zeros, out_dots, strict=True)]
+
+
+def _batch(args, axes, *, jaxpr: ClosedJaxpr, rule: Rule):
+    (size,) = {x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None}
+    args = [
+        x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True)
+    ]
+    axes = [None if axis is None else 0 for axis in axes]
+
+    def of_batch(primals, dots):
+        # None is a tree without leaves: what does not vary stays that.
+        in_axes = (
+            axes,
+            [None if dot is None else axis for dot, axis in zip(dots, axes, strict=True)],
+        )
+        return jax.vmap(rule, in_axes=in_axes, axis_size=size)(primals, dots)
+
+    batch = jax.vmap(jaxpr_as_fun(jaxpr), in_axes=axes, axis_size=size)
+    out = opaque(batch, of_batch, *args)
+    return out, [0] * len(out)
+
+
+_opaque.def_impl(_run)
+_opaque.def_abstract_eval(lambda *_, jaxpr, rule: jaxpr.out_avals)
+ad.primitive_jvps[_opaque] = _differentiate
+batching.primitive_batchers[_opaque] = _batch
+mlir.register_lowering(_opaque, mlir.lower_fun(_run, multiple_results=True))

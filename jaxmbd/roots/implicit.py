@@ -1,9 +1,9 @@
 """Roots as differentiable functions of their data, by the implicit function theorem.
 
 One rule serves forward mode, reverse mode, their compositions and `vmap`: an operation of its own
-around the whole iteration, whose tangent solve is a `custom_linear_solve` with factors of the exact Jacobian at
-the root. The iteration itself is never differentiated, and in reverse mode it never runs again: the
-root carries a name that checkpoint policies save.
+around the whole iteration, whose tangent solve is a `custom_linear_solve` with factors of the exact
+Jacobian at the root. The iteration itself is never differentiated, and in reverse mode it never
+runs again: the root carries a name that checkpoint policies save.
 """
 
 import abc
@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 

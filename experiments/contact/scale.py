@@ -16,7 +16,7 @@ def spheres_in_a_box(count=50, seed=0):
     balls = []
     for k in range(count):
         x, y = layers[k % 16]
-        shift = 0.02 * rng.uniform(-1, 1, 2)
+        shift = 0.005 * rng.uniform(-1, 1, 2)
         at = (0.97 * x + shift[0], 0.97 * y + shift[1], 0.12 + 0.24 * (k // 16))
         balls.append(m.add_body(f"b{k}", shape=mbd.Sphere(0.9 * radius, mass=1.0), r=at))
     walls = {"floor": ((0, 0, 0), (0, 0, 1))}

@@ -1,7 +1,7 @@
 """Time against size: chains, ladders of loops, trains of gears, batches, gradients, compile time,
 with peers in the same run.
 
-python -m experiments scale [--out DIR] [--quick] [--cores N]
+python -m experiments scale [--part single ...] [--out DIR] [--quick] [--cores N]
 
 Writes scale.json and scale.png.
 """
@@ -22,6 +22,7 @@ import jaxmbd as mbd
 from jaxmbd.analyses import dynamics
 from jaxmbd.equations import rows as equations
 
+from .. import options
 from ..drawing import legend_above
 from . import peers
 
@@ -49,6 +50,7 @@ class Settings:
 
 
 QUICK = Settings(50, 2, (2, 16), (2, 4), (2, 4), 64, ("rA",), ("revolute_chain:8",))
+LEARNING = mbd.GeneralizedAlpha()
 KEEPING = mbd.GeneralizedAlpha(newton=mbd.Newton(keep_factors=True))
 
 
@@ -62,9 +64,9 @@ def best_of(job, repeats):
     return best
 
 
-def single(model, settings, integrator=mbd.GeneralizedAlpha()):
-    """Microseconds per step, seconds of compilation, iterations per step and the largest violation
-    of one trajectory by rA.
+def single(model, settings, integrator=LEARNING):
+    """Microseconds per step, seconds of compilation and the largest violation of one trajectory by
+    rA.
     """
     begin = time.perf_counter()
     system, state = mbd.load(model)
@@ -151,7 +153,12 @@ def gradient(model, integrator, settings):
     for job in (jax.jit(end), jax.jit(jax.grad(end)), product):
         jax.block_until_ready(job(system.mass))
         times.append(best_of(lambda job=job: job(system.mass), settings.repeats))
-    return {"forward_us_per_step": times[0] / steps * 1e6, "ratio": times[1] / times[0], "hessian_product_ratio": times[2] / times[1]}
+    forward, reverse, second = times
+    return {
+        "forward_us_per_step": forward / steps * 1e6,
+        "ratio": reverse / forward,
+        "hessian_product_ratio": second / reverse,
+    }
 
 
 def plot(results, path):
@@ -160,6 +167,8 @@ def plot(results, path):
 
     fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
     rows = results["chain"]
+    if not rows:
+        return
     n = [int(k) for k in rows]
     ax.loglog(
         n,
@@ -173,7 +182,7 @@ def plot(results, path):
         ("MuJoCo, minimal coordinates", "mujoco_us"),
     ):
         if key in next(iter(rows.values())):
-            ax.loglog(n, [r[key] for r in rows.values()], "s--", label=name)
+            ax.loglog(n, [r.get(key, np.nan) for r in rows.values()], "s--", label=name)
     ladder = results["ladder"]
     ax.loglog(
         [r["bodies"] for r in ladder.values()], [r["us_per_step"] for r in ladder.values()], "^-"
@@ -193,8 +202,13 @@ def plot(results, path):
     fig.savefig(path, dpi=130)
 
 
-def run(out: Path, quick: bool):
-    """Small sizes and few steps where `quick`."""
+KINDS = ("chain", "ladder", "gears", "single", "batch", "gradient")
+
+
+def run(out: Path, quick: bool, *, part: options.parts(KINDS) = None):
+    """Small sizes and few steps where `quick`; everything, or some parts beside those of an earlier
+    run.
+    """
     settings = QUICK if quick else Settings()
     steps = settings.steps
     found = peers.versions()
@@ -211,7 +225,11 @@ def run(out: Path, quick: bool):
         + [("single", None), ("batch", None)]
         + [("gradient", model) for model in settings.differentiated]
     )
-    results |= {"chain": {}, "ladder": {}, "gears": {}, "single": {}, "batch": {}, "gradient": {}}
+    wanted = KINDS if part is None else [str(x) for x in part]
+    jobs = [(kind, n) for kind, n in jobs if kind in wanted]
+    path = out / "scale.json"
+    known = json.loads(path.read_text()) if part is not None and path.exists() else {}
+    results |= {kind: {} if kind in wanted else known.get(kind, {}) for kind in KINDS}
     for kind, n in tqdm(jobs, desc="scale", leave=False):
         if kind == "chain":
             row = single(f"revolute_chain:{n}", settings)
@@ -219,7 +237,7 @@ def run(out: Path, quick: bool):
             row |= {f"kept_{key}": kept[key] for key in ("us_per_step", "compile_s", "violation")}
             if "exudyn" in found:
                 row["exudyn_us"] = peers.exudyn_us(f"revolute_chain:{n}", min(steps, 200))
-            if "mujoco" in found:
+            if "mujoco" in found and n <= 256:  # its files nest no deeper
                 row["mujoco_us"] = peers.mujoco_chain_us(n, steps)
             results["chain"][str(n)] = row
         elif kind == "ladder":
@@ -243,7 +261,7 @@ def run(out: Path, quick: bool):
                 results["single"]["four_bar"] |= {"mujoco_us": us, "mujoco_gap": gap}
         elif kind == "batch":
             for model in ("double_pendulum", "four_bar"):
-                ways = [(name, mbd.GeneralizedAlpha()) for name in settings.formulations]
+                ways = [(name, LEARNING) for name in settings.formulations]
                 for name, integrator in [("rA", KEEPING), *ways]:
                     label = f"{model} {name}" + " kept" * (integrator is KEEPING)
                     results["batch"][label] = batch(
@@ -253,10 +271,11 @@ def run(out: Path, quick: bool):
                 rate, gap = peers.mjx_four_bar(settings.batch, steps // 2)
                 results["batch"]["four_bar MJX"] = {"state_steps_per_s": rate, "violation": gap}
         else:
-            for name, integrator in (("", mbd.GeneralizedAlpha()), (" kept", KEEPING)):
+            for name, integrator in (("", LEARNING), (" kept", KEEPING)):
                 results["gradient"][n + name] = gradient(n, integrator, settings)
-    # JSON has no NaN: a peer that gave up is null.
-    text = json.dumps(json.loads(json.dumps(results), parse_constant=lambda _: None), indent=2)
-    (out / "scale.json").write_text(text + "\n")
+        jax.clear_caches()  # a process has room for so many programs only
+        # JSON has no NaN: a peer that gave up is null.
+        text = json.dumps(json.loads(json.dumps(results), parse_constant=lambda _: None), indent=2)
+        path.write_text(text + "\n")
     plot(results, out / "scale.png")
     Console(width=120).print_json(text)

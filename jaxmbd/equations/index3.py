@@ -217,7 +217,7 @@ class Index3Step(AbstractRootProblem):
                 size = jnp.maximum(size, length(delta * turn, factors.compliance))
             return size
 
-        own, blind, before = None, None, last
+        own, blind, before, idle = None, None, last, 0.0
         if kept is None:
             matrix = self.matrix(x0, args, exact=self.mode == "exact")
             own = matrix, unchecked(matrix)
@@ -242,6 +242,13 @@ class Index3Step(AbstractRootProblem):
             part = part * jnp.minimum(1.0, _PULLED * options.tolerance / seen)
             return part
 
+        def excessive(x):
+            return past.excessive(x[args.u.size :])
+
+        def cleaned(x, factors):
+            return minimum_norm(x, factors.judge, rough=True)
+
+        grows = kept is not None and redundant
         # Trees have no E that could stall the iteration; the paper's criterion has other units.
         unknowns = x0.size
         stalls = redundant and unknowns <= DENSE_LIMIT and self.criterion == "position"
@@ -259,6 +266,8 @@ class Index3Step(AbstractRootProblem):
             last,
             kept,
             pull if redundant else None,
+            excessive if grows else None,
+            cleaned if grows else None,
         )
         if own is not None:
             matrix, factors = own
@@ -275,6 +284,7 @@ class Index3Step(AbstractRootProblem):
                     judge = info.factors.judge
                     # A probe of what rows leave undetermined, whatever multipliers there are.
                     probe = jnp.asarray(np.cos(np.arange(x0.size) ** 2.0), x0.dtype)
+
                     new, before, rest = jax.vmap(lambda x: minimum_norm(x, judge, rough=True))(
                         jnp.stack([x, last, probe])
                     )
@@ -285,6 +295,7 @@ class Index3Step(AbstractRootProblem):
                 x, before, blind, *lost = where_needed(
                     renewed, least, (x, last, past.blind, no, no)
                 )
+                idle = jnp.max(jnp.abs(before - last), initial=0.0)
                 # What is taken away from the last step stayed the same over those before.
                 past = dataclasses.replace(past, x=past.x + (before - last)[None])
                 info = eqx.tree_at(lambda i: (i.undetermined, i.singular), info, tuple(lost))
@@ -295,7 +306,7 @@ class Index3Step(AbstractRootProblem):
         x = jnp.where(info.converged, x, last)
         if past is not None:
             past = past.after(
-                before, x0, x, length, info.converged, info.contraction, observe, kept, blind
+                before, x0, x, length, info.converged, info.contraction, observe, kept, blind, idle
             )
         return x, (info, past)
 

@@ -22,6 +22,9 @@ _TURN = 1e-3
 # An observed contraction may grow by this factor until then, and none counts as better than this:
 # the remaining error is that factor times a correction which itself must then be small.
 _MARGIN, _LEAST = 10.0, 1e-3
+# By what factor multipliers may grow while factors are kept, and what share of them that rows leave
+# undetermined may come with that before factors are kept for fewer steps.
+_GROWN, _IDLE = 2.0, 0.01
 # What Newton's method assumes of a matrix that it knows nothing about.
 UNKNOWN = 0.5
 
@@ -41,6 +44,7 @@ class Past(eqx.Module):
         kept: The factors, or None where every step makes its own.
         blind: What those factors leave undetermined of multipliers that are the same at all times.
         turn: By how much that changed in a step, relative to them.
+        most: The largest multiplier when the factors were made, where some may be undetermined.
         ringing: The root by which errors of the method alternate and decay, 0 where none do.
     """
 
@@ -54,6 +58,7 @@ class Past(eqx.Module):
     kept: KeptFactors | None
     blind: Float[Array, " m"] | None
     turn: Scalar
+    most: Scalar
     ringing: float = eqx.field(static=True)
 
     @staticmethod
@@ -70,7 +75,8 @@ class Past(eqx.Module):
         x = jnp.zeros((_CUBIC + 2 * bool(ringing), a.size + lam.size), a.dtype)
         blind = jnp.zeros_like(lam) if kept is not None and redundant else None
         limit = jnp.asarray(1 if redundant else _KEPT, zero.dtype)
-        return Past(x, zero, one, one, zero, zero, limit, kept, blind, _TURN * one, ringing)
+        turn, most = _TURN * one, jnp.inf * one
+        return Past(x, zero, one, one, zero, zero, limit, kept, blind, turn, most, ringing)
 
     def guess(self, x: Float[Array, " n"]) -> Float[Array, " n"]:
         """The unknowns of the next step, extrapolated from those of the last, x, and before."""
@@ -139,18 +145,38 @@ class Past(eqx.Module):
             return 0.0
         return jnp.where(kept.renewed, 0.0, self.turn * (self.age + 1).astype(self.turn.dtype))
 
+    def excessive(self, lam: Float[Array, " m"]) -> Bool[Array, ""]:
+        """Whether multipliers have grown by more than forces do in a few steps: what rows leave
+        undetermined of them may grow from step to step until factors are made anew.
+        """
+        return jnp.max(jnp.abs(lam), initial=0.0) > _GROWN * self.most
+
     def after(
-        self, x, guess, new, size, converged, contraction: Scalar, observe, kept, blind=None
+        self,
+        x,
+        guess,
+        new,
+        size,
+        converged,
+        contraction: Scalar,
+        observe,
+        kept,
+        blind=None,
+        idle=0.0,
     ) -> "Past":
         """The past of the step after the next, whose unknowns are `new`.
 
-        Where the motion is not smooth, extrapolation is worse than none: it begins anew.
+        Where the motion is not smooth, extrapolation is worse than none: it begins anew. `idle` is
+        the largest part of a multiplier that new factors found to be undetermined.
         """
         smooth = size(new - guess) <= 0.5 * size(new - x)
         known = jnp.where(
             self.known == 0, 1, jnp.where(smooth, jnp.minimum(self.known + 1, len(self.x)), 0)
         )
         known = jnp.where(converged, known, 0)
+        # Of what was undetermined and grew, only the last step has been told.
+        grown = idle > _IDLE * self.most
+        known = jnp.where(grown, jnp.minimum(known, 1), known)
         observed = jnp.isfinite(contraction)
         past = dataclasses.replace(
             self,
@@ -166,10 +192,12 @@ class Past(eqx.Module):
         # Factors that did not lead to a root are kept for half as long from then on, later on
         # longer again.
         early = kept.renewed & (self.age + 1 < self.limit)
+        early = early
         limit = jnp.where(early, self.age // 2, 2 * self.limit)
         limit = jnp.where(kept.renewed, jnp.clip(limit, 1, _KEPT), self.limit)
-        turn = self.turn
+        turn, most = self.turn, self.most
         if blind is not None:
+            most = jnp.where(kept.renewed, jnp.max(jnp.abs(new[-blind.size :])), most)
             steps = (self.age + 1).astype(self.turn.dtype)
             seen = jnp.max(jnp.abs(blind - self.blind)) / steps
             turn = jnp.where(kept.renewed & (self.known > 0), seen, turn)
@@ -183,4 +211,5 @@ class Past(eqx.Module):
             limit=limit,
             blind=blind,
             turn=turn,
+            most=most,
         )

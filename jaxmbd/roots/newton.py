@@ -110,6 +110,8 @@ def newton(
     anew: Vector | None = None,
     kept: KeptFactors | None = None,
     pull: Callable[[Vector, Any], Vector] | None = None,
+    excessive: Callable[[Vector], Bool[Array, ""]] | None = None,
+    cleaned: Callable[[Vector, Any], Vector] | None = None,
 ) -> tuple[Vector, NewtonInfo]:
     """Solve residual(x) = 0.
 
@@ -135,6 +137,9 @@ def newton(
             new ones take their place; `factors` of the information are those to go on with.
         pull: By kept factors: what is added to the last components of the residual of a start, for
             unknowns that the equations leave undetermined; `norm` gets it as a third argument.
+        excessive: Whether an iterate by kept factors is no root, because they have made too much of
+            such unknowns.
+        cleaned: Takes them away from a start, by new factors.
 
     Returns:
         The last iterate and what happened. Nothing raises; `converged` tells.
@@ -206,6 +211,9 @@ def newton(
             done,
             no,
         )
+        if cleaned is not None:
+            fresh = where_needed(~old, lambda: cleaned(begin.x, factors), begin.x)
+            begin = eqx.tree_at(lambda s: s.x, begin, fresh)
         enough = jnp.where(old, _POOR, options.contraction)
         share = jnp.where(old, _UNSEEN, 1.0)
         at_start = None if pull is None else pull(begin.x, factors)
@@ -214,9 +222,12 @@ def newton(
             pulled = None if at_start is None else jnp.where(s.k == begin.k, at_start, 0.0)
             return correct(s, factors, share, pulled)
 
-        return jax.lax.while_loop(
+        end = jax.lax.while_loop(
             lambda s: frozen_continues(s, begin.k, enough), correct_by_kept, begin
         )
+        if excessive is None:
+            return end
+        return eqx.tree_at(lambda s: s.done, end, end.done & ~(old & excessive(end.x)))
 
     loop = _Loop(x0, jnp.zeros((), int), infinity, infinity, no, no)
     frozen, renewed = None, None

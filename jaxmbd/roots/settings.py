@@ -30,9 +30,9 @@ class Newton(eqx.Module):
         keep_factors: Whether such steps also keep the factors of earlier ones, for at most 16 steps
             and as long as they contract well. A step takes about two thirds of the time then, in a
             batch a third to a half. Steps stop at the same tolerance, but no longer far below it:
-            accelerations and multipliers have an error of up to the tolerance times the system's
-            length over h², where they otherwise are right to rounding over h². Not for
-            formulations that observe multipliers (rotation elements).
+            positions err by e, up to the tolerance times the system's length, accelerations and
+            multipliers of the steps that follow by up to 60 e/h². A smaller tolerance helps. Not
+            for formulations that observe multipliers (rotation elements).
     """
 
     tolerance: Any = None

@@ -1,7 +1,7 @@
 """Time against size: chains, ladders of loops, trains of gears, batches, gradients, compile time,
 with peers in the same run.
 
-python -m experiments scale [--out DIR] [--quick] [--cores N]
+python -m experiments scale [--part single ...] [--out DIR] [--quick] [--cores N]
 
 Writes scale.json and scale.png.
 """
@@ -22,6 +22,7 @@ import jaxmbd as mbd
 from jaxmbd.analyses import dynamics
 from jaxmbd.equations import rows as equations
 
+from .. import options
 from ..drawing import legend_above
 from . import peers
 
@@ -35,15 +36,22 @@ class Settings:
 
     steps: int = 400
     repeats: int = 5
-    chains: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128, 256)
+    chains: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     ladders: tuple[int, ...] = (5, 10, 20, 40)
     gears: tuple[int, ...] = (10, 20, 50, 100, 200)
     batch: int = 1024
     formulations: tuple[str, ...] = ("rA", "rp", "reps")
-    differentiated: tuple[str, ...] = ("revolute_chain:32", "gear_train:100")
+    differentiated: tuple[str, ...] = (
+        "double_pendulum",
+        "four_bar",
+        "revolute_chain:32",
+        "gear_train:100",
+    )
 
 
 QUICK = Settings(50, 2, (2, 16), (2, 4), (2, 4), 64, ("rA",), ("revolute_chain:8",))
+LEARNING = mbd.GeneralizedAlpha()
+KEEPING = mbd.GeneralizedAlpha(newton=mbd.Newton(keep_factors=True))
 
 
 def best_of(job, repeats):
@@ -56,14 +64,14 @@ def best_of(job, repeats):
     return best
 
 
-def single(model, settings):
+def single(model, settings, integrator=LEARNING):
     """Microseconds per step, seconds of compilation and the largest violation of one trajectory by
     rA.
     """
     begin = time.perf_counter()
     system, state = mbd.load(model)
     build = time.perf_counter() - begin
-    formulation, integrator = mbd.RA(), mbd.ImplicitEuler()
+    formulation = mbd.RA()
     t0, h, zero = jnp.zeros(()), jnp.asarray(H), jnp.zeros((), int)
     begin = time.perf_counter()
     state, report = dynamics.assembled(system, state, t0)
@@ -92,7 +100,7 @@ def single(model, settings):
     }
 
 
-def batch(model, formulation, size, steps):
+def batch(model, formulation, integrator, size, steps):
     """State-steps per second of one core: one `vmap` over members that differ in mass, and chunks
     of 128 of them.
     """
@@ -107,7 +115,7 @@ def batch(model, formulation, size, steps):
             save_every=steps,
             h=H,
             formulation=formulation,
-            integrator=mbd.ImplicitEuler(),
+            integrator=integrator,
         )
         return jnp.max(jnp.abs(sol.violation(heavier).position[-1]))
 
@@ -126,7 +134,9 @@ def batch(model, formulation, size, steps):
 
 
 def gradient(model, integrator, settings):
-    """Time of a reverse gradient by all masses over that of the simulation."""
+    """Time of a reverse gradient by all masses over that of the simulation, and of the product of
+    a Hessian with a vector over that of the gradient.
+    """
     system, state = mbd.load(model)
     steps = settings.steps // 4
 
@@ -138,10 +148,17 @@ def gradient(model, integrator, settings):
         return sol.r[-1, -1, 2] + sol.omega[-1, -1] @ sol.omega[-1, -1]
 
     times = []
-    for job in (jax.jit(end), jax.jit(jax.grad(end))):
+    along = jnp.linspace(0.5, 1.5, system.mass.size)
+    product = jax.jit(lambda mass: jax.jvp(jax.grad(end), (mass,), (along,))[1])
+    for job in (jax.jit(end), jax.jit(jax.grad(end)), product):
         jax.block_until_ready(job(system.mass))
         times.append(best_of(lambda job=job: job(system.mass), settings.repeats))
-    return {"forward_us_per_step": times[0] / steps * 1e6, "ratio": times[1] / times[0]}
+    forward, reverse, second = times
+    return {
+        "forward_us_per_step": forward / steps * 1e6,
+        "ratio": reverse / forward,
+        "hessian_product_ratio": second / reverse,
+    }
 
 
 def plot(results, path):
@@ -150,19 +167,22 @@ def plot(results, path):
 
     fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
     rows = results["chain"]
+    if not rows:
+        return
     n = [int(k) for k in rows]
     ax.loglog(
         n,
         [r["us_per_step"] for r in rows.values()],
         "o-",
-        label="jaxmbd, absolute coordinates, implicit Euler",
+        label="jaxmbd, absolute coordinates, generalized-α",
     )
+    ax.loglog(n, [r["kept_us_per_step"] for r in rows.values()], "o:", label="with kept factors")
     for name, key in (
         ("Exudyn, absolute coordinates, generalized-α", "exudyn_us"),
         ("MuJoCo, minimal coordinates", "mujoco_us"),
     ):
         if key in next(iter(rows.values())):
-            ax.loglog(n, [r[key] for r in rows.values()], "s--", label=name)
+            ax.loglog(n, [r.get(key, np.nan) for r in rows.values()], "s--", label=name)
     ladder = results["ladder"]
     ax.loglog(
         [r["bodies"] for r in ladder.values()], [r["us_per_step"] for r in ladder.values()], "^-"
@@ -182,8 +202,13 @@ def plot(results, path):
     fig.savefig(path, dpi=130)
 
 
-def run(out: Path, quick: bool):
-    """Small sizes and few steps where `quick`."""
+KINDS = ("chain", "ladder", "gears", "single", "batch", "gradient")
+
+
+def run(out: Path, quick: bool, *, part: options.parts(KINDS) = None):
+    """Small sizes and few steps where `quick`; everything, or some parts beside those of an earlier
+    run.
+    """
     settings = QUICK if quick else Settings()
     steps = settings.steps
     found = peers.versions()
@@ -200,13 +225,19 @@ def run(out: Path, quick: bool):
         + [("single", None), ("batch", None)]
         + [("gradient", model) for model in settings.differentiated]
     )
-    results |= {"chain": {}, "ladder": {}, "gears": {}, "single": {}, "batch": {}, "gradient": {}}
+    wanted = KINDS if part is None else [str(x) for x in part]
+    jobs = [(kind, n) for kind, n in jobs if kind in wanted]
+    path = out / "scale.json"
+    known = json.loads(path.read_text()) if part is not None and path.exists() else {}
+    results |= {kind: {} if kind in wanted else known.get(kind, {}) for kind in KINDS}
     for kind, n in tqdm(jobs, desc="scale", leave=False):
         if kind == "chain":
             row = single(f"revolute_chain:{n}", settings)
+            kept = single(f"revolute_chain:{n}", settings, KEEPING)
+            row |= {f"kept_{key}": kept[key] for key in ("us_per_step", "compile_s", "violation")}
             if "exudyn" in found:
                 row["exudyn_us"] = peers.exudyn_us(f"revolute_chain:{n}", min(steps, 200))
-            if "mujoco" in found:
+            if "mujoco" in found and n <= 256:  # its files nest no deeper
                 row["mujoco_us"] = peers.mujoco_chain_us(n, steps)
             results["chain"][str(n)] = row
         elif kind == "ladder":
@@ -215,29 +246,36 @@ def run(out: Path, quick: bool):
             results["gears"][str(n)] = single(f"gear_train:{n}", settings)
         elif kind == "single":
             for model in ("double_pendulum", "four_bar", "slider_crank"):
-                results["single"][model] = single(model, settings)
-            if "exudyn" in found:
-                results["single"]["four_bar"]["exudyn_us"] = peers.exudyn_us(
-                    "four_bar", min(steps, 200)
-                )
+                row = results["single"][model] = single(model, settings)
+                for name, integrator in (
+                    ("kept", KEEPING),
+                    ("implicit_euler", mbd.ImplicitEuler()),
+                    ("implicit_euler_kept", mbd.ImplicitEuler(newton=KEEPING.newton)),
+                ):
+                    other = single(model, settings, integrator)
+                    row[f"{name}_us_per_step"] = other["us_per_step"]
+                if "exudyn" in found and model == "four_bar":  # of revolute joints alone
+                    row["exudyn_us"] = peers.exudyn_us(model, min(steps, 200))
             if "mujoco" in found:
                 us, gap = peers.mujoco_four_bar(steps)
                 results["single"]["four_bar"] |= {"mujoco_us": us, "mujoco_gap": gap}
         elif kind == "batch":
             for model in ("double_pendulum", "four_bar"):
-                for name in settings.formulations:
-                    results["batch"][f"{model} {name}"] = batch(
-                        model, mbd.FORMULATIONS[name](), settings.batch, steps // 2
+                ways = [(name, LEARNING) for name in settings.formulations]
+                for name, integrator in [("rA", KEEPING), *ways]:
+                    label = f"{model} {name}" + " kept" * (integrator is KEEPING)
+                    results["batch"][label] = batch(
+                        model, mbd.FORMULATIONS[name](), integrator, settings.batch, steps // 2
                     )
             if "mujoco-mjx" in found:
                 rate, gap = peers.mjx_four_bar(settings.batch, steps // 2)
                 results["batch"]["four_bar MJX"] = {"state_steps_per_s": rate, "violation": gap}
         else:
-            for integrator in (mbd.ImplicitEuler(), mbd.GeneralizedAlpha()):
-                row = gradient(n, integrator, settings)
-                results["gradient"][f"{n} {type(integrator).__name__}"] = row
-    # JSON has no NaN: a peer that gave up is null.
-    text = json.dumps(json.loads(json.dumps(results), parse_constant=lambda _: None), indent=2)
-    (out / "scale.json").write_text(text + "\n")
+            for name, integrator in (("", LEARNING), (" kept", KEEPING)):
+                results["gradient"][n + name] = gradient(n, integrator, settings)
+        jax.clear_caches()  # a process has room for so many programs only
+        # JSON has no NaN: a peer that gave up is null.
+        text = json.dumps(json.loads(json.dumps(results), parse_constant=lambda _: None), indent=2)
+        path.write_text(text + "\n")
     plot(results, out / "scale.png")
     Console(width=120).print_json(text)

@@ -211,8 +211,8 @@ def newton(
             done,
             no,
         )
-        if cleaned is not None:
-            fresh = where_needed(~old, lambda: cleaned(begin.x, factors), begin.x)
+        if (clean := cleaned) is not None:
+            fresh = where_needed(~old, lambda: clean(begin.x, factors), begin.x)
             begin = eqx.tree_at(lambda s: s.x, begin, fresh)
         enough = jnp.where(old, _POOR, options.contraction)
         share = jnp.where(old, _UNSEEN, 1.0)

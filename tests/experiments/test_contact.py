@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from experiments.contact import mechanisms, stops, woodpecker
+from experiments.contact import mechanisms, scale, stops, woodpecker
 from helpers import quick_experiment
 
 
@@ -18,6 +18,14 @@ def test_the_slopes_of_the_slider_crank_are_those_of_differences():
     assert abs((crank + rod)[2]) < 1e-15
     # The rod turns as its direction does.
     np.testing.assert_allclose(np.cross([0.0, rate, 0.0], rod), rod_slope, atol=1e-15)
+
+
+def test_balls_of_the_large_scene_start_apart():
+    _, state = scale.spheres_in_a_box(50)
+    r = np.asarray(state.r)
+    between = np.linalg.norm(r[:, None] - r[None, :], axis=-1)[np.triu_indices(50, 1)]
+    assert np.min(between) > 2 * 0.09
+    assert np.max(np.abs(r[:, :2])) < 0.45 - 0.09 and np.min(r[:, 2]) > 0.09
 
 
 def test_a_slider_crank_bounces_off_its_stop_as_its_minimal_coordinate_does():

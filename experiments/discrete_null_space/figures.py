@@ -86,7 +86,7 @@ def cost(found, out):
             errors = list(each["relative_error"].values())
             ax.loglog(spent, errors, "o-", ms=4, color=COLORS[method], label=label)
         ax.set(xlabel="time of the steps [ms]", title=f"{_title(name)}, {row['seconds']:g} s")
-        ax.set_xlim(2.0, 200.0)
+        ax.set_xlim(0.5, 100.0)
         ax.grid(alpha=0.3, which="both", lw=0.4)
     axes[0].set_ylabel("relative error of the mass centers")
     _legend(fig, axes[0])

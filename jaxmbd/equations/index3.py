@@ -284,7 +284,6 @@ class Index3Step(AbstractRootProblem):
                     judge = info.factors.judge
                     # A probe of what rows leave undetermined, whatever multipliers there are.
                     probe = jnp.asarray(np.cos(np.arange(x0.size) ** 2.0), x0.dtype)
-
                     new, before, rest = jax.vmap(lambda x: minimum_norm(x, judge, rough=True))(
                         jnp.stack([x, last, probe])
                     )

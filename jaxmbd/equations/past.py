@@ -22,8 +22,8 @@ _TURN = 1e-3
 # An observed contraction may grow by this factor until then, and none counts as better than this:
 # the remaining error is that factor times a correction which itself must then be small.
 _MARGIN, _LEAST = 10.0, 1e-3
-# By what factor multipliers may grow while factors are kept, and what share of them that rows leave
-# undetermined may come with that before factors are kept for fewer steps.
+# By what factor multipliers may grow before kept factors are given up, and which share of them new
+# factors may find to be undetermined before the extrapolation begins anew.
 _GROWN, _IDLE = 2.0, 0.01
 # What Newton's method assumes of a matrix that it knows nothing about.
 UNKNOWN = 0.5
@@ -162,7 +162,7 @@ class Past(eqx.Module):
         observe,
         kept,
         blind=None,
-        idle=0.0,
+        idle: float | Scalar = 0.0,
     ) -> "Past":
         """The past of the step after the next, whose unknowns are `new`.
 
@@ -192,7 +192,6 @@ class Past(eqx.Module):
         # Factors that did not lead to a root are kept for half as long from then on, later on
         # longer again.
         early = kept.renewed & (self.age + 1 < self.limit)
-        early = early
         limit = jnp.where(early, self.age // 2, 2 * self.limit)
         limit = jnp.where(kept.renewed, jnp.clip(limit, 1, _KEPT), self.limit)
         turn, most = self.turn, self.most

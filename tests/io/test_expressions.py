@@ -135,14 +135,22 @@ def test_an_expression_is_a_string(value):
 
 
 def _read(text):
-    start = time.perf_counter()
-    try:
-        program = Expression(text)
-    except ExpressionError as error:
-        assert len(str(error)) < 400
-        program = None
-    assert time.perf_counter() - start < 0.2  # milliseconds, with room for a busy machine
-    return program
+    """The program of `text`, or None where it is refused, within milliseconds.
+
+    A text that reads slowly does so every time, a collection of garbage in between does not: the
+    fastest of up to five attempts counts, in processor time.
+    """
+    for _ in range(5):
+        start = time.thread_time()
+        try:
+            program = Expression(text)
+        except ExpressionError as error:
+            assert len(str(error)) < 400
+            program = None
+        seconds = time.thread_time() - start
+        if seconds < 0.2:
+            return program
+    raise AssertionError(f"{text[:80]!r} takes {seconds} s of processor time")
 
 
 ATOMS = st.sampled_from(

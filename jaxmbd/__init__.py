@@ -17,6 +17,7 @@ from .analyses import Equilibrium as Equilibrium
 from .analyses import EquilibriumError as EquilibriumError
 from .analyses import FrequencyResponse as FrequencyResponse
 from .analyses import InverseDynamics as InverseDynamics
+from .analyses import LargeRotationWarning as LargeRotationWarning
 from .analyses import Linearization as Linearization
 from .analyses import LostContactWarning as LostContactWarning
 from .analyses import Mobility as Mobility

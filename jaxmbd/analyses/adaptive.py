@@ -20,13 +20,9 @@ from ..rotations.types import Scalar
 from .arguments import check_run, chosen_formulation, chosen_integrator, instants
 from .assembly import AssemblyReport
 from .compiled import Compiled, runs_now
-from .failure import (
-    raise_failure,
-    warn_of_bent_beams,
-    warn_of_lost_contact,
-    warn_of_undetermined_forces,
-)
+from .failure import raise_failure
 from .interpolation import between
+from .run_warnings import warn_of_run
 from .solution import Row, Solution, make_row, make_solution
 from .starting import angles_ahead, assembled, checked_motion, first_row
 
@@ -128,9 +124,7 @@ def simulate_chosen(
     if throw and is_concrete(solution):
         raise_failure(system, solution, state)
     if is_concrete(solution):
-        warn_of_undetermined_forces(system, solution)
-        warn_of_lost_contact(system, solution)
-        warn_of_bent_beams(system, solution)
+        warn_of_run(system, solution)
     return solution
 
 

@@ -31,16 +31,11 @@ from .arguments import (
 )
 from .assembly import AssemblyReport
 from .compiled import Compiled, compiled_once, telling_forward_mode
-from .failure import (
-    INSIDE,
-    raise_failure,
-    warn_of_bent_beams,
-    warn_of_dropped_bounces,
-    warn_of_lost_contact,
-    warn_of_undetermined_forces,
-)
+from .failure import raise_failure
 from .host_loop import HostLoop, counted_loop
+from .run_warnings import warn_of_run
 from .solution import Row, Solution, make_row, make_solution
+from .start_checks import INSIDE
 from .starting import angles_ahead, assembled, checked_motion, first_row
 
 
@@ -245,10 +240,7 @@ def _simulate_fixed(
         solution = loop.run(run, first, saves, progress=progress, on_chunk=on_chunk)
         if throw:
             raise_failure(system, solution, state, h)
-        warn_of_undetermined_forces(system, solution)
-        warn_of_lost_contact(system, solution)
-        warn_of_bent_beams(system, solution)
-        warn_of_dropped_bounces(system, solution)
+        warn_of_run(system, solution, h)
         return solution
     if progress or on_chunk is not None:
         raise ValueError(

@@ -20,7 +20,8 @@ from .arguments import check_system, valid_numbers
 from .assembly import assemble
 from .balancing import Balanced, balance_poses, yielding_pose
 from .compiled import compiled_once
-from .failure import most_bent, warn_of_bent_beams
+from .failure import most_bent
+from .run_warnings import warn_of_bent_beams
 from .solution import Reaction, Row, Solution, make_solution
 from .stability import LARGEST, Stability, stability_of
 from .starting import assembled, outcome_of_assembly

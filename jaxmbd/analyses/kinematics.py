@@ -31,9 +31,10 @@ from .arguments import (
     valid_numbers,
 )
 from .compiled import Compiled, compiled_once
-from .failure import raise_failure, warn_of_lost_contact
+from .failure import raise_failure
 from .host_loop import HostLoop, counted_loop
 from .mobility import mobility
+from .run_warnings import warn_of_lost_contact
 from .solution import Row, Solution, make_row, make_solution
 from .starting import angles_ahead, assembled, checked_motion, outcome_of_assembly
 

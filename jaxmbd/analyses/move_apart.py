@@ -22,7 +22,7 @@ from ..rotations.types import Scalar
 from .arguments import check_system
 from .assembly import assemble
 from .compiled import compiled_once
-from .failure import refuse_open, refuse_penetration
+from .start_checks import refuse_open, refuse_penetration
 
 _MAX_MOVES = 50
 _CLOSED = 1e-10  # of the mechanism's length: a gap that counts as closed

@@ -24,7 +24,7 @@ from ..rotations import so3
 from ..rotations.types import Scalar
 from .arguments import check_system
 from .assembly import assemble
-from .failure import refuse_open
+from .start_checks import refuse_open
 
 _PARALLEL = 1e-6  # of the rate at which an angle about an axis turns with another
 _FIELDS = {"angle": "rate", "displacement": "speed"}

@@ -16,7 +16,8 @@ from ..results import RESULTS
 from ..rotations.types import Scalar
 from .arguments import valid_numbers
 from .assembly import AssemblyReport, assemble
-from .failure import (
+from .solution import Row, make_row
+from .start_checks import (
     refuse_open,
     refuse_penetration,
     refuse_redundant_drivers,
@@ -24,7 +25,6 @@ from .failure import (
     warn_of_changes,
     warn_of_shared_friction,
 )
-from .solution import Row, make_row
 
 
 def assembled(

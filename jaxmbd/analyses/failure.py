@@ -125,12 +125,12 @@ def _advice(system: System, name: str) -> list[str]:
 
 def most_bent(row) -> list[str]:
     """The element of a beam that bends most, where that is much."""
-    bends = {b.name: bends(np.asarray(row.A)[:, list(b.nodes)])[0] for b in row.system.beams}
-    found = [(float(bend.max()), name) for name, bend in bends.items()]
+    each = {b.name: bends(np.asarray(row.A)[:, list(b.nodes)])[0] for b in row.system.beams}
+    found = [(float(bend.max()), name) for name, bend in each.items()]
     if not found or max(found)[0] < _MUCH_BENT:
         return []
     angle, name = max(found)
-    k = int(np.argmax(bends[name]))
+    k = int(np.argmax(each[name]))
     return [
         f"Element {k} of beam {name!r} bends by {np.degrees(angle):.0f} degrees there, and its "
         "strains are defined up to half a turn; use more elements"

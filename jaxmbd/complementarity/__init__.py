@@ -6,6 +6,8 @@ by κ. One law is one file.
 
 from .coulomb import coulomb as coulomb
 from .dry import dry as dry
+from .groups import Groups as Groups
+from .groups import grouped as grouped
 from .problem import LawProblem as LawProblem
 from .problem import Laws as Laws
 from .problem import Outcome as Outcome

@@ -9,10 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ..linalg.dense import DenseFactors
+from ..linalg.small_matrices import times
 from ..roots.implicit import AbstractRootProblem, implicit_root
 from ..rotations.types import Scalar
 from .coulomb import coulomb
 from .dry import dry
+from .groups import MANY, Groups, block_factors
 from .stop import stop
 
 # What keeps the matrix of a hyperstatic set regular in derivatives; it is never in the residual.
@@ -57,6 +59,9 @@ _COLD = (
     _Plan(100.0, 0.5, 1, 100, _PROXIMAL),
 )
 _WARM = _Plan(1e-6, 0.1, 0, 25, 1e-9)
+# A warm start whose residual is beyond the largest velocity after so many iterations was none.
+_TRIAL = 4
+# Of `MANY` rows the second plan is done in some 20 iterations, where the first mostly fails.
 # With a center that stays, ρ shrinks with κ down to the first of these numbers, and below the
 # second κ is zero.
 _LEAST_PULL, _LEAST_KAPPA = 1e-7, 1e-8
@@ -65,6 +70,8 @@ _SETTLED = 1e-12
 # Where a place of a hyperstatic set is between two branches of its law, iterations go round at this
 # residual. An attempt that ends there has found the root.
 _ENOUGH = 1e-8
+# A step of block elimination may leave this share of the residual; another one refines it.
+_LOST = 1e-3
 
 
 class Laws(eqx.Module):
@@ -82,6 +89,9 @@ class Laws(eqx.Module):
         spent: Parts of the bounds that friction took before it stopped within the step, with
             their signs, (w,); zero on rows that are not of friction.
         stops: Number of stops.
+        groups: Of contacts whose matrix has many zeros, if there are no other laws; or None.
+        pull: ρ, which is added to the diagonal of G; or None. Kept apart, so that an iteration of
+            many contacts copies no matrix.
     """
 
     matrix: Float[Array, "w w"]
@@ -94,6 +104,8 @@ class Laws(eqx.Module):
     carries: Float[Array, "dry 3 w"]
     spent: Float[Array, " w"]
     stops: int = eqx.field(static=True)
+    groups: Groups | None = eqx.field(static=True, default=None)
+    pull: Scalar | None = None
 
     @property
     def contacts(self) -> int:
@@ -139,14 +151,19 @@ class Laws(eqx.Module):
                 self.carries * sigma[None, None, :],
                 self.spent,
                 self.stops,
+                self.groups,
             ),
             impulse,
         )
 
     def pulled(self, rho: Scalar, center: Float[Array, " w"]) -> "Laws":
         """The same with v + ρ (P - center) in place of the velocities v."""
-        matrix = self.matrix + rho * jnp.eye(self.width, dtype=self.free.dtype)
-        return dataclasses.replace(self, matrix=matrix, free=self.free - rho * center)
+        return dataclasses.replace(self, pull=rho, free=self.free - rho * center)
+
+    def answer(self, x: Float[Array, " w"]) -> Float[Array, " w"]:
+        """What impulses add to the velocities, with ρ."""
+        plain = self.matrix @ x
+        return plain if self.pull is None else plain + self.pull * x
 
     def bounds(self, x: Float[Array, " w"]) -> Float[Array, " dry"]:
         """Bound of every friction at these impulses."""
@@ -165,7 +182,7 @@ class Laws(eqx.Module):
 
     def residual(self, x: Float[Array, " w"], kappa: Scalar) -> Float[Array, " w"]:
         """What is missing to all laws, (w,)."""
-        v = self.matrix @ x + self.free
+        v = self.answer(x) + self.free
         n, m = 3 * self.contacts, 3 * self.contacts + self.stops
         pushed = jax.vmap(coulomb, (0, 0, 0, 0, None))(*self._contacts(x, v), kappa)
         parts = [
@@ -175,15 +192,52 @@ class Laws(eqx.Module):
         ]
         return jnp.where(self.of_rows(self.active), jnp.concatenate(parts), x)
 
+    def _of_contacts(
+        self, x: Float[Array, " w"], v: Float[Array, " w"], kappa: Scalar
+    ) -> tuple[Float[Array, "contacts 3 3"], Float[Array, "contacts 3 3"]]:
+        """Derivatives of the laws of contact by their impulses and velocities."""
+        one = jax.jacfwd(coulomb, (0, 1))
+        return jax.vmap(one, (0, 0, 0, 0, None))(*self._contacts(x, v), kappa)
+
+    def newton_step(
+        self, x: Float[Array, " w"], kappa: Scalar, value: Float[Array, " w"]
+    ) -> Float[Array, " w"]:
+        """The change of the impulses that takes away the residual `value`, (w,)."""
+        if self.groups is None:
+            return -DenseFactors.of(self.jacobian(x, kappa)).solve(value)
+        by_x, by_v = self._of_contacts(x, self.answer(x) + self.free, kappa)
+        on = self.active[:, None, None]
+        by_x = jnp.where(on, by_x, jnp.eye(3, dtype=x.dtype))
+        by_v = jnp.where(on, by_v, 0.0)
+        with_pull = by_x if self.pull is None else by_x + self.pull * by_v
+        factors = block_factors(self.matrix, with_pull, by_v, self.groups)
+
+        def missing(delta: Array) -> Array:
+            """What a change leaves of the residual."""
+            change, answer = (a.reshape(-1, 3) for a in (delta, self.answer(delta)))
+            return value + (times(by_x, change) + times(by_v, answer)).reshape(-1)
+
+        delta = -factors(value)
+        rest = missing(delta)
+        # Where blocks lose too many digits, as no pivot is chosen among them, a dense factorization
+        # serves: in a loop of at most one turn, which under `vmap` runs only if a member needs it.
+        far = ~(jnp.max(jnp.abs(rest)) <= _LOST * jnp.max(jnp.abs(value)))
+
+        def again(_):
+            return -DenseFactors.of(self.jacobian(x, kappa)).solve(value), jnp.zeros((), bool)
+
+        refined = delta - factors(rest)
+        return jax.lax.while_loop(lambda state: state[1], again, (refined, far))[0]
+
     def jacobian(self, x: Float[Array, " w"], kappa: Scalar) -> Float[Array, "w w"]:
         """Derivative of `residual`, from those of single laws."""
-        v = self.matrix @ x + self.free
+        v = self.answer(x) + self.free
         n, m = 3 * self.contacts, 3 * self.contacts + self.stops
-        width = self.width
+        width, matrix = self.width, self.matrix
+        if self.pull is not None:
+            matrix = matrix + self.pull * jnp.eye(width, dtype=x.dtype)
         # Laws without an impulse are held at a safe place: their rows are those of the identity.
-        by_x, by_v = jax.vmap(jax.jacfwd(coulomb, (0, 1)), (0, 0, 0, 0, None))(
-            *self._contacts(x, v), kappa
-        )
+        by_x, by_v = self._of_contacts(x, v, kappa)
         eye = jnp.eye(width, dtype=x.dtype)
         own = jnp.concatenate(
             [
@@ -191,7 +245,7 @@ class Laws(eqx.Module):
                 eye[n:],
             ]
         )
-        through = jnp.einsum("cij,cjw->ciw", by_v, self.matrix[:n].reshape(-1, 3, width)).reshape(
+        through = jnp.einsum("cij,cjw->ciw", by_v, matrix[:n].reshape(-1, 3, width)).reshape(
             n, width
         )
         a, b = jax.vmap(jax.grad(stop, (0, 1)), (0, 0, None))(x[n:m], v[n:m], kappa)
@@ -202,7 +256,7 @@ class Laws(eqx.Module):
         if self.bound.size:
             of_bounds = jax.jacfwd(self.bounds)(x)
         scale = jnp.concatenate([jnp.ones(n, x.dtype), a, c])
-        rows = [through, b[:, None] * self.matrix[n:m], d[:, None] * self.matrix[m:]]
+        rows = [through, b[:, None] * matrix[n:m], d[:, None] * matrix[m:]]
         rows[2] = rows[2] + e[:, None] * of_bounds
         whole = scale[:, None] * own + jnp.concatenate(rows)
         return jnp.where(self.of_rows(self.active)[:, None], whole, eye)
@@ -261,6 +315,8 @@ class LawProblem(AbstractRootProblem):
     def solve(self, guess: Float[Array, " w"], args: Laws) -> tuple[Array, Outcome]:
         dtype = guess.dtype
         plans = (_WARM, *_COLD)
+        if args.width >= MANY:
+            plans = (_WARM, _COLD[1], _COLD[0], *_COLD[2:])
         numbers = jnp.asarray([(p.kappa, p.factor, p.proximal) for p in plans], dtype)
         counts = jnp.asarray([(p.halvings, p.limit, p.holds) for p in plans], int)
         most = len(plans)
@@ -285,7 +341,7 @@ class LawProblem(AbstractRootProblem):
             near = args.pulled(state.rho, jnp.where(holds, state.center, state.x))
             value = near.residual(state.x, state.kappa)
             before = jnp.max(jnp.abs(value), initial=0.0)
-            delta = -DenseFactors.of(near.jacobian(state.x, state.kappa)).solve(value)
+            delta = near.newton_step(state.x, state.kappa, value)
             # What steps without a center reach is judged without ρ.
             judged = args.pulled(jnp.where(holds, state.rho, 0.0), state.center)
 
@@ -322,7 +378,8 @@ class LawProblem(AbstractRootProblem):
             )
             # Nearer to the center there is nothing.
             settled = holds & ready & (state.kappa <= 0.0) & (exact <= _ENOUGH)
-            over = (after.within >= limit) | ~jnp.isfinite(found) | settled
+            astray = (state.attempt == 0) & (after.within >= _TRIAL) & (found > 1.0)
+            over = (after.within >= limit) | ~jnp.isfinite(found) | settled | astray
             spent = ~(exact <= self.tolerance) & over
             following = jnp.where(after.least <= _ENOUGH, most, state.attempt + 1)
             far = jnp.asarray(jnp.inf, dtype)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Float, Int
 
-from ..complementarity import LawProblem, Laws, Outcome, solve_laws
+from ..complementarity import Groups, LawProblem, Laws, Outcome, grouped, solve_laws
 from ..equations.index1 import minimum_norm
 from ..equations.laws import (
     LawRows,
@@ -26,7 +26,7 @@ from ..equations.motion import StepScales, step_matrix, unbalanced
 from ..equations.rows import acceleration_right_side
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..indexing import take
-from ..linalg import factorize, linear_solve
+from ..linalg import SaddleMatrix, factorize, linear_solve
 from ..model.laws.base import CONTACT, DRY, STOP
 from ..model.system import System
 from ..results import RESULTS
@@ -181,7 +181,8 @@ class Moreau(AbstractIntegrator):
         system = held(formulation, system, q0, move(q0, d0))
         now = eqx.tree_at(lambda s: s.laws, now, system.laws)
         every = law_rows(formulation, now, q)
-        free = _Free(q0, u0, u1, d0, a0, lam0, matrix.right, solve, every, whole)
+        groups = _groups(system, matrix)
+        free = _Free(q0, u0, u1, d0, a0, lam0, matrix.right, solve, every, whole, groups)
         contacts = places(system, CONTACT)
         found, hits = self._impacts(formulation, system, free, move(q0, d0), h)
         near = hits.near[:contacts]
@@ -278,6 +279,7 @@ class Moreau(AbstractIntegrator):
             carries=joint_forces(system, free.joint_rows, carried.T),
             spent=jnp.zeros_like(b),
             stops=stops,
+            groups=free.groups if k == contacts else None,
         )
         slid = (take(before.state, spots) == SLIPS) & (state > OPEN) & ~bounced & (impact <= 0.0)
         spent = spent_before_the_stop(
@@ -433,6 +435,7 @@ class _Free(NamedTuple):
     solve: Callable[[Array], Array]
     rows: LawRows
     whole: System
+    groups: Groups | None
 
 
 @custom_vmap
@@ -444,6 +447,16 @@ def _largest(x: Int[Array, ""]) -> Int[Array, ""]:
 @_largest.def_vmap
 def _(size: int, batched: Any, x: Array) -> tuple[Array, bool]:
     return _largest(jnp.max(x, axis=0)), False
+
+
+def _groups(system: System, matrix: SaddleMatrix) -> Groups | None:
+    """The contacts of a mechanism in groups, where their matrix has many zeros."""
+    dense = system.linear_solver == "dense"
+    if dense or any(stack.kind != CONTACT for stack in system.laws):
+        return None
+    elements = tuple((pair, s.places) for s in system.laws for pair in s.bodies)
+    linked = matrix.bodies + tuple(pair for c in matrix.couplings for pair in c.bodies)
+    return grouped(elements, linked, system.nb)
 
 
 def _nothing(system: System, u: Float[Array, "nb d"]) -> Impulses:

@@ -9,7 +9,9 @@ from .block_sparse import BlockFactors as BlockFactors
 from .dense import DenseFactors as DenseFactors
 from .dense import dense_solve as dense_solve
 from .linear_solve import linear_solve as linear_solve
+from .ordering import Schedule as Schedule
 from .ordering import carried_bodies as carried_bodies
+from .ordering import schedule as schedule
 from .rank_deficient import damped_correction as damped_correction
 from .rank_deficient import only_forces as only_forces
 from .saddle import Coupling as Coupling

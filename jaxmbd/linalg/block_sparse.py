@@ -2,6 +2,8 @@
 bodies, loops included.
 """
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -9,9 +11,9 @@ from jaxtyping import Array, Float
 
 from ..indexing import take
 from .dense import DenseFactors
-from .ordering import Schedule, schedule
+from .ordering import Level, Schedule, schedule
 from .saddle import SaddleMatrix
-from .small_matrices import product, saddle_inverse, times, times_transposed
+from .small_matrices import gauss_jordan, product, saddle_inverse, times, times_transposed
 
 
 class _Eliminated(eqx.Module):
@@ -60,20 +62,19 @@ class BlockFactors(eqx.Module):
             [_blocks(matrix, plan), jnp.zeros((1, plan.size, plan.size), matrix.diagonal.dtype)]
         )
         weights = _weights(matrix, plan)
-        levels = []
-        for level in plan.levels:
-            pivot = saddle_inverse(take(blocks, level.pivots), weights[: level.count], level.places)
-            weights = weights[level.count :]
-            left = take(blocks, level.left)
-            right = product(pivot[:, None], take(blocks, level.right))
-            levels.append(_Eliminated(pivot, right, left))
-            # Products of a pivot's neighbors, two and two.
-            update = product(left[:, :, None], right[:, None, :]).reshape(-1, plan.size, plan.size)
-            blocks = take(blocks, level.kept) - _sum_of(update, level.block_updates)
-        r = plan.final.shape[0]
-        rest = take(blocks, plan.final).transpose(0, 2, 1, 3).reshape(r * plan.size, r * plan.size)
-        final = DenseFactors.of(rest) if r else None
-        return BlockFactors(tuple(levels), final, matrix.regularization, plan)
+
+        def inverses(pivots: Array, first: int, level: Level) -> Array:
+            return saddle_inverse(pivots, weights[first : first + level.count], level.places)
+
+        return _eliminated(blocks, inverses, matrix.regularization, plan)
+
+    @staticmethod
+    def of_blocks(blocks: Float[Array, "slots S S"], plan: Schedule) -> "BlockFactors":
+        """Eliminate a matrix of no particular structure: one block for each slot of a plan without
+        rows. No block may become singular when those before it are gone.
+        """
+        blocks = jnp.concatenate([blocks, jnp.zeros((1, plan.size, plan.size), blocks.dtype)])
+        return _eliminated(blocks, lambda pivots, *_: gauss_jordan(pivots), None, plan)
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """X with K x = b."""
@@ -129,6 +130,29 @@ class BlockFactors(eqx.Module):
                 pulled = jnp.sum(times(done.right, near), axis=1)
             x = jnp.concatenate([half - pulled, x])
         return take(x.reshape(-1), plan.position)
+
+
+def _eliminated(
+    blocks: Float[Array, "slots S S"],
+    inverses: Callable[[Array, int, Level], Array],
+    regularization: Float[Array, " m"] | None,
+    plan: Schedule,
+) -> BlockFactors:
+    """Factors by the inverses of the pivots of every level, whose first node is the given one."""
+    levels, first = [], 0
+    for level in plan.levels:
+        pivot = inverses(take(blocks, level.pivots), first, level)
+        first += level.count
+        left = take(blocks, level.left)
+        right = product(pivot[:, None], take(blocks, level.right))
+        levels.append(_Eliminated(pivot, right, left))
+        # Products of a pivot's neighbors, two and two.
+        update = product(left[:, :, None], right[:, None, :]).reshape(-1, plan.size, plan.size)
+        blocks = take(blocks, level.kept) - _sum_of(update, level.block_updates)
+    r = plan.final.shape[0]
+    rest = take(blocks, plan.final).transpose(0, 2, 1, 3).reshape(r * plan.size, r * plan.size)
+    final = DenseFactors.of(rest) if r else None
+    return BlockFactors(tuple(levels), final, regularization, plan)
 
 
 def _blocks(matrix: SaddleMatrix, plan: Schedule) -> Float[Array, "slots S S"]:

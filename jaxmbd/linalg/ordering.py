@@ -85,6 +85,7 @@ def schedule(
     bodies_first: bool = False,
     couplers: tuple[int, ...] = (),
     light: tuple[int, ...] = (),
+    dense_nodes: int | None = None,
 ) -> Schedule:
     """The elimination of a saddle matrix with nb bodies of d unknowns and rows between the given
     bodies.
@@ -93,7 +94,7 @@ def schedule(
     are sets of bodies that further blocks couple. `bodies_first` eliminates bodies before all rows
     that bind two of them. `couplers` are rows that bind, of each of their bodies, what its joint
     leaves free. Bodies that are `light`, without inertia of their own, wait for those that they
-    carry.
+    carry. `dense_nodes` is how many nodes a dense factorization takes at the end.
     """
     own, cut, waits = (
         _bodies_and_rows(nb, d, row_bodies, inner)
@@ -125,7 +126,8 @@ def schedule(
     if light:
         carried = carried_bodies(nb, row_bodies, inner)
         waiting |= {body: carried[body] for body in light}
-    picks, remains = _levels(adjacent, waiting, _dense_nodes(len(members), bodies_first))
+    rest = _dense_nodes(len(members), bodies_first) if dense_nodes is None else dense_nodes
+    picks, remains = _levels(adjacent, waiting, rest)
     order = [k for level in picks for k in level[0]] + remains
     rank = {node: r for r, node in enumerate(order)}
 

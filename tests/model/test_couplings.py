@@ -30,8 +30,15 @@ def planetary(*, torque=0.1, ring_held=False):
     return m
 
 
-@pytest.mark.essential
-@pytest.mark.parametrize("formulation", [mbd.RA(), mbd.RP(), mbd.REps()], ids=["rA", "rp", "reps"])
+@pytest.mark.parametrize(
+    "formulation",
+    [
+        pytest.param(mbd.RA(), marks=pytest.mark.essential),
+        pytest.param(mbd.RP(), marks=pytest.mark.slow),
+        pytest.param(mbd.REps(), marks=pytest.mark.slow),
+    ],
+    ids=["rA", "rp", "reps"],
+)
 def test_a_planetary_set_follows_willis(formulation):
     system, state = planetary().build()
     found = mbd.mobility(system, state)

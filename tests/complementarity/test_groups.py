@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from complementarity.test_problem import broken
+from plain_laws import broken
 
 from jaxmbd.complementarity import LawProblem, Laws, grouped, solve_laws
 

@@ -1,6 +1,5 @@
 """Scenes of many contacts, and the time of a step against their number."""
 
-import os
 import time
 
 import numpy as np
@@ -83,13 +82,10 @@ def timed(system, state, *, steps, h, most=200):
 def by_number(quick):
     """Walls and boxes of balls of growing size."""
     out, steps = {}, 3 if quick else 20
-    chosen = os.environ.get("JAXMBD_COMPILE", "auto")
-    os.environ["JAXMBD_COMPILE"] = chosen if quick else "fast"  # as long runs are compiled
     for rows in (2,) if quick else (2, 4, 7, 10):
         built = wall_of_boxes(rows, rows)
         most = 4 * rows**2
         out[f"wall {rows} x {rows}"] = timed(*built, steps=steps, h=5e-3, most=most)[1]
-    os.environ["JAXMBD_COMPILE"] = chosen
     for count in (4,) if quick else (10, 25, 50):
         out[f"{count} balls"] = timed(*spheres_in_a_box(count), steps=20 if quick else 60, h=5e-3)[
             1

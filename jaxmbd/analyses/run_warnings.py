@@ -125,6 +125,7 @@ def warn_of_large_rotations(system: System, solution, h: float) -> None:
     """
     if system.laws:
         return
+    h = abs(h)
     rate = np.nan_to_num(np.linalg.norm(np.asarray(solution.omega), axis=2))
     change = h * np.nan_to_num(np.linalg.norm(np.asarray(solution.alpha), axis=2))
     over = (h * rate > _MUCH_TURNED) & (change > _MUCH_CHANGED * rate)

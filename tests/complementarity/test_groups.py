@@ -56,7 +56,7 @@ def test_a_step_by_blocks_is_that_of_a_dense_factorization(rng):
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-9 * np.max(np.abs(wanted)))
 
 
-def test_impulses_by_blocks_satisfy_the_laws_and_have_the_derivatives_of_dense_ones(rng):
+def test_impulses_by_blocks_satisfy_the_laws_and_their_velocities_are_those_of_dense_ones(rng):
     laws = brickwork(rng)
     none, problem = jnp.zeros(laws.width), LawProblem()
 
@@ -66,9 +66,22 @@ def test_impulses_by_blocks_satisfy_the_laws_and_have_the_derivatives_of_dense_o
 
     P, outcome = impulses(laws)
     assert bool(outcome.converged) and broken_of_active(laws, P) < 1e-9
-    # The matrix is regular, so the impulses are unique but for what the laws leave open.
+    # There are more rows than velocities of bodies: impulses are not unique, velocities are.
+    assert np.linalg.matrix_rank(laws.matrix) < np.sum(np.repeat(laws.active, 3))
     dense, _ = impulses(dataclasses.replace(laws, groups=None))
     np.testing.assert_allclose(laws.matrix @ P, laws.matrix @ dense, rtol=0, atol=1e-8)
+
+    @jax.jit
+    def velocities(free):
+        return laws.matrix @ solve_laws(dataclasses.replace(laws, free=free), none, problem)[0]
+
+    # A change that motions of the bodies can make. The laws hold to 1e-11 of the largest velocity:
+    # differences over 1e-5 are good to 1e-6 of it.
+    way, step = laws.matrix @ jnp.asarray(rng.normal(size=laws.width)) / 10.0, 1e-5
+    slope = jax.jvp(velocities, (laws.free,), (way,))[1]
+    ends = [velocities(laws.free + sign * step * way) for sign in (1.0, -1.0)]
+    difference = (ends[0] - ends[1]) / (2.0 * step)
+    np.testing.assert_allclose(slope, difference, rtol=0, atol=1e-6 * np.max(np.abs(difference)))
 
 
 def broken_of_active(laws, P):

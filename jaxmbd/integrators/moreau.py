@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Float, Int
 
-from ..complementarity import Groups, LawProblem, Laws, Outcome, grouped, solve_laws
+from ..complementarity import Groups, LawProblem, Laws, grouped, solve_with_bounces
 from ..equations.index1 import minimum_norm
 from ..equations.laws import (
     LawRows,
@@ -30,7 +30,7 @@ from ..linalg import SaddleMatrix, factorize, linear_solve
 from ..model.laws.base import CONTACT, DRY, STOP
 from ..model.system import System
 from ..results import RESULTS
-from ..roots import NewtonInfo, anyone
+from ..roots import NewtonInfo, save_roots
 from ..rotations.types import Scalar
 from .base import AbstractIntegrator, Motion
 from .impacts import acting_for, at_once_if_deep, parting
@@ -96,8 +96,8 @@ class Moreau(AbstractIntegrator):
             velocity. Zero gives right derivatives; more gives a direction to search in where they
             are zero, as for a block that sticks.
         most_contacts: Places of contact that may touch at once; a step with more ends the run with
-            `RESULTS.too_many_contacts`. The laws' matrix is dense: its memory grows by the square
-            of that number, its time by the cube.
+            `RESULTS.too_many_contacts`. The laws' matrix is dense, so memory grows by the square of
+            that number. Time grows by its cube, or more slowly where a body touches few others.
 
     Reference:
         Moreau, "Unilateral contact and dry friction in finite freedom dynamics", 1988; the time of
@@ -214,6 +214,8 @@ class Moreau(AbstractIntegrator):
         if not places(system, DRY):
             branches = [resting, *branches]
             which = jnp.where(jnp.any(found.state > OPEN), which + 1, 0)
+        # A backward pass would otherwise copy all that a branch computes out of it and into it.
+        branches = [jax.checkpoint(f, policy=save_roots, prevent_cse=False) for f in branches]
         # Of a batch all members take the branch of the one with the most.
         which = _largest(jnp.minimum(which, len(branches) - 1))
         after, info = jax.lax.switch(which, branches, None)
@@ -290,7 +292,7 @@ class Moreau(AbstractIntegrator):
         # Newton's law of impact asks for velocities that several points of one body cannot have
         # together in every case. Such a step goes without restitution, and says so.
         plain = b.at[normal].add(jnp.where(bounced, wanted, 0.0))
-        P, outcome, fails = _solved(
+        P, outcome, fails = solve_with_bounces(
             laws, plain, jnp.any(bounced), take(before.impulse, lines), problem
         )
         b = jnp.where(fails, plain, b)
@@ -474,44 +476,6 @@ def _nothing(system: System, u: Float[Array, "nb d"]) -> Impulses:
         jnp.zeros((), bool),
         jnp.zeros_like(u),
     )
-
-
-def _solved(
-    laws: Laws,
-    plain: Float[Array, " w"],
-    bounces: Bool[Array, ""],
-    guess: Float[Array, " w"],
-    problem: LawProblem,
-) -> tuple[Float[Array, " w"], Outcome, Bool[Array, ""]]:
-    """Impulses, how they were found, and whether they are those of the free velocities `plain`,
-    because there are none with the bounces.
-    """
-
-    def attempt(so_far, again: Bool[Array, ""]):
-        def solve(_):
-            free = jnp.where(again, plain, laws.free)
-            asked = eqx.tree_at(lambda x: x.free, laws, free)
-            return solve_laws(asked, jnp.where(again, 0.0, guess), problem)
-
-        def skip(_):
-            return so_far[0], so_far[1]
-
-        wanted = so_far[2]
-        # A batch takes one branch: with one for each member, `vmap` would give each its own copy of
-        # all that the branches hold.
-        found = jax.lax.cond(anyone(wanted), solve, skip, None)
-        P, outcome = jax.tree.map(lambda x, y: jnp.where(wanted, x, y), found, so_far[:2])
-        # Iterations of both count.
-        spent = jnp.where(wanted & again, so_far[1].iterations, 0)
-        outcome = eqx.tree_at(lambda x: x.iterations, outcome, outcome.iterations + spent)
-        return (P, outcome, wanted & ~outcome.converged & bounces), wanted
-
-    none = jnp.zeros((), int)
-    nothing = Outcome(none, jnp.zeros((), bool), jnp.zeros((), guess.dtype), none)
-    # One program serves both.
-    first = jnp.zeros_like(guess), nothing, jnp.ones((), bool)
-    (P, outcome, _), (_, fails) = jax.lax.scan(attempt, first, jnp.array([False, True]))
-    return P, outcome, fails
 
 
 def _shared(P: Array, G: Array, normal) -> Array:

@@ -17,12 +17,15 @@ from ..linalg import factorize, linear_solve
 from ..linalg.dense import dense_solve_unless_zero
 from ..linalg.saddle import apply_rows
 from ..model.system import System
+from ..roots import save_roots
 from ..rotations.types import Array, Scalar
 
 # Damping of the projection onto closed contacts, relative to their matrix, and how far it may move
 # bodies, relative to the largest gap.
 _DAMPING = (1e-10, 1e-4, 1e-2, 1.0)
 _FARTHEST = 4.0
+# Moves of this many roundings of the mechanism's length, or of one radian, are none.
+_ROUNDING = 32.0
 
 
 class ClosedPlaces(NamedTuple):
@@ -69,16 +72,27 @@ def projected(
     now, f_dot, _ = system.jet(t)
     solve = _least_move(formulation, system, now, q) if joints else None
 
-    def once(q, _):
+    def once(q):
         delta, far = jnp.zeros_like(u), none
         if solve is not None:
             delta = solve(-phi(formulation, now, q))
         if closed is not None:
             push, far = _push(closed, take(gaps(formulation, now, q), closed.spots), delta)
             delta = delta + push
-        return jax.vmap(formulation.retract)(q, delta), far
+        return jax.vmap(formulation.retract)(q, delta), (delta, far)
 
-    q, moves = jax.lax.scan(once, q, None, length=3)
+    def others(q):
+        q, (_, moves) = jax.lax.scan(lambda q, _: once(q), q, None, length=2)
+        return q, jnp.sum(moves)
+
+    # After a move that is no more than rounding, another one would change neither positions nor
+    # their derivatives.
+    of_each = jax.lax.stop_gradient(jnp.where(np.arange(u.shape[1]) < 3, system.length, 1.0))
+    q, (delta, moved) = once(q)
+    more = jnp.any(jnp.abs(delta / of_each[None, :]) > _ROUNDING * jnp.finfo(u.dtype).eps)
+    others = jax.checkpoint(others, policy=save_roots, prevent_cse=False)
+    q, moves = jax.lax.cond(more, others, lambda q: (q, none), q)
+    moved = moved + moves
     if solve is not None:
         blocks, bodies = rows(formulation, now, q), row_bodies(formulation, system)
         wanted = velocity_right_side(formulation, now, f_dot, q)
@@ -87,7 +101,7 @@ def projected(
             return u + solve(wanted - apply_rows(blocks, u, bodies)), None
 
         u = jax.lax.scan(again, u, None, length=2)[0]
-    return q, u, jax.lax.stop_gradient(jnp.sum(moves))
+    return q, u, jax.lax.stop_gradient(moved)
 
 
 def _least_move(formulation, system: System, now: System, q):

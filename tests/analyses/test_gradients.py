@@ -1,6 +1,8 @@
 """Derivatives of whole simulations: against differences, in both modes, of second order, in
 batches, at rest."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,8 +10,10 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
+from experiments.contact import scenes
 from experiments.gradients import cases
 from helpers import name_of
+from jaxmbd.roots.opaque import NAME
 
 # A loop with rows of all kinds and a driver, and free rotation in other coordinates;
 # `experiments/gradients` runs all mechanisms and formulations.
@@ -168,6 +172,20 @@ def test_the_backward_pass_does_not_solve_for_the_roots_again():
         sum(e.primitive.name == "while" for e in equations(x.params["jaxpr"].jaxpr)) for x in scans
     ]
     assert loops[0] > 0 and loops[1] == 0
+
+
+def test_the_backward_pass_does_not_solve_for_impulses_again():
+    system, state = scenes.ball(height=0.0, restitution=0.3, friction=0.3, v=(2.0, 0.0, 0.0))
+
+    def place(v):
+        moving = dataclasses.replace(state, v=v)
+        return mbd.simulate(system, moving, h=1e-3, steps=4, save_every=4).r[-1, -1, 0]
+
+    scans = [e for e in equations(jax.make_jaxpr(jax.grad(place))(state.v).jaxpr) if steps(e)]
+    roots = [
+        sum(e.primitive.name == NAME for e in equations(x.params["jaxpr"].jaxpr)) for x in scans
+    ]
+    assert len(roots) == 2 and roots[0] > 0 and roots[1] == 0
 
 
 def steps(equation) -> bool:

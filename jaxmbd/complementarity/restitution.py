@@ -1,0 +1,72 @@
+"""The laws of a step with bounces, and without them where those contradict each other."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from ..linalg.linear_solve import held
+from ..roots.implicit import implicit_root, saved
+from .problem import LawProblem, Laws, Outcome
+
+
+class _Attempts(LawProblem):
+    """Impulses with bounces, or without where there are none; never differentiated."""
+
+    def solve(self, guess: Float[Array, " w"], args: Any) -> tuple[Array, Any]:
+        laws, plain, bounces = args
+
+        def attempt(state):
+            outcome, again = state[1], state[2]
+            asked = dataclasses.replace(laws, free=jnp.where(again, plain, laws.free))
+            scaled, unit = asked.scaled()
+            start = jnp.where(again, 0.0, guess) / unit
+            x, found = super(_Attempts, self).solve(start, scaled)
+            # Iterations of both count.
+            total = found.iterations + outcome.iterations
+            found = dataclasses.replace(found, iterations=total)
+            return (
+                unit * x,
+                found,
+                again | (~found.converged & bounces),
+                again | found.converged | ~bounces,
+            )
+
+        no, none = jnp.zeros((), bool), jnp.zeros((), int)
+        nothing = Outcome(none, no, jnp.zeros((), guess.dtype), none)
+        first = jnp.zeros_like(guess), nothing, no, no
+        P, outcome, fails, _ = jax.lax.while_loop(lambda s: ~s[3], attempt, first)
+        return P, (outcome, fails)
+
+
+class _Found(LawProblem):
+    """The derivatives of impulses that are known."""
+
+    def solve(self, guess: Float[Array, " w"], args: Laws) -> tuple[Array, Any]:
+        return guess, None
+
+
+def solve_with_bounces(
+    laws: Laws,
+    plain: Float[Array, " w"],
+    bounces: Bool[Array, ""],
+    guess: Float[Array, " w"],
+    problem: LawProblem,
+) -> tuple[Float[Array, " w"], Outcome, Bool[Array, ""]]:
+    """Impulses (w,), how they were found, and whether they are those of the free velocities
+    `plain`, (w,), because the laws with `bounces` have no solution.
+
+    The derivatives are those of the laws that hold at the end: one linear solve, however many
+    attempts it took.
+    """
+    settings = problem.tolerance, problem.gradient_smoothing
+    # Nothing in it varies, so that no rule for derivatives names what is found.
+    P, (outcome, fails) = saved(
+        implicit_root(_Attempts(*settings), guess, held((laws, plain, bounces)))
+    )
+    kept = dataclasses.replace(laws, free=jnp.where(fails, plain, laws.free))
+    scaled, unit = kept.scaled()
+    x, _ = implicit_root(_Found(*settings), P / unit, scaled)
+    return unit * x, outcome, fails

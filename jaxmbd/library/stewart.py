@@ -20,7 +20,7 @@ BASE_ANGLES = np.radians([15.0, 105.0, 135.0, 225.0, 255.0, 345.0])
 PLATFORM_ANGLES = np.radians([45.0, 75.0, 165.0, 195.0, 285.0, 315.0])
 HOME = np.array([0.0, 0.0, 0.6])
 _START_V, _START_OMEGA = np.array([0.1, 0.2, 0.0]), np.array([0.5, -0.3, 1.0])
-_REACH = 0.2  # from a joint of a leg to the mass center of its half [m]
+_LENGTH = 0.4  # of the cylinder and of the rod of a leg [m]; mass centers are in their middle
 
 
 class Push(eqx.Module):
@@ -121,22 +121,23 @@ def _leg(
     A = library_of(n).stack([pin, cross(n, pin), n], axis=1)
     cylinder = m.add_body(
         f"cylinder {k + 1}",
-        shape=Cylinder(0.03, 0.4, mass=2.0),
-        r=low + _REACH * n,
+        shape=Cylinder(0.03, _LENGTH, mass=2.0),
+        r=low + 0.5 * _LENGTH * n,
         A=A,
-        v=_REACH * cross(omega, n),
+        v=0.5 * _LENGTH * cross(omega, n),
         omega=A.T @ omega,
     )
     rod = m.add_body(
         f"rod {k + 1}",
-        shape=Cylinder(0.015, 0.4, mass=1.0),
-        r=high - _REACH * n,
+        shape=Cylinder(0.015, _LENGTH, mass=1.0),
+        r=high - 0.5 * _LENGTH * n,
         A=A,
-        v=velocity - _REACH * cross(omega, n),
+        v=velocity - 0.5 * _LENGTH * cross(omega, n),
         omega=A.T @ omega,
     )
     m.add(Universal(f"foot {k + 1}", m.ground, cylinder, point=low, axis_i=e, axis_j=pin))
-    m.add(Translational(f"slide {k + 1}", cylinder, rod, point=low, axis=n))
+    mouth = low + _LENGTH * n  # the upper end of the cylinder
+    m.add(Translational(f"slide {k + 1}", cylinder, rod, point=mouth, axis=n))
     m.add(Spherical(f"head {k + 1}", rod, disc, point=high))
     return cylinder, rod
 

@@ -240,7 +240,7 @@ def cost(quick):
         "pendulum with dry friction": scenes.pendulum(mbd.CoulombFriction("dry", "pin", bound=2.0)),
     }
     out = {}
-    steps, repeats = (100, 1) if quick else (1000, 5)
+    steps, repeats = (100, 1) if quick else (1000, 15)
     for name, (system, state) in built.items():
         run = jax.jit(
             lambda s, system=system: (

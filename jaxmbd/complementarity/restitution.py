@@ -55,8 +55,8 @@ def solve_with_bounces(
     guess: Float[Array, " w"],
     problem: LawProblem,
 ) -> tuple[Float[Array, " w"], Outcome, Bool[Array, ""]]:
-    """Impulses (w,), how they were found, and whether they are those of the free velocities
-    `plain`, (w,), because the laws with `bounces` have no solution.
+    """Impulses, (w,) [N·s] or [N·m·s], how they were found, and whether they are those of the free
+    velocities `plain`, (w,) [m/s] or [rad/s], because the laws with `bounces` have no solution.
 
     The derivatives are those of the laws that hold at the end: one linear solve, however many
     attempts it took.

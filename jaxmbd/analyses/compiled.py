@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +19,7 @@ from ..model.forces import FunctionForce
 from ..model.functions import forward_mode
 from ..model.system import System
 from ..model.validation import is_concrete
+from ..roots import left_apart
 from .kept import KeptPrograms
 
 # Steps times bodies that a program compiled quickly may take altogether: about a second of work,
@@ -90,7 +92,8 @@ class Compiled:
         kept = self._kept[quick].find(args, kwargs)
         if kept is not None:
             return kept(args, kwargs)
-        return (self._quick if quick else self._program)(*args, **kwargs)
+        with left_apart() if quick else nullcontext():
+            return (self._quick if quick else self._program)(*args, **kwargs)
 
     def for_work(self, amount: int, like: Any) -> Callable[..., Any]:
         """The program for some steps times bodies: compiled quickly while there are few.
@@ -122,7 +125,8 @@ class Compiled:
         leaves, structure = jax.tree.flatten(args)
         like = structure, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves)
         if like not in self._beside:
-            self._beside[like] = self._quick.lower(*args).compile()
+            with left_apart():
+                self._beside[like] = self._quick.lower(*args).compile()
         return self._beside[like](*args)
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:

@@ -12,6 +12,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import jax
 from jax import export
 
 from .. import cache
+from ..roots import kernels_wanted, left_apart
 from .descriptions import Undescribed, describe, rebuild, with_slots
 
 Program = Callable[..., Any]
@@ -60,7 +62,9 @@ class KeptPrograms:
             return None
         name = f"{self._function.__module__}.{self._function.__qualname__}"
         try:
-            about = [_surroundings(), name, describe(jax.tree.unflatten(structure, leaves))]
+            with left_apart() if self._options else nullcontext():
+                surroundings = _surroundings()
+            about = [surroundings, name, describe(jax.tree.unflatten(structure, leaves))]
         except (Undescribed, TypeError):
             return None
         key = hashlib.sha256(json.dumps(about).encode()).hexdigest()
@@ -92,7 +96,8 @@ class KeptPrograms:
 
         flat.__name__ = self._function.__name__
         arrays = [x for x in leaves if eqx.is_array(x)]
-        exported = export.export(jax.jit(flat))(*arrays)
+        with left_apart() if self._options else nullcontext():
+            exported = export.export(jax.jit(flat))(*arrays)
         return described[-1], exported
 
     def _program(self, out: Any, exported: export.Exported) -> Program:
@@ -154,6 +159,7 @@ def _surroundings() -> list[Any]:
         jax.local_devices()[0].device_kind,
         [str(getattr(jax.config, flag, None)) for flag in flags],
         os.environ.get("JAXMBD_LANES", ""),
+        kernels_wanted(),
     ]
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..indexing import take
+from ..indexing import sums_at, take
 from .dense import DenseFactors
 from .ordering import Level, Schedule, schedule
 from .saddle import SaddleMatrix
@@ -101,7 +101,9 @@ class BlockFactors(eqx.Module):
         plan = self.schedule
         # Padding stands at the places that no unknown has; its blocks are the identity, its numbers
         # zero.
-        y = jnp.zeros(plan.nodes * plan.size, b.dtype).at[plan.position].set(b, unique_indices=True)
+        where = np.full(plan.nodes * plan.size, b.size)
+        where[plan.position] = np.arange(b.size)
+        y = take(jnp.concatenate([b, jnp.zeros(1, b.dtype)]), where)
         y = y.reshape(plan.nodes, plan.size)
         halves = []
         for level, done in zip(plan.levels, self.levels, strict=True):
@@ -166,10 +168,10 @@ def _blocks(matrix: SaddleMatrix, plan: Schedule) -> Float[Array, "slots S S"]:
 
     entries, at = matrix.scattered(plan.position, flat, n)
     empty = np.setdiff1d(np.arange(plan.nodes * size), plan.position)
-    start = np.zeros(n + 1)
+    start = np.zeros(n)
     start[flat(empty, empty)] = 1.0
-    blocks = jnp.asarray(start, matrix.diagonal.dtype).at[at].add(entries)
-    return blocks[:-1].reshape(plan.slots, size, size)
+    blocks = jnp.asarray(start, matrix.diagonal.dtype) + sums_at(entries, at, n)
+    return blocks.reshape(plan.slots, size, size)
 
 
 def _weights(matrix: SaddleMatrix, plan: Schedule) -> Float[Array, "nodes m"]:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..indexing import take
+from ..indexing import sums_at, take
 
 Index = tuple[tuple[int, ...], ...]
 
@@ -72,8 +72,7 @@ class SaddleMatrix(eqx.Module):
         n = self.size
         entries, index = self.scattered(np.arange(n), lambda row, column: row * n + column, n * n)
         # One scatter for all entries; entries of the ground fall into a spare slot at the end.
-        flat = jnp.zeros(n * n + 1, self.diagonal.dtype).at[index].add(entries)
-        return flat[:-1].reshape(n, n)
+        return sums_at(entries, index, n * n).reshape(n, n)
 
     def scattered(self, position: np.ndarray, flat, spare: int):
         """All entries as one vector, and where each belongs.
@@ -159,7 +158,7 @@ class SaddleMatrix(eqx.Module):
             same = (index[:, :, None] == index[:, None, :]) & (index[:, :, None] < nb)
             element, i, j = np.nonzero(same & alone[:, None, None])
             if element.size:
-                diagonal = diagonal.at[index[element, i]].add(c.blocks[element, i, :, j, :])
+                diagonal = diagonal + sums_at(c.blocks[element, i, :, j, :], index[element, i], nb)
             rest = np.flatnonzero(~alone)
             if rest.size:
                 bodies = tuple(c.bodies[k] for k in rest)
@@ -181,8 +180,8 @@ def scatter_rows(
     if not len(bodies):
         return jnp.zeros((nb, rows.shape[-1]), rows.dtype)
     weighted = rows * weights[:, None, None]
-    total = jnp.zeros((nb + 1, rows.shape[-1]), rows.dtype)
-    return total.at[np.array(bodies, int)].add(weighted)[:nb]
+    index = np.array(bodies, int)
+    return sums_at(weighted.reshape(index.size, -1), index.ravel(), nb)
 
 
 def apply_rows(

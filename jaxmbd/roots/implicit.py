@@ -15,6 +15,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from ..linalg.linear_solve import held, linear_solve
+from .kernels import one_kernel
 from .lanes import in_lanes
 from .opaque import opaque
 
@@ -80,7 +81,7 @@ def implicit_root(
 
     @in_lanes
     def solve(dynamic):
-        return problem.solve(*whole(dynamic))
+        return one_kernel(lambda dynamic: problem.solve(*whole(dynamic)), dynamic)
 
     def flat(*dynamic):
         nonlocal shape
@@ -119,6 +120,9 @@ def implicit_root(
                 @in_lanes
                 def solve(tree):
                     (y, dynamic), b = tree
+                    return one_kernel(solved, y, dynamic, b)
+
+                def solved(y, dynamic, b):
                     factors = problem.factors(y, whole(dynamic)[1])
                     return factors.solve_unregularized(b, transpose=transpose)
 

@@ -26,6 +26,8 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array, Bool
 
+from .kernels import NAME as KERNEL
+from .kernels import one_kernel
 from .opaque import NAME as OPAQUE
 
 _CACHED = 128  # members whose numbers stay in the cache of a core; larger batches go in chunks
@@ -106,7 +108,7 @@ def batched_in_lanes(function: Callable[..., Any], *args: Any) -> Any:
         out, shape = eqx.partition(out, eqx.is_array)
         return out
 
-    whole = jax.custom_jvp(in_lanes(of_arrays))
+    whole = jax.custom_jvp(in_lanes(lambda given: one_kernel(of_arrays, given)))
 
     @functools.partial(whole.defjvp, symbolic_zeros=True)
     def _(primals, tangents):
@@ -485,6 +487,7 @@ _CALLS = {
     "closed_call": "call_jaxpr",
     "custom_jvp_call": "call_jaxpr",
     OPAQUE: "jaxpr",
+    KERNEL: "jaxpr",
 }
 _NESTED = {
     "checkpoint": _checkpoint,

@@ -1,0 +1,371 @@
+"""Small operations that a CPU runs as one compiled function.
+
+On a CPU, XLA turns a program into a list of compiled functions, one for each operation or fusion,
+and a call of each takes some 40 ns: more than an operation on a few bodies. A step has hundreds of
+them. XLA can compile a part of a program as one function, a kernel, and does so by itself for tiny
+loops; `one_kernel` asks for it.
+
+What needs a library, or handles larger arrays, stays outside, and what lies between becomes
+kernels. Elsewhere than on CPUs, and under derivatives and `vmap`, there are none. The environment
+variable JAXMBD_KERNELS=0, read while a program is compiled, leaves all of them out; 1 asks for them
+on versions of jaxlib, too, with which they have not been tested.
+"""
+
+import contextlib
+import math
+import os
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jaxlib
+from jax import lax
+from jax.core import Tracer, eval_jaxpr
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, jaxpr_as_fun
+from jax.extend.mlir import ir
+from jax.interpreters import ad, batching, mlir
+
+NAME = "jaxmbd_kernel"
+
+# XLA hands loops over more elements to libraries and threads, and fails on those in a kernel.
+_LARGEST = 4_000
+_WORTH = 4  # operations, from which a call is worth what it costs
+_TESTED = (0, 11)  # the first version of jaxlib with which kernels have not been tested
+
+# A setting of JAX's own kind: what is traced and lowered under it is not taken for anything else.
+_apart = jax.make_user_context(default_value=False)
+
+_marked = Primitive(NAME)
+_marked.multiple_results = True
+_call = Primitive("jaxmbd_kernel_call")
+_call.multiple_results = True
+
+
+def kernels_wanted() -> bool:
+    """Whether a program that is compiled now gets kernels."""
+    chosen = os.environ.get("JAXMBD_KERNELS", "")
+    known = tuple(int(x) for x in jaxlib.__version__.split(".")[:2]) < _TESTED
+    return not _apart.value and chosen != "0" and (known or chosen == "1")
+
+
+def left_apart() -> contextlib.AbstractContextManager:
+    """No kernels in what is compiled here: without optimizations they take longer to compile."""
+    return _apart(True)
+
+
+def one_kernel(function: Callable[..., Any], *args: Any) -> Any:
+    """`function(*args)`, on a CPU as few compiled functions, one if possible."""
+    given, static = eqx.partition(args, eqx.is_array)
+    leaves, structure = jax.tree.flatten(given)
+    shape: Any = None
+
+    def flat(*leaves):
+        nonlocal shape
+        out = function(*eqx.combine(jax.tree.unflatten(structure, leaves), static))
+        arrays, rest = eqx.partition(out, eqx.is_array)
+        flat, tree = jax.tree.flatten(arrays)
+        shape = tree, rest
+        return flat
+
+    closed = jax.make_jaxpr(flat)(*leaves)
+    # What the function closes over becomes an argument where it is not a number.
+    traced = [x for x in closed.consts if isinstance(x, Tracer)]
+
+    def of_traced(traced, leaves):
+        each = iter(traced)
+        consts = [next(each) if isinstance(x, Tracer) else x for x in closed.consts]
+        return eval_jaxpr(closed.jaxpr, consts, *leaves)
+
+    out = _marked.bind(*traced, *leaves, jaxpr=jax.make_jaxpr(of_traced)(traced, leaves))
+    tree, rest = shape
+    return eqx.combine(jax.tree.unflatten(tree, out), rest)
+
+
+def _inline(*args: Any, jaxpr: ClosedJaxpr) -> list[Any]:
+    return jaxpr_as_fun(jaxpr)(*args)
+
+
+def _differentiate(primals, tangents, *, jaxpr: ClosedJaxpr):
+    return jax.jvp(jaxpr_as_fun(jaxpr), list(primals), [ad.instantiate_zeros(x) for x in tangents])
+
+
+def _batch(args, axes, *, jaxpr: ClosedJaxpr):
+    out = jax.vmap(jaxpr_as_fun(jaxpr), in_axes=tuple(axes))(*args)
+    return out, [0] * len(out)
+
+
+def _in_parts(*args: Any, jaxpr: ClosedJaxpr) -> list[Any]:
+    """The function, whose parts are calls of kernels."""
+    if not kernels_wanted():
+        return _inline(*args, jaxpr=jaxpr)
+    flat = jax.make_jaxpr(lambda args: _flattened(jaxpr.jaxpr, jaxpr.consts, args))(list(args))
+    return _evaluated(flat.jaxpr, flat.consts, list(args))
+
+
+def _flattened(jaxpr: Jaxpr, consts, args) -> list[Any]:
+    """The function without calls of functions in it, nor in its loops, and without products of
+    small arrays, which libraries would take over.
+    """
+    known = dict(zip(jaxpr.constvars, consts, strict=True)) | dict(
+        zip(jaxpr.invars, args, strict=True)
+    )
+
+    def read(v):
+        return v.val if isinstance(v, Literal) else known[v]
+
+    for eqn in jaxpr.eqns:
+        xs = [read(v) for v in eqn.invars]
+        name = eqn.primitive.name
+        if name == "dot_general" and _fits(eqn):
+            out = [_product(eqn, *xs)]
+        elif name in _NESTED:
+            out = _rebuilt(eqn, xs, _flattened)
+        elif (inner := _called(eqn, xs)) is not None:
+            function, xs = inner
+            out = _flattened(
+                getattr(function, "jaxpr", function), getattr(function, "consts", ()), xs
+            )
+        else:
+            out = _bind(eqn, xs)
+        known |= dict(zip(eqn.outvars, out, strict=True))
+    return [read(v) for v in jaxpr.outvars]
+
+
+def _called(eqn: JaxprEqn, xs: list[Any]) -> tuple[Any, list[Any]] | None:
+    """The function that the operation calls and does nothing else, and its arguments; None if it is
+    no call.
+    """
+    name = eqn.primitive.name
+    if name == "custom_linear_solve":
+        lengths = eqn.params["const_lengths"]
+        first, end = lengths.matvec + lengths.vecmat, sum(lengths)
+        return eqn.params["jaxprs"].solve, [*xs[first : first + lengths.solve], *xs[end:]]
+    return (eqn.params[_CALLS[name]], xs) if name in _CALLS else None
+
+
+def _rebuilt(eqn: JaxprEqn, xs: list[Any], evaluate: Callable[..., list[Any]]) -> list[Any]:
+    """Control flow whose functions are evaluated by `evaluate(jaxpr, consts, args)`."""
+    name, params = eqn.primitive.name, eqn.params
+
+    def of(closed: ClosedJaxpr, *args: Any) -> tuple[Any, ...]:
+        return tuple(evaluate(closed.jaxpr, closed.consts, list(args)))
+
+    if name == "while":
+        nc, nb = params["cond_nconsts"], params["body_nconsts"]
+        of_cond, of_body, start = xs[:nc], xs[nc : nc + nb], xs[nc + nb :]
+        out = lax.while_loop(
+            lambda state: of(params["cond_jaxpr"], *of_cond, *state)[0],
+            lambda state: of(params["body_jaxpr"], *of_body, *state),
+            tuple(start),
+        )
+        return list(out)
+    if name == "cond":
+        branches = [lambda *args, branch=branch: of(branch, *args) for branch in params["branches"]]
+        index, *args = xs
+        if jnp.result_type(index) == jnp.bool_:
+            return list(lax.cond(index, branches[1], branches[0], *args))
+        return list(lax.switch(index, branches, *args))
+    nc, carried = params["num_consts"], params["num_carry"]
+    consts, start, rows = xs[:nc], xs[nc : nc + carried], xs[nc + carried :]
+
+    def turn(state, row):
+        out = of(params["jaxpr"], *consts, *state, *row)
+        return out[:carried], out[carried:]
+
+    end, each = lax.scan(
+        turn,
+        tuple(start),
+        tuple(rows),
+        length=params["length"],
+        reverse=params["reverse"],
+        unroll=params["unroll"],
+    )
+    return [*end, *each]
+
+
+def _product(eqn: JaxprEqn, x: Any, y: Any) -> Any:
+    """A product of small arrays as a sum, which libraries do not take over."""
+    out = eqn.outvars[0].aval
+    contracted, batch = eqn.params["dimension_numbers"]
+    factors = []
+    free = [
+        [k for k in range(jnp.ndim(z)) if k not in (*contracted[o], *batch[o])]
+        for o, z in enumerate((x, y))
+    ]
+    nb, n = len(batch[0]), out.ndim
+    shape = (*out.shape, *(jnp.shape(x)[k] for k in contracted[0]))
+    starts = nb, nb + len(free[0])
+    for o, z in enumerate((x, y)):
+        order = (*batch[o], *free[o], *contracted[o])
+        at = range(starts[o], starts[o] + len(free[o]))
+        places = (*range(nb), *at, *range(n, len(shape)))
+        z = lax.transpose(lax.convert_element_type(z, out.dtype), order)
+        factors.append(lax.broadcast_in_dim(z, shape, places))
+    return jnp.sum(factors[0] * factors[1], axis=tuple(range(n, len(shape))))
+
+
+def _products(eqn: JaxprEqn) -> int:
+    (contracted, _), _ = eqn.params["dimension_numbers"]
+    x = eqn.invars[0].aval.shape
+    return math.prod(eqn.outvars[0].aval.shape) * math.prod(x[k] for k in contracted)
+
+
+def _bind(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
+    # Up to jax 0.8 functions came apart from the other parameters.
+    given = eqn.primitive.get_bind_params(eqn.params)
+    functions, params = given if isinstance(given, tuple) else ((), given)
+    out = eqn.primitive.bind(*functions, *xs, **params)
+    return list(out) if eqn.primitive.multiple_results else [out]
+
+
+def _evaluated(jaxpr: Jaxpr, consts, args: list[Any]) -> list[Any]:
+    """Operations that fit as few calls, as early as what stands between them allows."""
+    known = dict(zip(jaxpr.constvars, consts, strict=True)) | dict(
+        zip(jaxpr.invars, args, strict=True)
+    )
+    turn: dict[Any, int] = {}  # after how many operations that do not fit a value is there
+    fitting: dict[int, list[JaxprEqn]] = {}
+    others: dict[int, list[JaxprEqn]] = {}
+    for eqn in jaxpr.eqns:
+        at = max((turn.get(v, 0) for v in eqn.invars if not isinstance(v, Literal)), default=0)
+        fits = _fits(eqn)
+        (fitting if fits else others).setdefault(at, []).append(eqn)
+        for v in eqn.outvars:
+            turn[v] = at if fits else at + 1
+
+    def read(v):
+        return v.val if isinstance(v, Literal) else known[v]
+
+    for at in sorted({*fitting, *others}):
+        if group := fitting.get(at):
+            later = [e for k in fitting if k > at for e in fitting[k]]
+            later += [e for k in others if k >= at for e in others[k]]
+            needed = {v for e in later for v in e.invars if not isinstance(v, Literal)}
+            needed |= {v for v in jaxpr.outvars if not isinstance(v, Literal)}
+            known |= _together(group, needed, known)
+        for eqn in others.get(at, []):
+            xs = [read(v) for v in eqn.invars]
+            out = _rebuilt(eqn, xs, _evaluated) if eqn.primitive.name in _NESTED else _bind(eqn, xs)
+            known |= dict(zip(eqn.outvars, out, strict=True))
+    return [read(v) for v in jaxpr.outvars]
+
+
+def _together(group: list[JaxprEqn], needed: set, known: dict) -> dict:
+    """What of a group of operations is needed, by a call if that is worth one."""
+    out = [v for eqn in group for v in eqn.outvars if v in needed]
+    if not out:
+        return {}
+    given = dict.fromkeys(
+        v for eqn in group for v in eqn.invars if not isinstance(v, Literal) and v in known
+    )
+    arrays = [v for v in given if isinstance(known[v], Tracer)]
+    numbers = {v: known[v] for v in given if not isinstance(known[v], Tracer)}
+
+    def run(*values):
+        own = numbers | dict(zip(arrays, values, strict=True))
+        for eqn in group:
+            xs = [v.val if isinstance(v, Literal) else own[v] for v in eqn.invars]
+            own |= dict(zip(eqn.outvars, _bind(eqn, xs), strict=True))
+        return [own[v] for v in out]
+
+    values = [known[v] for v in arrays]
+    if len(group) < _WORTH and not any(eqn.primitive.name in _NESTED for eqn in group):
+        return dict(zip(out, run(*values), strict=True))
+    made = jax.make_jaxpr(run)(*values)
+    return dict(zip(out, _call.bind(*values, jaxpr=made), strict=True))
+
+
+def _fits(eqn: JaxprEqn) -> bool:
+    name = eqn.primitive.name
+    if not all(_small(v) for v in (*eqn.invars, *eqn.outvars)):
+        return False
+    if name in _SIMPLE:
+        return True
+    if name == "dot_general":
+        return _products(eqn) <= _LARGEST
+    if name in ("scatter", "scatter-add"):
+        # XLA turns a scatter to a single place into simpler operations.
+        return math.prod(eqn.invars[1].aval.shape[:-1]) == 1
+    return name in _NESTED and all(_all_fit(x) for x in _nested(eqn))
+
+
+def _all_fit(jaxpr: Any) -> bool:
+    return all(_fits(eqn) for eqn in jaxpr.eqns)
+
+
+def _nested(eqn: JaxprEqn) -> list[Any]:
+    if eqn.primitive.name == "while":
+        return [eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]]
+    return list(eqn.params["branches"]) if "branches" in eqn.params else [eqn.params["jaxpr"]]
+
+
+def _small(v: Any) -> bool:
+    kind = str(getattr(v.aval, "dtype", None))
+    return kind in _NUMBERS and math.prod(v.aval.shape) <= _LARGEST
+
+
+def _lower_call(ctx: Any, *args: Any, jaxpr: ClosedJaxpr) -> Any:
+    """A call that XLA does not take apart.
+
+    XLA fails on a function of which an argument is never used. Therefore arguments are no numbers
+    that it knows, have elements, and are returned as well.
+    """
+    count = len(jaxpr.out_avals)
+
+    def whole(*args):
+        own = lax.optimization_barrier([x for x in args if x.size])
+
+        def kernel(*own):
+            each = iter(own)
+            every = [next(each) if x.size else jnp.zeros(x.shape, x.dtype) for x in args]
+            return [*jaxpr_as_fun(jaxpr)(*every), *lax.optimization_barrier(own)]
+
+        return jax.jit(kernel)(*own)[:count]
+
+    out = mlir.lower_fun(whole, multiple_results=True)(ctx, *args)
+    marks = {"inlineable": "false", "xla_cpu_small_call": "true"}
+    for value in out:
+        call = ir.OpResult(value).owner
+        if call.name == "func.call":
+            call.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get(
+                {name: ir.StringAttr.get(mark) for name, mark in marks.items()}
+            )
+    return out
+
+
+for _primitive in (_marked, _call):
+    _primitive.def_impl(_inline)
+    _primitive.def_abstract_eval(lambda *_, jaxpr: jaxpr.out_avals)
+    ad.primitive_jvps[_primitive] = _differentiate
+    batching.primitive_batchers[_primitive] = _batch
+    mlir.register_lowering(_primitive, mlir.lower_fun(_inline, multiple_results=True))
+mlir.register_lowering(_marked, mlir.lower_fun(_in_parts, multiple_results=True), platform="cpu")
+mlir.register_lowering(_call, _lower_call, platform="cpu")
+
+_CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "custom_vmap_call": "call",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "checkpoint": "jaxpr",
+    "remat2": "jaxpr",
+    "jaxmbd_opaque": "jaxpr",
+    NAME: "jaxpr",
+}
+_NESTED = frozenset({"while", "scan", "cond"})
+_NUMBERS = frozenset(
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
+)
+_SIMPLE = frozenset(
+    """abs add add_any and asin acos atan atan2 broadcast_in_dim cbrt ceil clamp concatenate
+    convert_element_type copy copy_p cos cosh div dynamic_slice dynamic_update_slice eq erf exp exp2
+    expand_dims expm1 floor gather ge gt integer_pow iota is_finite le log log1p logistic lt max min
+    mul name ne neg nextafter not optimization_barrier or pad pow reduce_and reduce_max reduce_min
+    reduce_or reduce_prod reduce_sum rem reshape rev round rsqrt select_n sign sin sinh slice split
+    sqrt square squeeze stack stop_gradient sub tan tanh tile transpose xor""".split()
+)

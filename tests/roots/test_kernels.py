@@ -1,0 +1,239 @@
+"""Small operations as one compiled function: every operation that goes into one, what stays
+outside, derivatives, batches.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import jaxmbd as mbd
+from jaxmbd.roots import kernels
+from jaxmbd.roots.kernels import left_apart, one_kernel
+
+X = np.linspace(0.1, 0.9, 12).reshape(3, 4)
+MARK = 'xla_cpu_small_call="true"'
+
+# Each is a function of a matrix in (0, 1) and uses the operation that it is named after.
+OPERATIONS = {
+    "abs": jnp.abs,
+    "acos": jnp.arccos,
+    "add": lambda x: x + 1.0,
+    "and": lambda x: (x > 0.3) & (x < 0.5),
+    "asin": jnp.arcsin,
+    "atan": jnp.arctan,
+    "atan2": lambda x: jnp.arctan2(x, 1.0 - x),
+    "broadcast_in_dim": lambda x: x[:, None, :] + x[None, :, :],
+    "cbrt": jnp.cbrt,
+    "ceil": lambda x: jnp.ceil(3.0 * x),
+    "clamp": lambda x: jnp.clip(x, 0.2, 0.4),
+    "concatenate": lambda x: jnp.concatenate([x, 2.0 * x]),
+    "convert_element_type": lambda x: (7.0 * x).astype(jnp.int32),
+    "cos": jnp.cos,
+    "cosh": jnp.cosh,
+    "div": lambda x: 1.0 / x,
+    "dot_general": lambda x: x @ x.T,
+    "dynamic_slice": lambda x: lax.dynamic_slice(x, [x.astype(int)[0, 0], 1], [2, 2]),
+    "dynamic_update_slice": lambda x: lax.dynamic_update_slice(
+        x, x[:1, :1], [x.astype(int)[0, 0], 1]
+    ),
+    "eq": lambda x: x == x[0, 0],
+    "erf": jax.scipy.special.erf,
+    "exp": jnp.exp,
+    "exp2": jnp.exp2,
+    "expm1": jnp.expm1,
+    "floor": lambda x: jnp.floor(5.0 * x),
+    "gather": lambda x: x[np.array([2, 0, 2])],
+    "integer_pow": lambda x: x**3,
+    "iota": lambda x: x + lax.broadcasted_iota(x.dtype, x.shape, 1),
+    "is_finite": lambda x: jnp.isfinite(jnp.log(x - 0.1)),
+    "log": jnp.log,
+    "log1p": jnp.log1p,
+    "logistic": jax.nn.sigmoid,
+    "max": lambda x: jnp.maximum(x, 0.3),
+    "min": lambda x: jnp.minimum(x, 0.3),
+    "neg": lambda x: -x,
+    "nextafter": lambda x: jnp.nextafter(x, 2.0 * x),
+    "not": lambda x: ~(x > 0.3),
+    "or": lambda x: (x > 0.5) | (x < 0.3),
+    "pad": lambda x: jnp.pad(x, 1),
+    "pow": lambda x: x**x,
+    "reduce_and": lambda x: jnp.all(x > 0.3, axis=0),
+    "reduce_max": lambda x: jnp.max(x, axis=0),
+    "reduce_min": lambda x: jnp.min(x, axis=1),
+    "reduce_or": lambda x: jnp.any(x > 0.8, axis=0),
+    "reduce_prod": jnp.prod,
+    "reduce_sum": lambda x: jnp.sum(x, axis=1),
+    "rem": lambda x: x % 0.3,
+    "reshape": lambda x: x.reshape(2, 6) + 1.0,
+    "rev": lambda x: x[::-1],
+    "round": lambda x: jnp.round(5.0 * x),
+    "rsqrt": lax.rsqrt,
+    "scatter": lambda x: x.at[1].set(0.0),
+    "scatter-add": lambda x: x.at[:, :2].add(x[:, 1:3]),
+    "select_n": lambda x: jnp.where(x > 0.3, x, 0.0),
+    "sign": lambda x: jnp.sign(x - 0.4),
+    "sin": jnp.sin,
+    "sinh": jnp.sinh,
+    "split": lambda x: jnp.split(x, 2, axis=1)[1],
+    "sqrt": jnp.sqrt,
+    "square": jnp.square,
+    "stack": lambda x: jnp.stack([x, x + 1.0]),
+    "tan": jnp.tan,
+    "tanh": jnp.tanh,
+    "tile": lambda x: jnp.tile(x, (2, 1)),
+    "transpose": lambda x: x.T + 1.0,
+    "xor": lambda x: (x > 0.5) ^ (x < 0.3),
+    "while": lambda x: lax.while_loop(lambda y: jnp.sum(y) < 40.0, lambda y: 1.5 * y, x),
+    "scan": lambda x: lax.scan(lambda c, r: (c + r, c * r), x[0], x),
+    "cond": lambda x: lax.cond(x[0, 0] < 0.5, jnp.sin, jnp.cos, x),
+    "switch": lambda x: lax.switch((9.0 * x[2, 3]).astype(int) - 6, [jnp.sin, jnp.cos, jnp.tan], x),
+    "custom_jvp_call": jax.nn.relu,
+    "linear_solve": lambda x: lax.custom_linear_solve(
+        lambda y: 2.0 * y, x, lambda _, b: b / 2.0, lambda _, b: b / 2.0
+    ),
+}
+
+
+def text(function, *args):
+    return jax.jit(function).lower(*args).compile().as_text()
+
+
+def test_every_operation_of_a_kernel_gives_what_it_gives_alone():
+    """One program with a kernel for each: XLA fails altogether on one that it cannot compile."""
+
+    def alone(x):
+        return {name: f(x) for name, f in OPERATIONS.items()}
+
+    def together(x):
+        # Each in a kernel of its own, which has four operations at least.
+        def own(f):
+            return lambda x: f(((x + 1.0) - 1.0) * 1.0 + 0.0)
+
+        return {name: one_kernel(own(f), x) for name, f in OPERATIONS.items()}
+
+    for dtype, rtol in ((np.float64, 1e-14), (np.float32, 2e-5)):
+        x = jnp.asarray(X, dtype)
+        program = jax.jit(together).lower(x).compile()
+        assert program.as_text().count("to_apply=%kernel") >= len(OPERATIONS)
+        found, wanted = program(x), jax.jit(alone)(x)
+        for name in OPERATIONS:
+            for a, b in zip(
+                jax.tree.leaves(found[name]), jax.tree.leaves(wanted[name]), strict=True
+            ):
+                np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol, err_msg=name)
+
+
+def test_all_simple_operations_are_tested():
+    known = {"add_any", "copy", "copy_p", "name", "optimization_barrier", "stop_gradient"}
+    known |= {"expand_dims", "squeeze", "slice", "mul", "sub", "ge", "gt", "le", "lt", "ne"}
+    assert kernels._SIMPLE - known <= set(OPERATIONS)
+
+
+def solved(A, b, unused, empty):
+    """Two kernels with a call of LAPACK between them, in a loop."""
+
+    def turn(state):
+        k, x = state
+        A_k = A + jnp.eye(3, dtype=A.dtype) * jnp.sin(x[0]) ** 2
+        y = jnp.linalg.solve(A_k, b + jnp.cos(x) * jnp.sum(empty))
+        return k + 1, x + 0.1 * jnp.tanh(y - x) * jnp.sqrt(1.0 + x**2)
+
+    return lax.while_loop(lambda s: s[0] < 4, turn, (0, b))[1], b, 3.0
+
+
+A, B = np.diag([2.0, 3.0, 4.0]) + 0.1, np.array([1.0, -2.0, 0.5])
+ARGS = A, B, np.ones(2), np.zeros((0, 2))
+
+
+def test_what_needs_a_library_stays_outside():
+    def inside(*args):
+        return one_kernel(solved, *args)
+
+    found, wanted = jax.jit(inside)(*ARGS), jax.jit(solved)(*ARGS)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-14)
+    compiled = text(inside, *ARGS)
+    assert "lapack" in compiled
+    assert MARK in compiled
+
+
+def test_larger_arrays_stay_outside():
+    def smooth(x):
+        return jnp.sum(jnp.sin(x) * jnp.cos(x) + jnp.exp(-x) * jnp.sqrt(1.0 + x * x))
+
+    assert "to_apply=%kernel" in text(lambda x: one_kernel(smooth, x), np.ones(4000))
+    assert "to_apply=%kernel" not in text(lambda x: one_kernel(smooth, x), np.ones(4001))
+
+
+def test_what_a_function_closes_over_may_be_traced():
+    @jax.jit
+    def scaled(x, factor):
+        return one_kernel(lambda y: {"a": jnp.sin(y) * factor + np.ones((3, 4)), "b": 2.0}, x)
+
+    out = scaled(X, 3.0)
+    np.testing.assert_allclose(out["a"], 3.0 * np.sin(X) + 1.0, rtol=1e-15)
+    assert out["b"] == 2.0
+
+
+def test_derivatives_and_batches_are_those_of_the_function():
+    def f(x):
+        return jnp.sum(jnp.sin(x) @ jnp.cos(x).T, axis=1)
+
+    def g(x):
+        return one_kernel(f, x)
+
+    x, v = jnp.asarray(X), jnp.asarray(X[::-1].copy())
+    pairs = [
+        (jax.jvp(g, (x,), (v,)), jax.jvp(f, (x,), (v,))),
+        (jax.jacrev(g)(x), jax.jacrev(f)(x)),
+        (jax.jacfwd(jax.jacrev(g))(x), jax.jacfwd(jax.jacrev(f))(x)),
+        (jax.vmap(g, in_axes=2)(jnp.stack([x, v], 2)), jax.vmap(f)(jnp.stack([x, v]))),
+    ]
+    for found, wanted in pairs:
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-13)
+
+
+def test_kernels_can_be_left_out(monkeypatch):
+    def anew():
+        return text(lambda x: one_kernel(lambda x: jnp.sin(x) * jnp.cos(x) + jnp.tan(x), x), X)
+
+    assert MARK in anew()
+    monkeypatch.setenv("JAXMBD_KERNELS", "0")
+    assert MARK not in anew()
+    monkeypatch.setenv("JAXMBD_KERNELS", "")
+    monkeypatch.setattr(kernels, "_TESTED", (0, 1))
+    assert MARK not in anew()
+    monkeypatch.setenv("JAXMBD_KERNELS", "1")
+    assert MARK in anew()
+
+
+def test_a_program_is_not_taken_for_one_with_kernels():
+    def f(x):
+        return one_kernel(lambda x: jnp.sin(x) * jnp.cos(x) + jnp.tan(x), x)
+
+    program = jax.jit(f)
+    assert MARK in program.lower(X).compile().as_text()
+    with left_apart():
+        assert MARK not in program.lower(X).compile().as_text()
+    assert MARK in program.lower(X).compile().as_text()
+
+
+@pytest.mark.parametrize("model", ["four_bar", "gyro_top"])
+def test_a_run_is_the_same_with_and_without_kernels(model, monkeypatch):
+    """To rounding of 40 steps: sums are taken in another order."""
+    system, state = mbd.load(model)
+
+    def run(steps):
+        sol = mbd.simulate(system, state, h=1e-3, steps=steps)
+        return sol.r, sol.A, sol.omega, sol.reactions(system)
+
+    compiled = jax.jit(lambda: run(40)).lower().compile()
+    assert compiled.as_text().count(MARK) > 3
+    monkeypatch.setenv("JAXMBD_KERNELS", "0")
+    plain = jax.jit(lambda: run(40)).lower().compile()
+    assert "to_apply=%kernel" not in plain.as_text()
+    for a, b in zip(jax.tree.leaves(compiled()), jax.tree.leaves(plain()), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)

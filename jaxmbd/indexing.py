@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+_SPARSE = 8  # places to gather, with those of no value, over values: from which a scatter is faster
+
 
 def take(x: Any, index: Any) -> Any:
     """`x[index]` along the first axis for an array of integers between zero and its length."""
@@ -28,14 +30,24 @@ def take(x: Any, index: Any) -> Any:
 
 
 def sums_at(values: Any, index: np.ndarray, count: int) -> Any:
-    """Sums of the values of each place, (count, ...); places are static, others are left out."""
-    places = [np.flatnonzero(index == k) for k in range(count)]
-    most = max(map(len, places))
-    table = np.array([[*p, *[len(index)] * (most - len(p))] for p in places])
+    """Sums of the values, (n, ...), that belong to each place, (count, ...).
+
+    Places are known numbers; values of other places than those below `count` are left out. Values
+    are gathered, which takes less time than a scatter unless most places have few of them.
+    """
+    order = np.argsort(index, kind="stable")
+    order = order[(index[order] >= 0) & (index[order] < count)]
+    each = np.bincount(index[order], minlength=count)
+    most = int(each.max(initial=0))
+    if most * count > _SPARSE * max(len(order), 64):
+        zero = jnp.zeros((count + 1, *values.shape[1:]), values.dtype)
+        return zero.at[np.where((index >= 0) & (index < count), index, count)].add(values)[:count]
+    # Of every place the first value, the second, and so on; a zero where there is none.
+    turn = np.arange(len(order)) - np.repeat(np.cumsum(each) - each, each)
+    table = np.full((most, count), len(index))
+    table[turn, index[order]] = order
     padded = jnp.concatenate([values, jnp.zeros((1, *values.shape[1:]), values.dtype)])
-    total = take(padded, table[:, 0])
-    for k in range(1, most):
-        some = np.flatnonzero(table[:, k] < len(index))
-        if len(some) == count or 1:
-            total = total + take(padded, table[:, k])
-    return total
+    parts = [take(padded, row) for row in table]
+    return (
+        sum(parts[1:], parts[0]) if parts else jnp.zeros((count, *values.shape[1:]), values.dtype)
+    )

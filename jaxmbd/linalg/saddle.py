@@ -71,7 +71,6 @@ class SaddleMatrix(eqx.Module):
         """The matrix as one array, unknowns of the bodies first, then of the rows."""
         n = self.size
         entries, index = self.scattered(np.arange(n), lambda row, column: row * n + column, n * n)
-        # One scatter for all entries; entries of the ground fall into a spare slot at the end.
         return sums_at(entries, index, n * n).reshape(n, n)
 
     def scattered(self, position: np.ndarray, flat, spare: int):

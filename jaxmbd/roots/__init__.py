@@ -7,9 +7,9 @@ from .implicit import implicit_root as implicit_root
 from .implicit import save_roots as save_roots
 from .implicit import saved as saved
 from .kept_factors import KeptFactors as KeptFactors
+from .kernels import kernels_wanted as kernels_wanted
 from .kernels import left_apart as left_apart
 from .kernels import one_kernel as one_kernel
-from .kernels import kernels_wanted as kernels_wanted
 from .lanes import anyone as anyone
 from .lanes import batched_in_lanes as batched_in_lanes
 from .lanes import where_needed as where_needed

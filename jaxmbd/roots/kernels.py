@@ -21,11 +21,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jaxlib
+import numpy as np
 from jax import lax
 from jax.core import Tracer, eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, jaxpr_as_fun
 from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
+
+from ..indexing import sums_at
 
 NAME = "jaxmbd_kernel"
 
@@ -120,6 +123,8 @@ def _flattened(jaxpr: Jaxpr, consts, args) -> list[Any]:
         name = eqn.primitive.name
         if name == "dot_general" and _fits(eqn):
             out = [_product(eqn, *xs)]
+        elif (summed := _summed(eqn, xs)) is not None:
+            out = [summed]
         elif name in _NESTED:
             out = _rebuilt(eqn, xs, _flattened)
         elif (inner := _called(eqn, xs)) is not None:
@@ -183,6 +188,30 @@ def _rebuilt(eqn: JaxprEqn, xs: list[Any], evaluate: Callable[..., list[Any]]) -
         unroll=params["unroll"],
     )
     return [*end, *each]
+
+
+def _summed(eqn: JaxprEqn, xs: list[Any]) -> Any:
+    """A sum of rows at places that are known, as gathering; None for everything else."""
+    if eqn.primitive.name != "scatter-add" or isinstance(xs[1], Tracer):
+        return None
+    x, index, updates = xs
+    dims, index = eqn.params["dimension_numbers"], np.asarray(index)
+    if len(dims.inserted_window_dims) != 1 or getattr(dims, "operand_batching_dims", ()):
+        return None
+    (axis,), window = dims.inserted_window_dims, dims.update_window_dims
+    rest = [n for k, n in enumerate(jnp.shape(x)) if k != axis]
+    count = jnp.shape(x)[axis]
+    if (
+        dims.scatter_dims_to_operand_dims != (axis,)
+        or [jnp.shape(updates)[k] for k in window] != rest
+        or index.size * math.prod(rest) != jnp.size(updates)
+        or not (_small(eqn.outvars[0]) and _small(eqn.invars[2]))
+        or ((index < 0) | (index >= count)).any()
+    ):
+        return None
+    places = [k for k in range(jnp.ndim(updates)) if k not in window]
+    flat = lax.reshape(lax.transpose(updates, (*places, *window)), (index.size, *rest))
+    return lax.add(x, jnp.moveaxis(sums_at(flat, index.ravel(), count), 0, axis))
 
 
 def _product(eqn: JaxprEqn, x: Any, y: Any) -> Any:
@@ -367,5 +396,5 @@ _SIMPLE = frozenset(
     expand_dims expm1 floor gather ge gt integer_pow iota is_finite le log log1p logistic lt max min
     mul name ne neg nextafter not optimization_barrier or pad pow reduce_and reduce_max reduce_min
     reduce_or reduce_prod reduce_sum rem reshape rev round rsqrt select_n sign sin sinh slice split
-    sqrt square squeeze stack stop_gradient sub tan tanh tile transpose xor""".split()
+    sqrt square squeeze stack stop_gradient sub tan tanh tile transpose unstack xor""".split()
 )

@@ -84,6 +84,7 @@ OPERATIONS = {
     "tanh": jnp.tanh,
     "tile": lambda x: jnp.tile(x, (2, 1)),
     "transpose": lambda x: x.T + 1.0,
+    "unstack": lambda x: [row + 1.0 for row in x],
     "xor": lambda x: (x > 0.5) ^ (x < 0.3),
     "while": lambda x: lax.while_loop(lambda y: jnp.sum(y) < 40.0, lambda y: 1.5 * y, x),
     "scan": lambda x: lax.scan(lambda c, r: (c + r, c * r), x[0], x),
@@ -129,6 +130,22 @@ def test_all_simple_operations_are_tested():
     known = {"add_any", "copy", "copy_p", "name", "optimization_barrier", "stop_gradient"}
     known |= {"expand_dims", "squeeze", "slice", "mul", "sub", "ge", "gt", "le", "lt", "ne"}
     assert kernels._SIMPLE - known <= set(OPERATIONS)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_sums_at_known_places_are_gathered(axis):
+    """The transpose of taking parts, some of them twice."""
+    places = np.array([[1, 0], [2, 1]])
+    x = jnp.arange(27.0).reshape(3, 3, 3)
+
+    def f(x):
+        return jax.vjp(lambda y: jnp.take(y, places, axis=axis), x)[1](
+            jnp.sin(jnp.take(x, places, axis=axis))
+        )[0]
+
+    program = jax.jit(lambda x: one_kernel(f, x)).lower(x).compile()
+    assert "scatter(" not in program.as_text()
+    np.testing.assert_allclose(program(x), f(x), rtol=1e-15)
 
 
 def solved(A, b, unused, empty):

@@ -15,7 +15,7 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
-from ..roots import save_roots, saved
+from ..roots import one_kernel, save_roots, saved
 from ..rotations.types import Scalar
 from .arguments import check_run, chosen_formulation, chosen_integrator, instants
 from .assembly import AssemblyReport
@@ -208,7 +208,9 @@ def _integrate(
         return p, (p.t, p.row)
 
     progress = _Progress(motion, first, t0, h0, zero, zero, result)
-    end, (knots, rows) = jax.lax.scan(turn, progress, None, length=max_steps)
+    end, (knots, rows) = one_kernel(
+        lambda start: jax.lax.scan(turn, start, None, length=max_steps), progress
+    )
     knots = jnp.concatenate([t0[None], knots])
     rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
     short = (end.t < t_end) & (end.result == RESULTS.successful)

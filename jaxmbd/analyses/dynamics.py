@@ -18,7 +18,7 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..results import RESULTS, ended_as
-from ..roots import batched_in_lanes, one_kernel, save_roots, saved
+from ..roots import batched_in_lanes, save_roots, saved
 from ..rotations.types import Scalar, host
 from .adaptive import Adaptive, simulate_chosen
 from .arguments import (
@@ -419,12 +419,9 @@ def march(
         n = n0 + save_every
         return _observed(system, progress, t0, h, n, iterations, formulation, integrator)
 
-    def loop(progress, first, count):
-        return counted_loop(
-            save, progress, lambda m: (first + m) * save_every, count, size, lambda p: p.result
-        )
-
-    return one_kernel(loop, progress, first, count)
+    return counted_loop(
+        save, progress, lambda m: (first + m) * save_every, count, size, lambda p: p.result
+    )
 
 
 def _with_past(progress: Progress, past: Any) -> Progress:

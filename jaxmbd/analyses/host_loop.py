@@ -13,6 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from ..results import RESULTS
+from ..roots import one_kernel
 from .solution import Row, Solution
 
 _ROWS = 1024  # of the buffer that one compiled piece fills
@@ -134,7 +135,10 @@ def counted_loop(body, carry: Any, at, count, size: int, result) -> tuple[Any, R
         carry, row = body(carry, at(m))
         return carry, m + 1, jax.tree.map(lambda every, x: every.at[m].set(x), rows, row)
 
-    carry, _, rows = jax.lax.while_loop(goes_on, turn, (carry, jnp.zeros((), int), blank))
+    def whole(carry):
+        return jax.lax.while_loop(goes_on, turn, (carry, jnp.zeros((), int), blank))
+
+    carry, _, rows = one_kernel(whole, carry)
     return carry, rows
 
 

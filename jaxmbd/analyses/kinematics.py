@@ -18,7 +18,15 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..results import RESULTS, ended_as
-from ..roots import AbstractRootProblem, Newton, NewtonOptions, implicit_root, save_roots, saved
+from ..roots import (
+    AbstractRootProblem,
+    Newton,
+    NewtonOptions,
+    implicit_root,
+    one_kernel,
+    save_roots,
+    saved,
+)
 from ..roots import newton as newton_method
 from ..rotations.types import Scalar
 from .arguments import (
@@ -240,7 +248,8 @@ def _begin(system: System, given: State, state: State, report, t0: Scalar, formu
 def _advance(system, carry: _Carry, ts, tolerance, *, formulation, mode: str) -> tuple[_Carry, Row]:
     """All instants; this loop can be differentiated."""
     instant = _instant(system, tolerance, formulation, mode)
-    return jax.lax.scan(jax.checkpoint(instant, policy=save_roots, prevent_cse=False), carry, ts)
+    instant = jax.checkpoint(instant, policy=save_roots, prevent_cse=False)
+    return one_kernel(lambda carry, ts: jax.lax.scan(instant, carry, ts), carry, ts)
 
 
 @Compiled

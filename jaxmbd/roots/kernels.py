@@ -91,7 +91,19 @@ def _inline(*args: Any, jaxpr: ClosedJaxpr) -> list[Any]:
 
 
 def _differentiate(primals, tangents, *, jaxpr: ClosedJaxpr):
-    return jax.jvp(jaxpr_as_fun(jaxpr), list(primals), [ad.instantiate_zeros(x) for x in tangents])
+    varying = [k for k, dot in enumerate(tangents) if not isinstance(dot, ad.Zero)]
+
+    def of_varying(some):
+        changed = dict(zip(varying, some, strict=True))
+        return _inline(*[changed.get(k, x) for k, x in enumerate(primals)], jaxpr=jaxpr)
+
+    out, dots = jax.jvp(
+        of_varying, ([primals[k] for k in varying],), ([tangents[k] for k in varying],)
+    )
+    return out, [
+        ad.Zero(jax.typeof(x).to_tangent_aval()) if dot.dtype == jax.dtypes.float0 else dot
+        for x, dot in zip(out, dots, strict=True)
+    ]
 
 
 def _batch(args, axes, *, jaxpr: ClosedJaxpr):

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..formulations import RA, AbstractFormulation, Screw
-from ..linalg import SaddleMatrix, damped_correction, factorize, only_forces
+from ..linalg import SaddleMatrix, damped_correction, factorize, near_or_exact, only_forces
 from ..linalg.linear_solve import held
 from ..linalg.saddle import scatter_rows
 from ..linalg.strategy import DENSE_LIMIT
@@ -182,7 +182,8 @@ class Index3Step(AbstractRootProblem):
         )
 
     def factors(self, x: Float[Array, " n"], args: StepData) -> Any:
-        return factorize(self.matrix(x, args, exact=True), args.system.linear_solver)
+        exact, nearby = (self.matrix(x, args, exact=flag) for flag in (True, False))
+        return near_or_exact(exact, nearby, args.system.linear_solver)
 
     def solve(self, guess, args: StepData):
         last, active, tolerance, undetermined, past = guess

@@ -9,6 +9,8 @@ from .block_sparse import BlockFactors as BlockFactors
 from .dense import DenseFactors as DenseFactors
 from .dense import dense_solve as dense_solve
 from .linear_solve import linear_solve as linear_solve
+from .nearby import NearbyFactors as NearbyFactors
+from .nearby import near_or_exact as near_or_exact
 from .ordering import Schedule as Schedule
 from .ordering import carried_bodies as carried_bodies
 from .ordering import schedule as schedule

@@ -117,7 +117,7 @@ class SaddleMatrix(eqx.Module):
         for c in self.couplings:
             index = np.array(c.bodies, int)
             product = jnp.einsum("nkdle,nle->nkd", c.blocks, padded[index])
-            top = top + jnp.zeros((nb + 1, d), x.dtype).at[index].add(product)[:nb]
+            top = top + sums_at(product.reshape(-1, d), index.ravel(), nb)
         bottom = apply_rows(self.left, body, self.bodies)
         if regularized and self.regularization is not None:
             bottom = bottom - self.regularization * dual

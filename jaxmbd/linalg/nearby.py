@@ -1,0 +1,84 @@
+"""Solutions by factors of a matrix nearby, refined until they solve the matrix at hand."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .block_sparse import BlockFactors
+from .saddle import SaddleMatrix
+from .strategy import factorize
+
+_CONTRACTION = 0.1  # Refinement goes on while it makes the residual smaller by this factor
+_MOST = 8  # and for so many turns.
+# Of rounding, times what the terms of the residual amount to: where refinement ends, and what is
+# accepted where it gets no further.
+_DONE, _ENOUGH = 4.0, 64.0
+
+
+class NearbyFactors(eqx.Module):
+    """Solutions of K x = b by factors of a matrix M near K, K's regularization left out.
+
+    Where M is too far from K, or the equations contradict each other, K is factored after all.
+
+    Attributes:
+        matrix: K.
+        factors: Those of M.
+        strategy: How K is factored if need be.
+    """
+
+    matrix: SaddleMatrix
+    factors: BlockFactors
+    strategy: str = eqx.field(static=True)
+
+    def solve_unregularized(
+        self, b: Float[Array, " n"], *, transpose: bool = False
+    ) -> Float[Array, " n"]:
+        """The solution without -E, right to rounding."""
+        matrix = self.matrix.transposed() if transpose else self.matrix
+        solve = self.factors.solve_transpose if transpose else self.factors.solve
+        n = b.size - len(matrix.bodies)
+        x = solve(b)
+        # Forces and constraint values differ in unit and size: each part has its own scale.
+        scale = matrix.magnitudes().matvec(jnp.abs(x)) + jnp.abs(b)
+        eps = jnp.finfo(b.dtype).eps
+
+        def largest(v):
+            return jnp.stack([jnp.max(jnp.abs(v[:n])), jnp.max(jnp.abs(v[n:]), initial=0.0)])
+
+        def rest_of(x):
+            rest = b - matrix.matvec(x)
+            share = largest(rest) / jnp.where(largest(scale) > 0.0, largest(scale), 1.0)
+            return rest, jnp.max(share)
+
+        def goes_on(state):
+            k, _, _, size, before = state
+            return (k < _MOST) & (size > _DONE * eps) & (size < _CONTRACTION * before)
+
+        def refine(state):
+            k, x, rest, size, _ = state
+            x = x + solve(rest)
+            return k + 1, x, *rest_of(x), size
+
+        start = jnp.zeros((), int), x, *rest_of(x), jnp.full((), jnp.inf, b.dtype)
+        _, x, _, size, _ = jax.lax.while_loop(goes_on, refine, start)
+
+        def again(_):
+            factors = factorize(self.matrix, self.strategy)
+            return factors.solve_unregularized(b, transpose=transpose), jnp.zeros((), bool)
+
+        # A loop of at most one turn: under vmap it runs only while some member needs it.
+        bad = ~(size <= _ENOUGH * eps)
+        return jax.lax.while_loop(lambda state: state[1], again, (x, bad))[0]
+
+
+def near_or_exact(
+    matrix: SaddleMatrix, nearby: SaddleMatrix, strategy: str
+) -> NearbyFactors | BlockFactors:
+    """The faster factors for a few solutions with a matrix: its own, or those of one nearby that
+    suits range-space elimination.
+    """
+    fast = strategy == "range_space" and nearby.bodies and not nearby.couplings
+    if not fast or jnp.finfo(matrix.diagonal.dtype).bits != 64:
+        return factorize(matrix, strategy)
+    return NearbyFactors(matrix, factorize(nearby, strategy, checked=False), strategy)

@@ -6,8 +6,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .block_sparse import BlockFactors
+from .dense import DenseFactors
 from .saddle import SaddleMatrix
-from .strategy import factorize
+from .strategy import CheckedFactors, factorize
 
 _CONTRACTION = 0.1  # Refinement goes on while it makes the residual smaller by this factor
 _MOST = 8  # and for so many turns.
@@ -74,7 +75,7 @@ class NearbyFactors(eqx.Module):
 
 def near_or_exact(
     matrix: SaddleMatrix, nearby: SaddleMatrix, strategy: str
-) -> NearbyFactors | BlockFactors:
+) -> NearbyFactors | CheckedFactors | BlockFactors | DenseFactors:
     """The faster factors for a few solutions with a matrix: its own, or those of one nearby that
     suits range-space elimination.
     """

@@ -137,7 +137,7 @@ def _flattened(jaxpr: Jaxpr, consts, args) -> list[Any]:
             out = [_product(eqn, *xs)]
         elif (summed := _summed(eqn, xs)) is not None:
             out = [summed]
-        elif name in _NESTED:
+        elif _is_nested(eqn):
             out = _rebuilt(eqn, xs, _flattened)
         elif (inner := _called(eqn, xs)) is not None:
             function, xs = inner
@@ -159,7 +159,8 @@ def _called(eqn: JaxprEqn, xs: list[Any]) -> tuple[Any, list[Any]] | None:
         lengths = eqn.params["const_lengths"]
         first, end = lengths.matvec + lengths.vecmat, sum(lengths)
         return eqn.params["jaxprs"].solve, [*xs[first : first + lengths.solve], *xs[end:]]
-    return (eqn.params[_CALLS[name]], xs) if name in _CALLS else None
+    function = eqn.params.get(_CALLS.get(name))
+    return None if function is None else (function, xs)
 
 
 def _rebuilt(eqn: JaxprEqn, xs: list[Any], evaluate: Callable[..., list[Any]]) -> list[Any]:
@@ -288,7 +289,7 @@ def _evaluated(jaxpr: Jaxpr, consts, args: list[Any]) -> list[Any]:
             known |= _together(group, needed, known)
         for eqn in others.get(at, []):
             xs = [read(v) for v in eqn.invars]
-            out = _rebuilt(eqn, xs, _evaluated) if eqn.primitive.name in _NESTED else _bind(eqn, xs)
+            out = _rebuilt(eqn, xs, _evaluated) if _is_nested(eqn) else _bind(eqn, xs)
             known |= dict(zip(eqn.outvars, out, strict=True))
     return [read(v) for v in jaxpr.outvars]
 
@@ -329,11 +330,16 @@ def _fits(eqn: JaxprEqn) -> bool:
     if name in ("scatter", "scatter-add"):
         # XLA turns a scatter to a single place into simpler operations.
         return math.prod(eqn.invars[1].aval.shape[:-1]) == 1
-    return name in _NESTED and all(_all_fit(x) for x in _nested(eqn))
+    return _is_nested(eqn) and all(_all_fit(x) for x in _nested(eqn))
 
 
 def _all_fit(jaxpr: Any) -> bool:
     return all(_fits(eqn) for eqn in jaxpr.eqns)
+
+
+def _is_nested(eqn: JaxprEqn) -> bool:
+    """Whether it is control flow; branches for several platforms are left to JAX."""
+    return eqn.primitive.name in _NESTED and not eqn.params.get("branches_platforms")
 
 
 def _nested(eqn: JaxprEqn) -> list[Any]:

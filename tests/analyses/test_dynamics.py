@@ -258,7 +258,8 @@ def test_run_in_pieces_is_the_same_motion_and_reports_progress():
     )
     np.testing.assert_allclose(pieces.r, whole.r, atol=1e-12)
     np.testing.assert_allclose(pieces.t, whole.t, atol=0)
-    assert seen == list(range(3, 102, 2))
+    # About fifty pieces of two rows; smaller ones after the machine was busy with something else.
+    assert seen[0] == 3 and seen[-1] == 101 and set(np.diff(seen)) <= {1, 2}
 
 
 def test_times_are_exact_multiples_and_the_first_row_is_the_initial_state():

@@ -15,6 +15,14 @@ from jaxmbd.roots.kernels import left_apart, one_kernel
 X = np.linspace(0.1, 0.9, 12).reshape(3, 4)
 MARK = 'xla_cpu_small_call="true"'
 
+
+@jax.custom_vjp
+def _custom_vjp(x):
+    return jnp.sin(x) * 2.0
+
+
+_custom_vjp.defvjp(lambda x: (_custom_vjp(x), x), lambda x, g: (2.0 * jnp.cos(x) * g,))
+
 # Each is a function of a matrix in (0, 1) and uses the operation that it is named after.
 OPERATIONS = {
     "abs": jnp.abs,
@@ -91,6 +99,8 @@ OPERATIONS = {
     "cond": lambda x: lax.cond(x[0, 0] < 0.5, jnp.sin, jnp.cos, x),
     "switch": lambda x: lax.switch((9.0 * x[2, 3]).astype(int) - 6, [jnp.sin, jnp.cos, jnp.tan], x),
     "custom_jvp_call": jax.nn.relu,
+    "custom_vjp_call": _custom_vjp,
+    "checkpoint": jax.checkpoint(lambda x: jnp.sin(jnp.cos(x))),
     "linear_solve": lambda x: lax.custom_linear_solve(
         lambda y: 2.0 * y, x, lambda _, b: b / 2.0, lambda _, b: b / 2.0
     ),
@@ -174,6 +184,21 @@ def test_what_needs_a_library_stays_outside():
     compiled = text(inside, *ARGS)
     assert "lapack" in compiled
     assert MARK in compiled
+
+
+def test_branches_of_other_platforms_are_not_compiled():
+    def by_platform(x):
+        return lax.platform_dependent(
+            jnp.sin(x) * jnp.cos(x) + jnp.tan(x), cpu=jnp.sin, tpu=_only_elsewhere, default=jnp.cos
+        )
+
+    program = jax.jit(lambda x: one_kernel(by_platform, x))
+    wanted = np.sin(np.sin(X) * np.cos(X) + np.tan(X))
+    np.testing.assert_allclose(program(X), wanted, rtol=1e-14)
+
+
+def _only_elsewhere(x):
+    return jax.ffi.ffi_call("no_such_target", jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
 
 
 def test_larger_arrays_stay_outside():

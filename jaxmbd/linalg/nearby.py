@@ -29,7 +29,7 @@ class NearbyFactors(eqx.Module):
     """
 
     matrix: SaddleMatrix
-    factors: BlockFactors
+    factors: BlockFactors | DenseFactors | CheckedFactors
     strategy: str = eqx.field(static=True)
 
     def solve_unregularized(

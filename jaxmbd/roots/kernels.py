@@ -15,12 +15,12 @@ import contextlib
 import math
 import os
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jaxlib
 import numpy as np
 from jax import lax
 from jax.core import Tracer, eval_jaxpr
@@ -49,7 +49,7 @@ _call.multiple_results = True
 def kernels_wanted() -> bool:
     """Whether a program that is compiled now gets kernels."""
     chosen = os.environ.get("JAXMBD_KERNELS", "")
-    known = tuple(int(x) for x in jaxlib.__version__.split(".")[:2]) < _TESTED
+    known = tuple(int(x) for x in version("jaxlib").split(".")[:2]) < _TESTED
     return not _apart.value and chosen != "0" and (known or chosen == "1")
 
 
@@ -159,7 +159,7 @@ def _called(eqn: JaxprEqn, xs: list[Any]) -> tuple[Any, list[Any]] | None:
         lengths = eqn.params["const_lengths"]
         first, end = lengths.matvec + lengths.vecmat, sum(lengths)
         return eqn.params["jaxprs"].solve, [*xs[first : first + lengths.solve], *xs[end:]]
-    function = eqn.params.get(_CALLS.get(name))
+    function = eqn.params.get(_CALLS.get(name, ""))
     return None if function is None else (function, xs)
 
 
@@ -229,7 +229,7 @@ def _summed(eqn: JaxprEqn, xs: list[Any]) -> Any:
 
 def _product(eqn: JaxprEqn, x: Any, y: Any) -> Any:
     """A product of small arrays as a sum, which libraries do not take over."""
-    out = eqn.outvars[0].aval
+    out: Any = eqn.outvars[0].aval
     contracted, batch = eqn.params["dimension_numbers"]
     factors = []
     free = [
@@ -250,8 +250,12 @@ def _product(eqn: JaxprEqn, x: Any, y: Any) -> Any:
 
 def _products(eqn: JaxprEqn) -> int:
     (contracted, _), _ = eqn.params["dimension_numbers"]
-    x = eqn.invars[0].aval.shape
-    return math.prod(eqn.outvars[0].aval.shape) * math.prod(x[k] for k in contracted)
+    x = _shape(eqn.invars[0])
+    return math.prod(_shape(eqn.outvars[0])) * math.prod(x[k] for k in contracted)
+
+
+def _shape(v: Any) -> tuple[int, ...]:
+    return v.aval.shape
 
 
 def _bind(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
@@ -329,7 +333,7 @@ def _fits(eqn: JaxprEqn) -> bool:
         return _products(eqn) <= _LARGEST
     if name in ("scatter", "scatter-add"):
         # XLA turns a scatter to a single place into simpler operations.
-        return math.prod(eqn.invars[1].aval.shape[:-1]) == 1
+        return math.prod(_shape(eqn.invars[1])[:-1]) == 1
     return _is_nested(eqn) and all(_all_fit(x) for x in _nested(eqn))
 
 
@@ -350,7 +354,7 @@ def _nested(eqn: JaxprEqn) -> list[Any]:
 
 def _small(v: Any) -> bool:
     kind = str(getattr(v.aval, "dtype", None))
-    return kind in _NUMBERS and math.prod(v.aval.shape) <= _LARGEST
+    return kind in _NUMBERS and math.prod(_shape(v)) <= _LARGEST
 
 
 def _lower_call(ctx: Any, *args: Any, jaxpr: ClosedJaxpr) -> Any:

@@ -293,7 +293,9 @@ def _evaluated(jaxpr: Jaxpr, consts, args: list[Any]) -> list[Any]:
             known |= _together(group, needed, known)
         for eqn in others.get(at, []):
             xs = [read(v) for v in eqn.invars]
-            out = _rebuilt(eqn, xs, _evaluated) if _is_nested(eqn) else _bind(eqn, xs)
+            # Branches that do not fit are left as they are, see `_is_nested`.
+            loop = eqn.primitive.name in ("while", "scan")
+            out = _rebuilt(eqn, xs, _evaluated) if loop else _bind(eqn, xs)
             known |= dict(zip(eqn.outvars, out, strict=True))
     return [read(v) for v in jaxpr.outvars]
 

@@ -186,6 +186,25 @@ def test_what_needs_a_library_stays_outside():
     assert MARK in compiled
 
 
+def test_libraries_in_branches_and_loops_in_branches_work():
+    def solve(A, b):
+        return jnp.linalg.solve(A + jnp.sin(b)[:, None] * jnp.cos(b)[None, :] + jnp.eye(3), b)
+
+    def steps(A, b):
+        def inner(x, k):
+            return lax.cond(k > 1, lambda x: 0.5 * solve(A, x) + jnp.sin(x) ** 2, jnp.cos, x), x
+
+        def outer(x, k):
+            x = lax.cond(k > 0, lambda x: lax.scan(inner, x, jnp.arange(4))[0], jnp.sin, x)
+            return jnp.tanh(x) * jnp.sqrt(1.0 + x * x), jnp.sum(x)
+
+        return lax.scan(outer, b, jnp.arange(3))
+
+    found, wanted = jax.jit(lambda A, b: one_kernel(steps, A, b))(A, B), jax.jit(steps)(A, B)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+
+
 def test_branches_of_other_platforms_are_not_compiled():
     def by_platform(x):
         return lax.platform_dependent(

@@ -293,8 +293,9 @@ def _evaluated(jaxpr: Jaxpr, consts, args: list[Any]) -> list[Any]:
             known |= _together(group, needed, known)
         for eqn in others.get(at, []):
             xs = [read(v) for v in eqn.invars]
-            # Branches that do not fit are left as they are, see `_is_nested`.
-            loop = eqn.primitive.name in ("while", "scan")
+            # Branches that do not fit are left as they are: of calls of LAPACK in loops in such
+            # branches, XLA got some wrong that stood beside kernels.
+            loop = _is_nested(eqn) and eqn.primitive.name != "cond"
             out = _rebuilt(eqn, xs, _evaluated) if loop else _bind(eqn, xs)
             known |= dict(zip(eqn.outvars, out, strict=True))
     return [read(v) for v in jaxpr.outvars]
@@ -344,7 +345,11 @@ def _all_fit(jaxpr: Any) -> bool:
 
 
 def _is_nested(eqn: JaxprEqn) -> bool:
-    """Whether it is control flow; branches for several platforms are left to JAX."""
+    """Whether it is control flow that can be written anew: branches for several platforms are left
+    to JAX, and loops whose members end one by one under `vmap`.
+    """
+    if eqn.primitive.name == "while":
+        return not eqn.params["cond_jaxpr"].out_avals[0].shape
     return eqn.primitive.name in _NESTED and not eqn.params.get("branches_platforms")
 
 

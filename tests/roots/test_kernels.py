@@ -205,6 +205,17 @@ def test_libraries_in_branches_and_loops_in_branches_work():
         np.testing.assert_allclose(a, b, rtol=1e-13)
 
 
+def test_loops_whose_members_end_one_by_one_are_left_to_jax():
+    def halve(x):
+        return lax.while_loop(lambda y: y > 0.2, lambda y: 0.5 * jnp.sin(y), x)
+
+    def f(x):
+        return jax.vmap(halve)(jnp.sqrt(x) * jnp.cos(x) + jnp.tan(x)) * 2.0 + x
+
+    x = X.ravel()
+    np.testing.assert_allclose(jax.jit(lambda x: one_kernel(f, x))(x), jax.jit(f)(x), rtol=1e-14)
+
+
 def test_branches_of_other_platforms_are_not_compiled():
     def by_platform(x):
         return lax.platform_dependent(

@@ -229,7 +229,9 @@ def refuse_redundant_drivers(system: System, state: State, t) -> None:
     """
     if not any(c.is_driver for c in system.connections) or system.nc > LARGEST:
         return
-    found = mobility(system, state, t=t)
+    # Known numbers are computed now, also while a user's program is being traced.
+    with nullcontext() if runs_now() else jax.ensure_compile_time_eval():
+        found = mobility(system, state, t=t)
     if found.redundant_drivers:
         others = ", ".join(repr(n) for n in [*found.redundant_joints, *found.redundant_drivers])
         raise ValueError(

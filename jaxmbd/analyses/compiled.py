@@ -23,8 +23,8 @@ from ..roots import left_apart
 from .kept import KeptPrograms
 
 # Steps times bodies that a program compiled quickly may take altogether: about a second of work,
-# which is what compiling with all optimizations takes longer. Beyond, such a program is three to
-# four times slower.
+# which is what compiling with all optimizations takes longer. Beyond, such a program is four to
+# six times slower.
 _QUICK_WORK = 20_000
 
 

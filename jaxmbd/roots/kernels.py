@@ -6,9 +6,10 @@ them. XLA can compile a part of a program as one function, a kernel, and does so
 loops; `one_kernel` asks for it.
 
 What needs a library, or handles larger arrays, stays outside, and what lies between becomes
-kernels. Elsewhere than on CPUs, and under derivatives and `vmap`, there are none. The environment
-variable JAXMBD_KERNELS=0, read while a program is compiled, leaves all of them out; 1 asks for them
-on versions of jaxlib, too, with which they have not been tested.
+kernels. On other devices and under `vmap` there are none, and a function that is differentiated
+keeps only those inside its roots. The environment variable JAXMBD_KERNELS=0, read while a program
+is compiled, leaves all of them out; 1 asks for them on versions of jaxlib, too, with which they
+have not been tested.
 """
 
 import contextlib

@@ -9,7 +9,7 @@ import jaxmbd
 
 ROOT = Path(jaxmbd.__file__).parent
 LAYERS = [
-    {"rotations", "results", "files", "cache", "quiet", "indexing", "timing"},
+    {"rotations", "results", "files", "cache", "quiet", "indexing", "timing", "branches"},
     {"linalg"},
     {"roots"},
     {"complementarity"},

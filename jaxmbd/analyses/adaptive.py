@@ -15,7 +15,7 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
-from ..roots import one_kernel, save_roots, saved
+from ..roots import checkpointed, one_kernel, saved
 from ..rotations.types import Scalar
 from .arguments import check_run, chosen_formulation, chosen_integrator, instants
 from .assembly import AssemblyReport
@@ -200,7 +200,7 @@ def _integrate(
             result,
         )
 
-    attempt = jax.checkpoint(attempt, policy=save_roots, prevent_cse=False)
+    attempt = checkpointed(attempt)
 
     def turn(p: _Progress, _):
         goes_on = (p.t < t_end) & (p.result == RESULTS.successful)

@@ -18,7 +18,7 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..results import RESULTS, ended_as
-from ..roots import batched_in_lanes, save_roots, saved
+from ..roots import batched_in_lanes, checkpointed, saved
 from ..rotations.types import Scalar, host
 from .adaptive import Adaptive, simulate_chosen
 from .arguments import (
@@ -362,18 +362,23 @@ def _advanced(
 ) -> tuple[Progress, Row]:
     """`advance`, whose `vmap` takes the batch through one solve after another."""
     step = _step(system, t0, h, formulation, integrator)
-    step = jax.checkpoint(step, policy=save_roots, prevent_cse=False)
+
+    def observed(progress: Progress, n, iterations):
+        return _observed(system, progress, t0, h, n, iterations, formulation, integrator)
 
     def save(progress: Progress, m):
         first = n0 + m * save_every + 1
         if save_every == 1:
-            progress, iterations = step(progress, first)
-        else:
-            progress, each = _scan(step, progress, first + jnp.arange(save_every), chunks[1])
-            iterations = jnp.sum(each)
-        n = first + save_every - 1
-        return _observed(system, progress, t0, h, n, iterations, formulation, integrator)
+            return observed_step(progress, first)
+        progress, each = _scan(one_step, progress, first + jnp.arange(save_every), chunks[1])
+        return observed(progress, first + save_every - 1, jnp.sum(each))
 
+    @checkpointed
+    def observed_step(progress: Progress, n):
+        progress, iterations = step(progress, n)
+        return observed(progress, n, iterations)
+
+    one_step = checkpointed(step)
     return _scan(save, progress, jnp.arange(saves), chunks[0])
 
 

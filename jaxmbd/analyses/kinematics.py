@@ -22,9 +22,9 @@ from ..roots import (
     AbstractRootProblem,
     Newton,
     NewtonOptions,
+    checkpointed,
     implicit_root,
     one_kernel,
-    save_roots,
     saved,
 )
 from ..roots import newton as newton_method
@@ -248,7 +248,7 @@ def _begin(system: System, given: State, state: State, report, t0: Scalar, formu
 def _advance(system, carry: _Carry, ts, tolerance, *, formulation, mode: str) -> tuple[_Carry, Row]:
     """All instants; this loop can be differentiated."""
     instant = _instant(system, tolerance, formulation, mode)
-    instant = jax.checkpoint(instant, policy=save_roots, prevent_cse=False)
+    instant = checkpointed(instant)
     return one_kernel(lambda carry, ts: jax.lax.scan(instant, carry, ts), carry, ts)
 
 

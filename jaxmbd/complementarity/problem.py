@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from ..branches import where_needed
 from ..linalg.dense import DenseFactors
 from ..linalg.small_matrices import times
 from ..roots.implicit import AbstractRootProblem, implicit_root
@@ -220,14 +221,14 @@ class Laws(eqx.Module):
         delta = -factors(value)
         rest = missing(delta)
         # Where blocks lose too many digits, as no pivot is chosen among them, a dense factorization
-        # serves: in a loop of at most one turn, which under `vmap` runs only if a member needs it.
+        # serves.
         far = ~(jnp.max(jnp.abs(rest)) <= _LOST * jnp.max(jnp.abs(value)))
 
-        def again(_):
-            return -DenseFactors.of(self.jacobian(x, kappa)).solve(value), jnp.zeros((), bool)
-
-        refined = delta - factors(rest)
-        return jax.lax.while_loop(lambda state: state[1], again, (refined, far))[0]
+        return where_needed(
+            far,
+            lambda: -DenseFactors.of(self.jacobian(x, kappa)).solve(value),
+            delta - factors(rest),
+        )
 
     def jacobian(self, x: Float[Array, " w"], kappa: Scalar) -> Float[Array, "w w"]:
         """Derivative of `residual`, from those of single laws."""

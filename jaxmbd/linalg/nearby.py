@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..branches import where_needed
 from .block_sparse import BlockFactors
 from .dense import DenseFactors
 from .saddle import SaddleMatrix
@@ -14,7 +15,7 @@ _CONTRACTION = 0.1  # Refinement goes on while it makes the residual smaller by 
 _MOST = 8  # and for so many turns.
 # Of rounding, times what the terms of the residual amount to: where refinement ends, and what is
 # accepted where it gets no further.
-_DONE, _ENOUGH = 4.0, 64.0
+_DONE, _ENOUGH = 32.0, 64.0
 
 
 class NearbyFactors(eqx.Module):
@@ -40,17 +41,18 @@ class NearbyFactors(eqx.Module):
         solve = self.factors.solve_transpose if transpose else self.factors.solve
         n = b.size - len(matrix.bodies)
         x = solve(b)
-        # Forces and constraint values differ in unit and size: each part has its own scale.
-        scale = matrix.magnitudes().matvec(jnp.abs(x)) + jnp.abs(b)
         eps = jnp.finfo(b.dtype).eps
 
         def largest(v):
             return jnp.stack([jnp.max(jnp.abs(v[:n])), jnp.max(jnp.abs(v[n:]), initial=0.0)])
 
+        # Forces and constraint values differ in unit and size: each part has its own scale.
+        scale = largest(matrix.magnitudes().matvec(jnp.abs(x)) + jnp.abs(b))
+        scale = jnp.where(scale > 0.0, scale, 1.0)
+
         def rest_of(x):
             rest = b - matrix.matvec(x)
-            share = largest(rest) / jnp.where(largest(scale) > 0.0, largest(scale), 1.0)
-            return rest, jnp.max(share)
+            return rest, jnp.max(largest(rest) / scale)
 
         def goes_on(state):
             k, _, _, size, before = state
@@ -64,13 +66,11 @@ class NearbyFactors(eqx.Module):
         start = jnp.zeros((), int), x, *rest_of(x), jnp.full((), jnp.inf, b.dtype)
         _, x, _, size, _ = jax.lax.while_loop(goes_on, refine, start)
 
-        def again(_):
+        def again():
             factors = factorize(self.matrix, self.strategy)
-            return factors.solve_unregularized(b, transpose=transpose), jnp.zeros((), bool)
+            return factors.solve_unregularized(b, transpose=transpose)
 
-        # A loop of at most one turn: under vmap it runs only while some member needs it.
-        bad = ~(size <= _ENOUGH * eps)
-        return jax.lax.while_loop(lambda state: state[1], again, (x, bad))[0]
+        return where_needed(~(size <= _ENOUGH * eps), again, x)
 
 
 def near_or_exact(

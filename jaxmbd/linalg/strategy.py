@@ -1,10 +1,10 @@
 """Linear solvers by name, and solutions that are verified."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..branches import where_needed
 from .block_sparse import BlockFactors
 from .dense import DenseFactors
 from .saddle import SaddleMatrix
@@ -103,12 +103,11 @@ class CheckedFactors(eqx.Module):
         if b.size > self.dense_limit:
             return jnp.where(bad, jnp.nan, x)
 
-        def again(state):
+        def again():
             dense = DenseFactors.of(matrix)
-            return dense.solve_unregularized(b) if refined else dense.solve(b), jnp.zeros((), bool)
+            return dense.solve_unregularized(b) if refined else dense.solve(b)
 
-        # A loop of at most one turn: under vmap it runs only while some member needs it.
-        return jax.lax.while_loop(lambda state: state[1], again, (x, bad))[0]
+        return where_needed(bad, again, x)
 
     def _good(self, matrix: SaddleMatrix, b, x, rest):
         """Whether x solves the regularized equations; `rest` is the residual of those without E."""

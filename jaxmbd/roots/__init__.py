@@ -2,6 +2,8 @@
 in lanes.
 """
 
+from ..branches import where_needed as where_needed
+from .checkpointed import checkpointed as checkpointed
 from .implicit import AbstractRootProblem as AbstractRootProblem
 from .implicit import implicit_root as implicit_root
 from .implicit import save_roots as save_roots
@@ -12,7 +14,6 @@ from .kernels import left_apart as left_apart
 from .kernels import one_kernel as one_kernel
 from .lanes import anyone as anyone
 from .lanes import batched_in_lanes as batched_in_lanes
-from .lanes import where_needed as where_needed
 from .newton import NewtonInfo as NewtonInfo
 from .newton import NewtonOptions as NewtonOptions
 from .newton import newton as newton

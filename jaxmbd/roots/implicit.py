@@ -18,6 +18,7 @@ from ..linalg.linear_solve import held, linear_solve
 from .kernels import one_kernel
 from .lanes import in_lanes
 from .opaque import opaque
+from .programs import Values
 
 ROOT_NAME = "jaxmbd_root"
 
@@ -88,8 +89,8 @@ def implicit_root(
         out, shape = jax.tree.flatten(saved(solve(list(dynamic))))
         return out
 
-    def rule(dynamic: list[Any], dots: list[Any]):
-        out = saved(opaque(flat, rule, *dynamic))
+    def rule(dynamic: Values, dots: Values, found: Values | None) -> tuple[Values, Values]:
+        out: Values = saved(opaque(flat, rule, *dynamic)) if found is None else found
         x = out[0]
         varying = [k for k in range(first, len(dots)) if dots[k] is not None]
         if not varying:

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from .lanes import anyone, where_needed
+from ..branches import where_needed
+from .lanes import anyone
 
 
 class KeptFactors(eqx.Module):

@@ -30,8 +30,7 @@ from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
 
 from ..indexing import sums_at
-
-NAME = "jaxmbd_kernel"
+from .programs import CALLS, KERNEL, bind, solve_part
 
 # XLA hands loops over more elements to libraries and threads, and fails on those in a kernel.
 _LARGEST = 4_000
@@ -41,7 +40,9 @@ _TESTED = (0, 11)  # the first version of jaxlib with which kernels have not bee
 # A setting of JAX's own kind: what is traced and lowered under it is not taken for anything else.
 _apart = jax.make_user_context(default_value=False)
 
-_marked = Primitive(NAME)
+_Turns = dict[int, list[JaxprEqn]]
+
+_marked = Primitive(KERNEL)
 _marked.multiple_results = True
 _call = Primitive("jaxmbd_kernel_call")
 _call.multiple_results = True
@@ -146,7 +147,7 @@ def _flattened(jaxpr: Jaxpr, consts, args) -> list[Any]:
                 getattr(function, "jaxpr", function), getattr(function, "consts", ()), xs
             )
         else:
-            out = _bind(eqn, xs)
+            out = bind(eqn, *xs)
         known |= dict(zip(eqn.outvars, out, strict=True))
     return [read(v) for v in jaxpr.outvars]
 
@@ -157,9 +158,7 @@ def _called(eqn: JaxprEqn, xs: list[Any]) -> tuple[Any, list[Any]] | None:
     """
     name = eqn.primitive.name
     if name == "custom_linear_solve":
-        lengths = eqn.params["const_lengths"]
-        first, end = lengths.matvec + lengths.vecmat, sum(lengths)
-        return eqn.params["jaxprs"].solve, [*xs[first : first + lengths.solve], *xs[end:]]
+        return solve_part(eqn, xs)
     function = eqn.params.get(_CALLS.get(name, ""))
     return None if function is None else (function, xs)
 
@@ -259,28 +258,12 @@ def _shape(v: Any) -> tuple[int, ...]:
     return v.aval.shape
 
 
-def _bind(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-    # Up to jax 0.8 functions came apart from the other parameters.
-    given = eqn.primitive.get_bind_params(eqn.params)
-    functions, params = given if isinstance(given, tuple) else ((), given)
-    out = eqn.primitive.bind(*functions, *xs, **params)
-    return list(out) if eqn.primitive.multiple_results else [out]
-
-
 def _evaluated(jaxpr: Jaxpr, consts, args: list[Any]) -> list[Any]:
-    """Operations that fit as few calls, as early as what stands between them allows."""
+    """Operations that fit as few calls, between which as few values pass as that allows."""
     known = dict(zip(jaxpr.constvars, consts, strict=True)) | dict(
         zip(jaxpr.invars, args, strict=True)
     )
-    turn: dict[Any, int] = {}  # after how many operations that do not fit a value is there
-    fitting: dict[int, list[JaxprEqn]] = {}
-    others: dict[int, list[JaxprEqn]] = {}
-    for eqn in jaxpr.eqns:
-        at = max((turn.get(v, 0) for v in eqn.invars if not isinstance(v, Literal)), default=0)
-        fits = _fits(eqn)
-        (fitting if fits else others).setdefault(at, []).append(eqn)
-        for v in eqn.outvars:
-            turn[v] = at if fits else at + 1
+    fitting, others = _in_turns(jaxpr)
 
     def read(v):
         return v.val if isinstance(v, Literal) else known[v]
@@ -297,9 +280,38 @@ def _evaluated(jaxpr: Jaxpr, consts, args: list[Any]) -> list[Any]:
             # Branches that do not fit are left as they are: of calls of LAPACK in loops in such
             # branches, XLA got some wrong that stood beside kernels.
             loop = _is_nested(eqn) and eqn.primitive.name != "cond"
-            out = _rebuilt(eqn, xs, _evaluated) if loop else _bind(eqn, xs)
+            out = _rebuilt(eqn, xs, _evaluated) if loop else bind(eqn, *xs)
             known |= dict(zip(eqn.outvars, out, strict=True))
     return [read(v) for v in jaxpr.outvars]
+
+
+def _in_turns(jaxpr: Jaxpr) -> tuple[_Turns, _Turns]:
+    """Operations that fit, and the others, which follow those of their turn.
+
+    Every one that fits comes in the last turn that serves whoever needs it: what is computed long
+    before would pass through all calls between.
+    """
+    first: dict[Any, int] = {}  # after how many operations that do not fit a value is there
+    earliest, fits = [], [_fits(eqn) for eqn in jaxpr.eqns]
+    for eqn, small in zip(jaxpr.eqns, fits, strict=True):
+        at = max((first.get(v, 0) for v in _variables(eqn.invars)), default=0)
+        earliest.append(at)
+        first |= dict.fromkeys(eqn.outvars, at if small else at + 1)
+    end = max(first.values(), default=0)
+    latest = dict.fromkeys(_variables(jaxpr.outvars), end)
+    fitting: _Turns = {}
+    others: _Turns = {}
+    for eqn, small, at in reversed(list(zip(jaxpr.eqns, fits, earliest, strict=True))):
+        if small:
+            at = min((latest[v] for v in eqn.outvars if v in latest), default=at)
+        (fitting if small else others).setdefault(at, []).insert(0, eqn)
+        for v in _variables(eqn.invars):
+            latest[v] = min(latest.get(v, at), at)
+    return fitting, others
+
+
+def _variables(values: Any) -> list[Any]:
+    return [v for v in values if not isinstance(v, Literal)]
 
 
 def _together(group: list[JaxprEqn], needed: set, known: dict) -> dict:
@@ -317,7 +329,7 @@ def _together(group: list[JaxprEqn], needed: set, known: dict) -> dict:
         own = numbers | dict(zip(arrays, values, strict=True))
         for eqn in group:
             xs = [v.val if isinstance(v, Literal) else own[v] for v in eqn.invars]
-            own |= dict(zip(eqn.outvars, _bind(eqn, xs), strict=True))
+            own |= dict(zip(eqn.outvars, bind(eqn, *xs), strict=True))
         return [own[v] for v in out]
 
     values = [known[v] for v in arrays]
@@ -403,18 +415,11 @@ for _primitive in (_marked, _call):
 mlir.register_lowering(_marked, mlir.lower_fun(_in_parts, multiple_results=True), platform="cpu")
 mlir.register_lowering(_call, _lower_call, platform="cpu")
 
-_CALLS = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "custom_vmap_call": "call",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
+_CALLS = CALLS | {
     "checkpoint": "jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vmap_call": "call",
     "remat2": "jaxpr",
-    "jaxmbd_opaque": "jaxpr",
-    NAME: "jaxpr",
 }
 _NESTED = frozenset({"while", "scan", "cond"})
 _NUMBERS = frozenset(

@@ -22,18 +22,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
-from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array, Bool
 
-from .kernels import NAME as KERNEL
 from .kernels import one_kernel
-from .opaque import NAME as OPAQUE
+from .opaque import opaque
+from .programs import CALLS, Flags, Values, bind, solve_part
+from .programs import reached as reached_by
 
 _CACHED = 128  # members whose numbers stay in the cache of a core; larger batches go in chunks
-
-Values = list[Any]
-Flags = list[bool]  # which values have the trailing axis
 
 _warned = False
 
@@ -102,33 +99,36 @@ def batched_in_lanes(function: Callable[..., Any], *args: Any) -> Any:
     given, structure = jax.tree.flatten(arrays)
     shape: Any = None
 
-    def of_arrays(given):
+    def of_arrays(given: Values) -> Values:
         nonlocal shape
         out = function(*eqx.combine(jax.tree.unflatten(structure, given), rest))
-        out, shape = eqx.partition(out, eqx.is_array)
-        return out
+        out, others = eqx.partition(out, eqx.is_array)
+        leaves, tree = jax.tree.flatten(out)
+        shape = tree, others
+        return leaves
 
-    whole = jax.custom_jvp(in_lanes(lambda given: one_kernel(of_arrays, given)))
+    @in_lanes
+    def whole(given: Values) -> Values:
+        return one_kernel(of_arrays, given)
 
-    @functools.partial(whole.defjvp, symbolic_zeros=True)
-    def _(primals, tangents):
-        (given,), (dots,) = primals, tangents
+    def run(*given: Any) -> Values:
+        return whole(list(given))
+
+    def rule(given: Values, dots: Values, _: Values | None) -> tuple[Values, Values]:
         # What does not vary is left out: derivatives are of what is asked for alone.
-        varying = [not isinstance(dot, SymbolicZero) for dot in dots]
+        varying = [k for k, dot in enumerate(dots) if dot is not None]
 
-        def of_varying(some):
-            each = iter(some)
-            return of_arrays(
-                [next(each) if flag else x for x, flag in zip(given, varying, strict=True)]
-            )
+        def of_varying(some: Values) -> Values:
+            changed = dict(zip(varying, some, strict=True))
+            return of_arrays([changed.get(k, x) for k, x in enumerate(given)])
 
-        def chosen(values):
-            return [x for x, flag in zip(values, varying, strict=True) if flag]
+        some, tangents = ([of[k] for k in varying] for of in (given, dots))
+        out, out_dots = jax.jvp(of_varying, (some,), (tangents,))
+        return out, [None if dot.dtype == jax.dtypes.float0 else dot for dot in out_dots]
 
-        return jax.jvp(of_varying, (chosen(given),), (chosen(dots),))
-
-    out = whole(given)
-    return eqx.combine(out, shape)
+    out = opaque(run, rule, *given)
+    tree, others = shape
+    return eqx.combine(jax.tree.unflatten(tree, out), others)
 
 
 @custom_vmap
@@ -137,15 +137,6 @@ def anyone(flag: Bool[Array, ""]) -> Bool[Array, ""]:
     same step what one of them has to do, which takes the time of the whole batch anyway.
     """
     return flag
-
-
-def where_needed(flag: Bool[Array, ""], compute: Callable[[], Any], otherwise: Any) -> Any:
-    """`compute()` where the flag is set, in a batch where it is in any element; a loop of at most
-    one turn, because `vmap` takes both sides of a branch.
-    """
-    return lax.while_loop(
-        lambda state: state[0], lambda _: (jnp.zeros((), bool), compute()), (flag, otherwise)
-    )[1]
 
 
 def _of_anyone(size: int, batched: list[bool], flag):
@@ -239,10 +230,10 @@ def _replay(closed: ClosedJaxpr, values: Values, flags: Flags, size: int) -> tup
         pairs = [read(v) for v in eqn.invars]
         xs, flags = [x for x, _ in pairs], [flag for _, flag in pairs]
         name = eqn.primitive.name
-        if name in _CALLS:
-            out, flags = _replay(eqn.params[_CALLS[name]], xs, flags, size)
+        if name in CALLS:
+            out, flags = _replay(eqn.params[CALLS[name]], xs, flags, size)
         elif not any(flags):
-            out = _bind(eqn, *xs)
+            out = bind(eqn, *xs)
             flags = [False] * len(out)
         elif name in _NESTED:
             out, flags = _NESTED[name](eqn, xs, flags, size)
@@ -257,16 +248,6 @@ def _replay(closed: ClosedJaxpr, values: Values, flags: Flags, size: int) -> tup
     return [x for x, _ in pairs], [flag for _, flag in pairs]
 
 
-def _bind(eqn: JaxprEqn, *xs, **changed) -> Values:
-    """Apply the operation, with some of its parameters changed."""
-    # An operation that holds functions (custom_vjp_call) takes them otherwise than its equation
-    # stores them; up to jax 0.8 they came apart from the other parameters.
-    given = eqn.primitive.get_bind_params(eqn.params | changed)
-    functions, params = given if isinstance(given, tuple) else ((), given)
-    out = eqn.primitive.bind(*functions, *xs, **params)
-    return list(out) if eqn.primitive.multiple_results else [out]
-
-
 def _spread(x, flag: bool, size: int):
     """The value with a trailing axis."""
     return x if flag else lax.broadcast_in_dim(x, (*jnp.shape(x), size), range(jnp.ndim(x)))
@@ -279,7 +260,7 @@ def _all_spread(xs: Values, flags: Flags, size: int) -> Values:
 def _mapped(eqn, xs, flags, size) -> Values:
     """Any operation, by its own rule of `vmap`."""
     axes = tuple(-1 if flag else None for flag in flags)
-    return jax.vmap(functools.partial(_bind, eqn), in_axes=axes, out_axes=-1, axis_size=size)(*xs)
+    return jax.vmap(functools.partial(bind, eqn), in_axes=axes, out_axes=-1, axis_size=size)(*xs)
 
 
 def _elementwise(eqn, xs, flags, size) -> Values:
@@ -290,7 +271,7 @@ def _elementwise(eqn, xs, flags, size) -> Values:
         # A scalar (the predicate of a select) goes with all numbers of its member.
         dims = range(n) if not flag else (*range(n - 1), len(shape) - 1)
         full.append(x if jnp.shape(x) == shape else lax.broadcast_in_dim(x, shape, dims))
-    return _bind(eqn, *full)
+    return bind(eqn, *full)
 
 
 def _reshape(eqn, xs, flags, size) -> Values:
@@ -299,7 +280,7 @@ def _reshape(eqn, xs, flags, size) -> Values:
 
 def _transpose(eqn, xs, flags, size) -> Values:
     order = eqn.params["permutation"]
-    return _bind(eqn, xs[0], permutation=(*order, len(order)))
+    return bind(eqn, xs[0], permutation=(*order, len(order)))
 
 
 def _broadcast(eqn, xs, flags, size) -> Values:
@@ -320,7 +301,7 @@ def _gather(eqn, xs, flags, size) -> Values:
         return _mapped(eqn, xs, flags, size)
     dims = eqn.params["dimension_numbers"]
     dims = dims._replace(offset_dims=(*dims.offset_dims, len(eqn.outvars[0].aval.shape)))
-    return _bind(eqn, *xs, dimension_numbers=dims, slice_sizes=(*eqn.params["slice_sizes"], size))
+    return bind(eqn, *xs, dimension_numbers=dims, slice_sizes=(*eqn.params["slice_sizes"], size))
 
 
 def _scatter(eqn, xs, flags, size) -> Values:
@@ -330,7 +311,7 @@ def _scatter(eqn, xs, flags, size) -> Values:
     operand, updates = _spread(operand, flags[0], size), _spread(updates, flags[2], size)
     dims = eqn.params["dimension_numbers"]
     dims = dims._replace(update_window_dims=(*dims.update_window_dims, updates.ndim - 1))
-    return _bind(eqn, operand, index, updates, dimension_numbers=dims)
+    return bind(eqn, operand, index, updates, dimension_numbers=dims)
 
 
 def _dynamic_slice(eqn, xs, flags, size) -> Values:
@@ -444,12 +425,8 @@ def _scan(eqn, xs, flags, size) -> tuple[Values, Flags]:
 
 
 def _linear_solve(eqn, xs, flags, size) -> tuple[Values, Flags]:
-    lengths = eqn.params["const_lengths"]
-    first, end = lengths.matvec + lengths.vecmat, sum(lengths)
-    part = [*range(first, first + lengths.solve), *range(end, len(xs))]
-    return _replay(
-        eqn.params["jaxprs"].solve, [xs[k] for k in part], [flags[k] for k in part], size
-    )
+    (function, xs), (_, flags) = solve_part(eqn, xs), solve_part(eqn, flags)
+    return _replay(function, xs, flags, size)
 
 
 def _own_vmap(eqn, xs, flags, size) -> tuple[Values, Flags]:
@@ -463,32 +440,15 @@ def _own_vmap(eqn, xs, flags, size) -> tuple[Values, Flags]:
     return [jnp.moveaxis(x, 0, -1) if f else x for x, f in zip(out, flags, strict=True)], flags
 
 
+def _reached(jaxpr: Jaxpr, flags: Flags) -> Flags:
+    return reached_by(jaxpr, flags, _common)
+
+
 def _checkpoint(eqn, xs, flags, size) -> tuple[Values, Flags]:
     """The function itself: what its derivatives keep is of no concern here."""
     return _replay(ClosedJaxpr(eqn.params["jaxpr"], ()), xs, flags, size)
 
 
-def _reached(jaxpr: Jaxpr, flags: Flags) -> Flags:
-    """Outputs that depend on flagged inputs."""
-    known = dict(zip(jaxpr.invars, flags, strict=True))
-
-    def read(v):
-        return not isinstance(v, Literal) and known.get(v, False)
-
-    for eqn in jaxpr.eqns:
-        flag = any(read(v) for v in eqn.invars) and not _common(eqn)
-        known |= {v: flag for v in eqn.outvars}
-    return [read(v) for v in jaxpr.outvars]
-
-
-_CALLS = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    OPAQUE: "jaxpr",
-    KERNEL: "jaxpr",
-}
 _NESTED = {
     "checkpoint": _checkpoint,
     "custom_linear_solve": _linear_solve,

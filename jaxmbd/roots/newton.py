@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from ..branches import where_needed
 from ..rotations.types import Scalar
 from .kept_factors import KeptFactors, iterate_with
-from .lanes import where_needed
 
 Vector = Float[Array, " n"]
 

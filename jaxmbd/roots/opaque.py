@@ -11,17 +11,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
+from .programs import OPAQUE
+
 Arrays = list[Any]
-# From the arguments and the tangents of those that vary (None of the others): the outputs, and
-# their tangents or None.
-Rule = Callable[[Arrays, Arrays], tuple[Arrays, Arrays]]
+# From the arguments, the tangents of those that vary (None of the others), and the outputs where
+# they are known: the outputs, and their tangents or None.
+Rule = Callable[[Arrays, Arrays, Arrays | None], tuple[Arrays, Arrays]]
 
-NAME = "jaxmbd_opaque"
-
-_opaque = Primitive(NAME)
+_opaque = Primitive(OPAQUE)
 _opaque.multiple_results = True
 
 
@@ -33,6 +33,17 @@ def opaque(function: Callable[..., Arrays], rule: Rule, *args: Any) -> Arrays:
     return _opaque.bind(*args, jaxpr=jax.make_jaxpr(function)(*args), rule=rule)
 
 
+def known(eqn: JaxprEqn, args: Arrays, out: Arrays) -> Arrays:
+    """The outputs of an opaque operation, which are known, with its derivatives."""
+    count, rule = len(args), eqn.params["rule"]
+
+    def of_known(primals: Arrays, dots: Arrays, _: Arrays | None = None):
+        out = primals[count:]
+        return out, rule(primals[:count], dots[:count], out)[1]
+
+    return opaque(lambda *both: list(both[count:]), of_known, *args, *out)
+
+
 def _run(*args: Any, jaxpr: ClosedJaxpr, rule: Rule) -> Arrays:
     return jaxpr_as_fun(jaxpr)(*args)
 
@@ -42,7 +53,7 @@ def _differentiate(primals, tangents, *, jaxpr: ClosedJaxpr, rule: Rule):
         None if isinstance(dot, ad.Zero) or not np.issubdtype(x.dtype, np.inexact) else dot
         for x, dot in zip(primals, tangents, strict=True)
     ]
-    out, out_dots = rule(list(primals), dots)
+    out, out_dots = rule(list(primals), dots, None)
     zeros = [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in out]
     return out, [z if dot is None else dot for z, dot in zip(zeros, out_dots, strict=True)]
 
@@ -54,13 +65,14 @@ def _batch(args, axes, *, jaxpr: ClosedJaxpr, rule: Rule):
     ]
     axes = [None if axis is None else 0 for axis in axes]
 
-    def of_batch(primals, dots):
+    def of_batch(primals, dots, out):
         # None is a tree without leaves: what does not vary stays that.
         in_axes = (
             axes,
             [None if dot is None else axis for dot, axis in zip(dots, axes, strict=True)],
+            0,
         )
-        return jax.vmap(rule, in_axes=in_axes, axis_size=size)(primals, dots)
+        return jax.vmap(rule, in_axes=in_axes, axis_size=size)(primals, dots, out)
 
     batch = jax.vmap(jaxpr_as_fun(jaxpr), in_axes=axes, axis_size=size)
     out = opaque(batch, of_batch, *args)

@@ -6,6 +6,9 @@ zero angle, and so are their
 derivatives: every quotient has a power series that replaces it below a threshold.
 """
 
+import math
+
+import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
@@ -31,6 +34,9 @@ COTANGENT_SERIES = (
     691 / 1307674368000,
     1 / 74724249600,
 )
+# (1/2 - (1 - cos x)/x²) / x² and (1/6 - (x - sin x)/x³) / x² by powers of x².
+_FOURTH = tuple((-1) ** n / math.factorial(2 * n + 4) for n in range(7))
+_FIFTH = tuple((-1) ** n / math.factorial(2 * n + 5) for n in range(7))
 
 
 def _horner(x: Scalar, coefficients: tuple[float, ...]) -> Scalar:
@@ -40,6 +46,7 @@ def _horner(x: Scalar, coefficients: tuple[float, ...]) -> Scalar:
     return value
 
 
+@jax.custom_jvp
 def exp_coefficients(angle_squared: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     """Sin x / x, (1 - cos x) / x² and (x - sin x) / x³ as smooth functions of x²."""
     x2 = angle_squared
@@ -64,6 +71,22 @@ def exp_coefficients(angle_squared: Scalar) -> tuple[Scalar, Scalar, Scalar]:
         jnp.where(small, b, 2.0 * half * half / x2_safe),
         jnp.where(small, c, (x - sin) / (x2_safe * x)),
     )
+
+
+@exp_coefficients.defjvp
+def _(primals, tangents):
+    """By the next two of the sequence, (1/2 - b)/x² and (1/6 - c)/x²: fewer operations than the
+    derivatives of quotients and series.
+    """
+    (x2,), (dot,) = primals, tangents
+    a, b, c = exp_coefficients(x2)
+    small = x2 < _SERIES_BELOW
+    x2_safe, x2_small = jnp.where(small, 1.0, x2), jnp.where(small, x2, 0.0)
+    d, e = (
+        jnp.where(small, _horner(x2_small, series), (series_of_last - last) / x2_safe)
+        for series, series_of_last, last in ((_FOURTH, 1 / 2, b), (_FIFTH, 1 / 6, c))
+    )
+    return (a, b, c), (0.5 * (c - b) * dot, (d - 0.5 * c) * dot, 0.5 * (3.0 * e - d) * dot)
 
 
 def exp(theta: Vec3) -> Mat3:

@@ -1,3 +1,6 @@
+import math
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,6 +45,20 @@ def test_right_jacobian_is_the_derivative_of_exp(rng, angle):
 )
 def test_two_derivatives_are_finite_at_zero(f):
     assert np.all(np.isfinite(jax.jacfwd(jax.jacrev(f))(jnp.zeros(3))))
+
+
+@pytest.mark.parametrize("angle", [0.0, 0.1, 0.49, 0.51, 2.0, 6.0])
+def test_derivatives_of_the_coefficients_are_those_of_their_formulas(angle):
+    """By series of forty terms, summed as fractions."""
+    square = Fraction(angle) ** 2
+    found = jax.jacfwd(so3.exp_coefficients)(jnp.asarray(angle**2))
+    second = jax.jacfwd(jax.jacrev(lambda x: jnp.stack(so3.exp_coefficients(x))))
+    for k, (first, again) in enumerate(zip(found, second(jnp.asarray(angle**2)), strict=True)):
+        terms = [Fraction((-1) ** n, math.factorial(2 * n + 1 + k)) for n in range(40)]
+        wanted = sum(n * terms[n] * square ** (n - 1) for n in range(1, 40))
+        np.testing.assert_allclose(first, float(wanted), rtol=1e-11)
+        wanted = sum(n * (n - 1) * terms[n] * square ** (n - 2) for n in range(2, 40))
+        np.testing.assert_allclose(again, float(wanted), rtol=1e-8)
 
 
 def test_gradient_of_log_is_finite_and_right_at_the_identity():

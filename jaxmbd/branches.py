@@ -1,0 +1,30 @@
+"""Work that is done only where it is needed, also in a batch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer, eval_jaxpr
+from jaxtyping import Array, Bool
+
+
+def where_needed(flag: Bool[Array, ""], compute: Callable[[], Any], otherwise: Any) -> Any:
+    """`compute()` where the flag is set, in a batch where it is in any element; a loop of at most
+    one turn, because `vmap` takes both sides of a branch.
+    """
+    closed, shape = jax.make_jaxpr(compute, return_shape=True)()
+    tree = jax.tree.structure(shape)
+
+    def turn(state: Any) -> Any:
+        # XLA takes out of a loop what is the same in every turn, which here is everything: the work
+        # would be done whether it is needed or not. So it is made to depend on the flag.
+        flag, _ = state
+        consts = [
+            jnp.where(flag, x, jnp.zeros((), x.dtype)) if isinstance(x, Tracer) else x
+            for x in closed.consts
+        ]
+        out = jax.tree.unflatten(tree, eval_jaxpr(closed.jaxpr, consts))
+        return jnp.zeros((), bool), out
+
+    return jax.lax.while_loop(lambda state: state[0], turn, (flag, otherwise))[1]

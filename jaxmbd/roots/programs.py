@@ -1,0 +1,67 @@
+"""Programs as JAX writes them down: what evaluates, divides and replays them has in common."""
+
+from typing import Any
+
+from jax.extend.core import Jaxpr, JaxprEqn, Literal
+
+Values = list[Any]
+Flags = list[bool]
+
+# Operations of this package.
+KERNEL, LINEAR, OPAQUE = "jaxmbd_kernel", "jaxmbd_linear", "jaxmbd_opaque"
+
+
+def bind(eqn: JaxprEqn, *xs: Any, **changed: Any) -> Values:
+    """Apply the operation, with some of its parameters changed."""
+    # An operation that holds functions (custom_vjp_call) takes them otherwise than its equation
+    # stores them; up to jax 0.8 they came apart from the other parameters.
+    given = eqn.primitive.get_bind_params(eqn.params | changed)
+    functions, params = given if isinstance(given, tuple) else ((), given)
+    out = eqn.primitive.bind(*functions, *xs, **params)
+    return list(out) if eqn.primitive.multiple_results else [out]
+
+
+def reached(jaxpr: Jaxpr, flags: Flags, common: Any = lambda eqn: False) -> Flags:
+    """Outputs that depend on flagged inputs; not through operations that are common to all."""
+    known = dict(zip(jaxpr.invars, flags, strict=True))
+
+    def read(v: Any) -> bool:
+        return not isinstance(v, Literal) and known.get(v, False)
+
+    for eqn in jaxpr.eqns:
+        flag = any(read(v) for v in eqn.invars) and not common(eqn)
+        known |= {v: flag for v in eqn.outvars}
+    return [read(v) for v in jaxpr.outvars]
+
+
+def needed(jaxpr: Jaxpr, flags: Flags) -> Flags:
+    """Inputs on which flagged outputs depend."""
+    known = {
+        v
+        for v, flag in zip(jaxpr.outvars, flags, strict=True)
+        if flag and not isinstance(v, Literal)
+    }
+    for eqn in reversed(jaxpr.eqns):
+        if known.intersection(eqn.outvars):
+            known.update(v for v in eqn.invars if not isinstance(v, Literal))
+    return [v in known for v in jaxpr.invars]
+
+
+def solve_part(eqn: JaxprEqn, xs: Values) -> tuple[Any, Values]:
+    """Of a `custom_linear_solve` the function that solves, and its arguments."""
+    lengths = eqn.params["const_lengths"]
+    first, end = lengths.matvec + lengths.vecmat, sum(lengths)
+    return eqn.params["jaxprs"].solve, [*xs[first : first + lengths.solve], *xs[end:]]
+
+
+# Operations that call a function and do nothing else, and where they keep it.
+CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    KERNEL: "jaxpr",
+    LINEAR: "jaxpr",
+    OPAQUE: "jaxpr",
+}

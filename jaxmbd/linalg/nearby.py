@@ -15,7 +15,7 @@ _CONTRACTION = 0.1  # Refinement goes on while it makes the residual smaller by 
 _MOST = 8  # and for so many turns.
 # Of rounding, times what the terms of the residual amount to: where refinement ends, and what is
 # accepted where it gets no further.
-_DONE, _ENOUGH = 32.0, 64.0
+_DONE, _ENOUGH = 4.0, 64.0
 
 
 class NearbyFactors(eqx.Module):

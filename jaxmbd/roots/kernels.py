@@ -30,7 +30,7 @@ from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
 
 from ..indexing import sums_at
-from .programs import CALLS, KERNEL, bind, solve_part
+from .programs import CALLS, KERNEL, bind, scan_parts, solve_part
 
 # XLA hands loops over more elements to libraries and threads, and fails on those in a kernel.
 _LARGEST = 4_000
@@ -185,8 +185,8 @@ def _rebuilt(eqn: JaxprEqn, xs: list[Any], evaluate: Callable[..., list[Any]]) -
         if jnp.result_type(index) == jnp.bool_:
             return list(lax.cond(index, branches[1], branches[0], *args))
         return list(lax.switch(index, branches, *args))
-    nc, carried = params["num_consts"], params["num_carry"]
-    consts, start, rows = xs[:nc], xs[nc : nc + carried], xs[nc + carried :]
+    consts, start, rows = (xs[part] for part in scan_parts(eqn))
+    carried = len(start)
 
     def turn(state, row):
         out = of(params["jaxpr"], *consts, *state, *row)

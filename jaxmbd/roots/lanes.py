@@ -27,7 +27,7 @@ from jaxtyping import Array, Bool
 
 from .kernels import one_kernel
 from .opaque import opaque
-from .programs import CALLS, Flags, Values, bind, solve_part
+from .programs import CALLS, Flags, Values, bind, scan_parts, solve_part
 from .programs import reached as reached_by
 
 _CACHED = 128  # members whose numbers stay in the cache of a core; larger batches go in chunks
@@ -390,15 +390,10 @@ def _while(eqn, xs, flags, size) -> tuple[Values, Flags]:
 
 def _scan(eqn, xs, flags, size) -> tuple[Values, Flags]:
     p = eqn.params
-    # Shapes tell the parts apart in every version of JAX, whose names for their lengths change:
-    # what a sequence is stacked of has an axis less inside.
-    inner = p["jaxpr"].jaxpr
-    nk = sum(a.aval.ndim == b.aval.ndim for a, b in zip(eqn.outvars, inner.outvars, strict=True))
-    nc = sum(a.aval.ndim == b.aval.ndim for a, b in zip(eqn.invars, inner.invars, strict=True)) - nk
-    parts = [slice(0, nc), slice(nc, nc + nk), slice(nc + nk, None)]
+    inner, parts = p["jaxpr"].jaxpr, scan_parts(eqn)
     consts, init, sequence = (xs[k] for k in parts)
     of_consts, start, of_sequence = (flags[k] for k in parts)
-    carry = list(start)
+    nk, carry = len(start), list(start)
     while True:
         reached = _reached(inner, [*of_consts, *carry, *of_sequence])
         if all(flag <= old for flag, old in zip(reached[:nk], carry, strict=True)):

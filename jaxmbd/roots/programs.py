@@ -54,6 +54,22 @@ def solve_part(eqn: JaxprEqn, xs: Values) -> tuple[Any, Values]:
     return eqn.params["jaxprs"].solve, [*xs[first : first + lengths.solve], *xs[end:]]
 
 
+def scan_parts(eqn: JaxprEqn) -> tuple[slice, slice, slice]:
+    """Of the arguments of a scan: constants, what is carried, and what goes in row by row.
+
+    Shapes tell them apart in every version of JAX, whose names for their numbers change: a row has
+    an axis less than what it is taken from.
+    """
+    inner = eqn.params["jaxpr"].jaxpr
+
+    def whole(outer: Any, own: Any) -> int:
+        return sum(a.aval.ndim == b.aval.ndim for a, b in zip(outer, own, strict=True))
+
+    carried = whole(eqn.outvars, inner.outvars)
+    end = whole(eqn.invars, inner.invars)
+    return slice(0, end - carried), slice(end - carried, end), slice(end, None)
+
+
 # Operations that call a function and do nothing else, and where they keep it.
 CALLS = {
     "jit": "jaxpr",

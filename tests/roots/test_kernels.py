@@ -9,6 +9,7 @@ import pytest
 from jax import lax
 
 import jaxmbd as mbd
+from jaxmbd.indexing import take
 from jaxmbd.roots import kernels
 from jaxmbd.roots.kernels import left_apart, one_kernel
 
@@ -120,7 +121,7 @@ def test_every_operation_of_a_kernel_gives_what_it_gives_alone():
     def together(x):
         # Each in a kernel of its own, which has four operations at least.
         def own(f):
-            return lambda x: f(((x + 1.0) - 1.0) * 1.0 + 0.0)
+            return lambda x: f(x * 4.0 * 0.5 * 0.5 + 0.0)  # exactly x
 
         return {name: one_kernel(own(f), x) for name, f in OPERATIONS.items()}
 
@@ -148,13 +149,18 @@ def test_sums_at_known_places_are_gathered(axis):
     places = np.array([[1, 0], [2, 1]])
     x = jnp.arange(27.0).reshape(3, 3, 3)
 
+    def parts(x):
+        own = lambda x: take(x, places)  # noqa: E731
+        for _ in range(axis):
+            own = jax.vmap(own)
+        return own(x)
+
     def f(x):
-        return jax.vjp(lambda y: jnp.take(y, places, axis=axis), x)[1](
-            jnp.sin(jnp.take(x, places, axis=axis))
-        )[0]
+        return jax.vjp(parts, x)[1](jnp.sin(parts(x)))[0]
 
     program = jax.jit(lambda x: one_kernel(f, x)).lower(x).compile()
-    assert "scatter(" not in program.as_text()
+    # Older versions of XLA turn a scatter into a loop.
+    assert "scatter(" not in program.as_text() and "while(" not in program.as_text()
     np.testing.assert_allclose(program(x), f(x), rtol=1e-15)
 
 

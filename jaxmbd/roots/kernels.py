@@ -30,12 +30,12 @@ from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
 
 from ..indexing import sums_at
-from .programs import CALLS, KERNEL, bind, scan_parts, solve_part
+from .programs import CALLS, KERNEL, bind, compiled_sum, scan_parts, solve_part
 
 # XLA hands loops over more elements to libraries and threads, and fails on those in a kernel.
 _LARGEST = 4_000
 _WORTH = 4  # operations, from which a call is worth what it costs
-_TESTED = (0, 11)  # the first version of jaxlib with which kernels have not been tested
+_TESTED = (0, 13)  # the first version of jaxlib with which kernels have not been tested
 
 # A setting of JAX's own kind: what is traced and lowered under it is not taken for anything else.
 _apart = jax.make_user_context(default_value=False)
@@ -139,6 +139,8 @@ def _flattened(jaxpr: Jaxpr, consts, args) -> list[Any]:
             out = [_product(eqn, *xs)]
         elif (summed := _summed(eqn, xs)) is not None:
             out = [summed]
+        elif name == "reduce_sum" and not _fits(eqn):
+            out = [compiled_sum(xs[0], eqn.params["axes"])]
         elif _is_nested(eqn):
             out = _rebuilt(eqn, xs, _flattened)
         elif (inner := _called(eqn, xs)) is not None:

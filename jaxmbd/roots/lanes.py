@@ -27,7 +27,7 @@ from jaxtyping import Array, Bool
 
 from .kernels import one_kernel
 from .opaque import opaque
-from .programs import CALLS, Flags, Values, bind, scan_parts, solve_part
+from .programs import CALLS, Flags, Values, bind, compiled_sum, scan_parts, solve_part
 from .programs import reached as reached_by
 
 _CACHED = 128  # members whose numbers stay in the cache of a core; larger batches go in chunks
@@ -347,7 +347,11 @@ def _dot_general(eqn, xs, flags, size) -> Values:
             jnp.asarray(xs[o], out.dtype), (*batch[o], *free[o], *contracted[o], *lanes)
         )
         factors.append(lax.broadcast_in_dim(x, shape, places))
-    return [jnp.sum(factors[0] * factors[1], axis=tuple(range(n, n + nc)))]
+    return [compiled_sum(factors[0] * factors[1], tuple(range(n, n + nc)))]
+
+
+def _reduce_sum(eqn, xs, flags, size) -> Values:
+    return [compiled_sum(xs[0], eqn.params["axes"])]
 
 
 def _while(eqn, xs, flags, size) -> tuple[Values, Flags]:
@@ -458,6 +462,7 @@ _RULES = {
     "dot_general": _dot_general,
     "dynamic_slice": _dynamic_slice,
     "gather": _gather,
+    "reduce_sum": _reduce_sum,
     "reshape": _reshape,
     "scatter": _scatter,
     "scatter-add": _scatter,

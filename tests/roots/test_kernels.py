@@ -12,6 +12,7 @@ import jaxmbd as mbd
 from jaxmbd.indexing import take
 from jaxmbd.roots import kernels
 from jaxmbd.roots.kernels import left_apart, one_kernel
+from jaxmbd.roots.lanes import in_lanes
 
 X = np.linspace(0.1, 0.9, 12).reshape(3, 4)
 MARK = 'xla_cpu_small_call="true"'
@@ -162,6 +163,26 @@ def test_sums_at_known_places_are_gathered(axis):
     # Older versions of XLA turn a scatter into a loop.
     assert "scatter(" not in program.as_text() and "while(" not in program.as_text()
     np.testing.assert_allclose(program(x), f(x), rtol=1e-15)
+
+
+@pytest.mark.parametrize("way", ["one", "batch"])
+def test_sums_over_large_arrays_are_no_library_s(way):
+    """XLA from jax 0.11 on gives them to one, which is slower; see `compiled_sum`."""
+    A, x = jnp.linspace(0.1, 0.9, 200 * 36).reshape(200, 6, 6), jnp.linspace(-1.0, 1.0, 6)
+
+    def own(x):
+        scaled = A * x[None, None, :]
+        return jnp.concatenate([jnp.sum(scaled**2, axis=-1)[0], jnp.sum(scaled, axis=(0, 1))])
+
+    if way == "one":
+        program = jax.jit(lambda x: one_kernel(own, x)).lower(x).compile()
+        found, expected = program(x), own(x)
+    else:
+        xs = jnp.outer(X[0], x)
+        program = jax.jit(jax.vmap(in_lanes(own))).lower(xs).compile()
+        found, expected = program(xs), jnp.stack([own(x) for x in xs])
+    assert "__ynn" not in program.as_text()
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
 def solved(A, b, unused, empty):

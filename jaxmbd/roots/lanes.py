@@ -31,6 +31,7 @@ from .programs import CALLS, Flags, Values, bind, compiled_sum, scan_parts, solv
 from .programs import reached as reached_by
 
 _CACHED = 128  # members whose numbers stay in the cache of a core; larger batches go in chunks
+_SHORT = 8  # turns up to which a loop is written out on a GPU
 
 _warned = False
 
@@ -417,8 +418,11 @@ def _scan(eqn, xs, flags, size) -> tuple[Values, Flags]:
     init = [
         _spread(x, f, size) if flag else x for x, f, flag in zip(init, start, carry, strict=True)
     ]
+    # On a GPU, each turn of a loop costs launches and copies that take longer than a small turn.
+    written_out = jax.default_backend() != "cpu" and p["length"] <= _SHORT
+    unroll = p["length"] if written_out else p["unroll"]
     end, each = lax.scan(
-        step, init, sequence, length=p["length"], reverse=p["reverse"], unroll=p["unroll"]
+        step, init, sequence, length=p["length"], reverse=p["reverse"], unroll=max(unroll, 1)
     )
     return [*end, *each], wanted
 

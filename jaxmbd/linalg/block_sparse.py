@@ -13,14 +13,7 @@ from ..indexing import sums_at, take
 from .dense import DenseFactors
 from .ordering import Level, Schedule, schedule
 from .saddle import SaddleMatrix
-from .small_matrices import (
-    computed_once,
-    gauss_jordan,
-    product,
-    saddle_inverse,
-    times,
-    times_transposed,
-)
+from .small_matrices import gauss_jordan, product, saddle_inverse, times, times_transposed
 
 
 class _Eliminated(eqx.Module):
@@ -114,7 +107,6 @@ class BlockFactors(eqx.Module):
         y = y.reshape(plan.nodes, plan.size)
         halves = []
         for level, done in zip(plan.levels, self.levels, strict=True):
-            y = computed_once(y)
             mine, rest = y[: level.count], y[level.count :]
             if transpose:
                 half = times_transposed(done.inverse, mine)
@@ -151,7 +143,6 @@ def _eliminated(
     """Factors by the inverses of the pivots of every level, whose first node is the given one."""
     levels, first = [], 0
     for level in plan.levels:
-        blocks = computed_once(blocks)
         pivot = inverses(take(blocks, level.pivots), first, level)
         first += level.count
         left = take(blocks, level.left)

@@ -10,11 +10,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
-def computed_once(x: Array) -> Array:
-    """The same array. On a GPU, XLA would compute it anew in every operation that reads it."""
-    return jax.lax.optimization_barrier(x)
-
-
 def product(A: Float[Array, "*#n i k"], B: Float[Array, "*#n k j"]) -> Float[Array, "*_ i j"]:
     """A B over leading axes, which broadcast."""
     return jnp.sum(A[..., :, :, None] * B[..., None, :, :], axis=-2)

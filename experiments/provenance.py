@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import platform
 import subprocess
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,6 +55,14 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
+def _accelerator() -> str:
+    """What else JAX computes on, where it does."""
+    if (jax := sys.modules.get("jax")) is None:
+        return ""
+    device = jax.devices()[0]
+    return "" if device.platform == "cpu" else f", {jax.device_count()} {device.device_kind}"
+
+
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
@@ -76,7 +85,8 @@ def record(folder: Path, name: str, arguments: list[str], cores: int, began: dat
         "date": began.astimezone(UTC).isoformat(timespec="seconds"),
         "seconds": round((datetime.now(UTC) - began).total_seconds(), 1),
         "commit": commit and commit + ("+" if changed else ""),
-        "machine": f"{_processor()}, {cores or 'all'} core{'' if cores == 1 else 's'}",
+        "machine": f"{_processor()}, {cores or 'all'} core{'' if cores == 1 else 's'}"
+        + _accelerator(),
         "versions": _versions(),
     }
     path.write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")

@@ -4,7 +4,7 @@ masses, by the size of the batch; on a GPU too, with MJX beside it where that is
 python -m experiments batch [--out DIR] [--quick] [--size N ...] [--steps N] [--single]
                             [--formulation ...]
 
-Writes batch_cpu.json or batch_gpu.json; rows of the other precision and of other sizes stay, if the
+Writes batch_cpu.json or batch_gpu.json, and a picture of it; rows of the other precision and of other sizes stay, if the
 device and the version of JAX are the same.
 """
 
@@ -25,6 +25,7 @@ from rich.table import Table
 
 import jaxmbd as mbd
 
+from ..drawing import legend_above
 from ..options import repeated
 from . import peers
 
@@ -111,6 +112,25 @@ def _measured(program: Any, factors: Any, steps: int) -> dict[str, Any]:
     }
 
 
+def plot(results: dict[str, Any], path: Path) -> None:
+    """State-steps per second against the size of the batch."""
+    import matplotlib.pyplot as plt
+
+    fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    styles = {"float64": "o-", "float32": "s:"}
+    for k, (label, of) in enumerate(results["rows"].items()):
+        for precision, row in of.items():
+            sizes = sorted(row, key=int)
+            rates = [row[n]["state_steps_per_s"] for n in sizes]
+            name = f"{label.replace('_', ' ')}, {precision}"
+            ax.loglog([int(n) for n in sizes], rates, styles[precision], color=f"C{k}", label=name)
+    ax.set(xlabel="batch size", ylabel=f"state-steps per second, {results['device']}")
+    legend_above(ax)
+    ax.grid(alpha=0.3, which="both")
+    fig.savefig(path, dpi=130)
+    plt.close(fig)
+
+
 def run(
     out: Path,
     quick: bool,
@@ -167,6 +187,7 @@ def run(
         gap = float(jnp.max(program(speeds)))
         row = {"state_steps_per_s": _rate(program, speeds, steps), "violation": gap}
         keep("four_bar MJX", size, row)
+    plot(about | {"rows": rows}, path.with_suffix(".png"))
     table = Table("batch", "size", "state-steps per second", "|Φ| max", title=about["device"])
     for label, of in rows.items():
         for size, row in of.get(precision, {}).items():

@@ -42,7 +42,7 @@ def run_batch(
             `Solution.result` too where members may fail.
         inputs: Arrays, or a pytree of arrays, with a leading axis for the members.
         chunk: Members at a time, rounded up to a multiple of the number of devices. On a CPU some
-            128 per core are fastest, on a GPU a few thousand.
+            128 per core are fastest, on a large GPU 16 000 and more.
         devices: All of JAX by default.
         progress: Show a progress bar on standard error (in the first process).
         on_chunk: Called after every chunk with its results, to save or to look at them.

@@ -4,8 +4,8 @@ masses, by the size of the batch; on a GPU too, with MJX beside it where that is
 python -m experiments batch [--out DIR] [--quick] [--size N ...] [--steps N] [--single]
                             [--formulation ...]
 
-Writes batch_cpu.json or batch_gpu.json, and a picture of it; rows of the other precision and of other sizes stay, if the
-device and the version of JAX are the same.
+Writes batch_cpu.json or batch_gpu.json, and a picture of it; rows of the other precision and of
+other sizes stay, if the device and the version of JAX are the same.
 """
 
 import json

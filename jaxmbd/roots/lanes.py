@@ -30,7 +30,9 @@ from .opaque import opaque
 from .programs import CALLS, Flags, Values, bind, compiled_sum, scan_parts, solve_part
 from .programs import reached as reached_by
 
-_CACHED = 128  # members whose numbers stay in the cache of a core; larger batches go in chunks
+# Larger batches go in chunks of so many members: on a CPU, whose numbers stay in the cache of a
+# core. A GPU is full with them, and of a million in single precision a few came out wrong there.
+_CHUNK, _GPU_CHUNK = 128, 131_072
 _SHORT = 8  # turns up to which a loop is written out on a GPU
 
 _warned = False
@@ -66,7 +68,8 @@ def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         flags = jax.tree.leaves(batched)
         if os.environ.get("JAXMBD_LANES") == "0":
             return _plain(function, leaves, flags, structure, size)
-        if size > _CACHED and jax.default_backend() == "cpu":
+        chunk = _CHUNK if jax.default_backend() == "cpu" else _GPU_CHUNK
+        if size > chunk:
             own = [x for x, flag in zip(leaves, flags, strict=True) if flag]
 
             def one(own):
@@ -74,7 +77,7 @@ def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
                 full = [next(each) if flag else x for x, flag in zip(leaves, flags, strict=True)]
                 return mapped(jax.tree.unflatten(structure, full))
 
-            out = _in_chunks(jax.vmap(one), own, size)
+            out = _in_chunks(jax.vmap(one), own, size, chunk)
             return out, jax.tree.map(lambda _: True, out)
         try:
             return _replayed(function, leaves, flags, structure, size)
@@ -147,11 +150,11 @@ def _of_anyone(size: int, batched: list[bool], flag):
 anyone.def_vmap(_Rule(_of_anyone, common=True))
 
 
-def _in_chunks(function, leaves: Values, size: int) -> Any:
+def _in_chunks(function, leaves: Values, size: int, chunk: int) -> Any:
     """`function` of batches, one chunk of members after another."""
-    count = size // _CACHED
-    full = count * _CACHED
-    chunks = [x[:full].reshape(count, _CACHED, *x.shape[1:]) for x in leaves]
+    count = size // chunk
+    full = count * chunk
+    chunks = [x[:full].reshape(count, chunk, *x.shape[1:]) for x in leaves]
     out = lax.map(function, chunks)
     out = jax.tree.map(lambda x: x.reshape(full, *x.shape[2:]), out)
     if full == size:

@@ -150,6 +150,24 @@ def test_no_array_of_a_batch_has_its_axis_first():
     assert shapes and all(shape[-1] == 7 for shape in shapes)
 
 
+@pytest.mark.parametrize("chunk", [7, 100])
+def test_batches_as_on_a_gpu_give_the_same(monkeypatch, chunk):
+    """Short loops written out, and chunks that differ in size from those on a CPU."""
+
+    def function(x):
+        turned = jax.lax.fori_loop(0, 6, lambda k, y: y.at[k % 3].add(jnp.sin(y[(k + 1) % 3])), x)
+        return turned, newton_root(x[0])
+
+    xs = np.random.default_rng(2).normal(size=(50, 3))
+    expected = jax.jit(jax.vmap(function))(xs)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(lanes, "_GPU_CHUNK", chunk)
+    batch = jax.jit(jax.vmap(in_lanes(function))).lower(xs)
+    assert batch.as_text().count("stablehlo.while") == (1 if chunk > 50 else 3)
+    for a, b in zip(jax.tree.leaves(batch.compile()(xs)), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-14)
+
+
 def test_a_large_batch_goes_in_chunks():
     many = np.random.default_rng(1).normal(size=(300, 3, 3))
     function = in_lanes(lambda tree: (tree[0] @ tree[1], newton_root(tree[0][0, 0])))

@@ -25,12 +25,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.core import Tracer, eval_jaxpr
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun
 from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
 
 from ..indexing import sums_at
-from .programs import CALLS, KERNEL, bind, compiled_sum, scan_parts, solve_part
+from .programs import CALLS, KERNEL, bind, compiled_sum, operation, scan_parts, solve_part
 
 # XLA hands loops over more elements to libraries and threads, and fails on those in a kernel.
 _LARGEST = 4_000
@@ -42,10 +42,8 @@ _apart = jax.make_user_context(default_value=False)
 
 _Turns = dict[int, list[JaxprEqn]]
 
-_marked = Primitive(KERNEL)
-_marked.multiple_results = True
-_call = Primitive("jaxmbd_kernel_call")
-_call.multiple_results = True
+_marked = operation(KERNEL)
+_call = operation("jaxmbd_kernel_call")
 
 
 def kernels_wanted() -> bool:

@@ -9,10 +9,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from .programs import LINEAR
+from .programs import LINEAR, operation
 
 Arrays = list[Any]
 # From the arrays on which the function depends otherwise: from its arguments its outputs, which may
@@ -21,8 +21,7 @@ Arrays = list[Any]
 Apply = Callable[[Arrays, Arrays], Arrays]
 Pull = Callable[[Arrays, Arrays], Arrays]
 
-_linear = Primitive(LINEAR)
-_linear.multiple_results = True
+_linear = operation(LINEAR)
 
 
 def linear(apply: Apply, pull: Pull, others: Arrays, args: Arrays) -> Arrays:

@@ -11,18 +11,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, JaxprEqn, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from .programs import OPAQUE
+from .programs import OPAQUE, operation
 
 Arrays = list[Any]
 # From the arguments, the tangents of those that vary (None of the others), and the outputs where
 # they are known: the outputs, and their tangents or None.
 Rule = Callable[[Arrays, Arrays, Arrays | None], tuple[Arrays, Arrays]]
 
-_opaque = Primitive(OPAQUE)
-_opaque.multiple_results = True
+_opaque = operation(OPAQUE)
 
 
 def opaque(function: Callable[..., Arrays], rule: Rule, *args: Any) -> Arrays:

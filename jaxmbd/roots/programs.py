@@ -1,11 +1,12 @@
 """Programs as JAX writes them down: what evaluates, divides and replays them has in common."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import Jaxpr, JaxprEqn, Literal
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Primitive
 
 Values = list[Any]
 Flags = list[bool]
@@ -50,13 +51,24 @@ def needed(jaxpr: Jaxpr, flags: Flags) -> Flags:
     return [v in known for v in jaxpr.invars]
 
 
-def compiled_sum(x: Any, axes: tuple[int, ...]) -> Any:
+def operation(name: str) -> Primitive:
+    """An operation with several outputs that holds a program."""
+    made = Primitive(name)
+    made.multiple_results = True
+    # As of jax 0.12, operations that hold others of a higher level of JAX's must be able to lower
+    # them in advance. Those of this package do so where they are lowered themselves.
+    made.is_high = lambda *_, **__: False  # pyright: ignore[reportAttributeAccessIssue]
+    return made
+
+
+def compiled_sum(x: Any, axes: Iterable[Any]) -> Any:
     """The sum over some axes, compiled like everything else; without a derivative.
 
     XLA as of jax 0.11 gives sums that involve an array of 4096 numbers or more to a library, which
     takes up to ten times as long as what it would compile itself. It knows them by their form, and
     this one, the same to the last bit, has another.
     """
+    axes = tuple(int(k) for k in axes)
     if not jnp.issubdtype(jnp.result_type(x), jnp.floating):
         return jnp.sum(x, axis=axes, dtype=jnp.result_type(x))
     return lax.reduce(x, np.zeros((), jnp.result_type(x)), lambda a, b: a - (-b), axes)

@@ -10,7 +10,7 @@ from jax import lax
 
 import jaxmbd as mbd
 from jaxmbd.indexing import take
-from jaxmbd.roots import kernels
+from jaxmbd.roots import checkpointed, kernels
 from jaxmbd.roots.kernels import left_apart, one_kernel
 from jaxmbd.roots.lanes import in_lanes
 
@@ -195,6 +195,34 @@ def solved(A, b, unused, empty):
         return k + 1, x + 0.1 * jnp.tanh(y - x) * jnp.sqrt(1.0 + x**2)
 
     return lax.while_loop(lambda s: s[0] < 4, turn, (0, b))[1], b, 3.0
+
+
+def _tabulated(x):
+    """With a search in a table, which jax 0.12 has as an operation of a higher level."""
+    table = jnp.interp(x, jnp.linspace(0.0, 1.0, 5), jnp.linspace(0.0, 1.0, 5) ** 2)
+    at = jnp.searchsorted(jnp.array([2, 4, 8]), jnp.sum(x > 0.5))
+    return jnp.where(at > 0, 2.0, 1.0) * table
+
+
+@pytest.mark.parametrize("way", ["kernel", "lanes", "step", "gradient", "batch of gradients"])
+def test_searches_in_tables_can_be_parts_of_a_step(way):
+    def run(x):
+        step = lambda c, _: (checkpointed(_tabulated)(c) + 0.1, None)  # noqa: E731
+        return jnp.sum(lax.scan(step, x, None, length=3)[0] ** 2)
+
+    def plain(x):
+        for _ in range(3):
+            x = _tabulated(x) + 0.1
+        return jnp.sum(x**2)
+
+    function, expected = {
+        "kernel": (lambda x: one_kernel(_tabulated, x), _tabulated),
+        "lanes": (jax.vmap(in_lanes(_tabulated)), jax.vmap(_tabulated)),
+        "step": (run, plain),
+        "gradient": (jax.grad(run), jax.grad(plain)),
+        "batch of gradients": (jax.vmap(jax.grad(run)), jax.vmap(jax.grad(plain))),
+    }[way]
+    np.testing.assert_allclose(jax.jit(function)(X), expected(X), rtol=1e-14)
 
 
 A, B = np.diag([2.0, 3.0, 4.0]) + 0.1, np.array([1.0, -2.0, 0.5])

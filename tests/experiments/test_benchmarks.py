@@ -23,3 +23,15 @@ def test_first_results_are_measured_in_fresh_processes(tmp_path):
     assert len(found["rows"]) == 4
     for row in found["rows"].values():
         assert 0 < row["warm"]["median"] < row["cold"]["median"]
+
+
+@pytest.mark.slow
+def test_batches_are_measured_in_both_precisions(tmp_path):
+    for precision in ((), ("--single",)):
+        found = quick_experiment("batch", tmp_path, *precision, file="batch_cpu.json")
+    rows = found["rows"]
+    assert set(rows["double_pendulum rA"]) == {"float64", "float32"}
+    for row in rows["double_pendulum rA"].values():
+        assert row["8"]["state_steps_per_s"] > 0 and row["8"]["failed"] == 0
+    assert rows["double_pendulum rA kept"]["float64"]["8"]["violation"] < 1e-13
+    assert (tmp_path / "batch_cpu.png").exists()

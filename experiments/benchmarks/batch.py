@@ -5,7 +5,7 @@ python -m experiments batch [--out DIR] [--quick] [--size N ...] [--steps N] [--
                             [--formulation ...]
 
 Writes batch_cpu.json or batch_gpu.json, and a picture of it; rows of the other precision and of
-other sizes stay, if the device and the version of JAX are the same.
+other sizes stay, if the device, the version of JAX and the number of steps are the same.
 """
 
 import json
@@ -160,14 +160,14 @@ def run(
     }
     path = out / f"batch_{device.platform}.json"
     known = json.loads(path.read_text()) if path.exists() else {}
-    same = all(known.get(key) == about[key] for key in ("device", "jax"))
+    same = all(known.get(key) == about[key] for key in ("device", "jax", "steps"))
     rows = known["rows"] if same else {}
 
     def keep(label: str, size: int, row: dict[str, Any]) -> None:
         rows.setdefault(label, {}).setdefault(precision, {})[str(size)] = row
-        # JSON has no infinity: what went wrong is null.
-        text = json.dumps(about | {"rows": rows}, indent=2).replace("NaN", "null")
-        path.write_text(text + "\n")
+        # JSON has neither NaN nor infinity: what went wrong is null.
+        clean = json.loads(json.dumps(rows), parse_constant=lambda _: None)
+        path.write_text(json.dumps(about | {"rows": clean}, indent=2) + "\n")
 
     # What is traced in turn compiles side by side; nothing is timed before all of it is done.
     with ThreadPoolExecutor() as pool:

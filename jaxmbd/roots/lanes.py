@@ -31,7 +31,7 @@ from .programs import CALLS, Flags, Values, bind, compiled_sum, scan_parts, solv
 from .programs import reached as reached_by
 
 # Larger batches go in chunks of so many members: on a CPU, whose numbers stay in the cache of a
-# core. A GPU is full with them, and of a million in single precision a few came out wrong there.
+# core. A GPU is full with them, and of a million in single precision not all were right there.
 _CHUNK, _GPU_CHUNK = 128, 131_072
 _SHORT = 8  # turns up to which a loop is written out on a GPU
 

@@ -19,9 +19,11 @@ _KEPT, _OBSERVED = 16, 16
 _CUBIC = 3
 # By how much what rows leave undetermined is assumed to turn in a step, before that was seen.
 _TURN = 1e-3
-# An observed contraction may grow by this factor until then, and none counts as better than this:
-# the remaining error is that factor times a correction which itself must then be small.
-_MARGIN, _LEAST = 10.0, 1e-3
+# An observed contraction may grow until then, and none counts as better than _LEAST: the remaining
+# error is that factor times a correction which itself must then be small. Of factors that every
+# step makes anew it may grow by _FRESH and by _GROWTH more with each step, to ten times in the end;
+# of those that are kept by _MARGIN, beside what they have aged.
+_FRESH, _GROWTH, _MARGIN, _LEAST = 2.0, 0.5, 10.0, 1e-3
 # By what factor multipliers may grow before kept factors are given up, and which share of them new
 # factors may find to be undetermined before the extrapolation begins anew.
 _GROWN, _IDLE = 2.0, 0.01
@@ -38,7 +40,8 @@ class Past(eqx.Module):
         known: How many of them continue smoothly to the last step.
         scale: ∂q/∂a of the step that they belong to.
         contraction: The last observed.
-        seen: The age of the factors whose contraction that was.
+        seen: The age of the factors whose contraction that was; where every step makes its own, the
+            steps since.
         age: Steps since the factors were made.
         limit: The age at which they are made anew.
         kept: The factors, or None where every step makes its own.
@@ -125,7 +128,8 @@ class Past(eqx.Module):
         """
         if self.kept is None:
             observe = anyone(self.age >= _OBSERVED)
-            assumed = jnp.clip(_MARGIN * self.contraction, _LEAST, UNKNOWN)
+            margin = _FRESH + _GROWTH * self.seen.astype(self.contraction.dtype)
+            assumed = jnp.clip(margin * self.contraction, _LEAST, UNKNOWN)
             return jnp.where(observe, UNKNOWN, assumed), observe, None
         age = self.age + 1
         renew = anyone((age >= self.limit) | undetermined)
@@ -186,7 +190,10 @@ class Past(eqx.Module):
             kept=kept,
         )
         if kept is None:
-            return dataclasses.replace(past, age=jnp.where(observe, 0, self.age + 1))
+            age, seen = (
+                jnp.where(x, 0, n + 1) for x, n in ((observe, self.age), (observed, self.seen))
+            )
+            return dataclasses.replace(past, age=age, seen=seen)
         age = jnp.where(kept.renewed, 0, self.age + 1)
         age = jnp.where(converged, age, _KEPT)
         # Factors that did not lead to a root are kept for half as long from then on, later on

@@ -3,14 +3,16 @@ bodies, loops included.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..indexing import sums_at, take
+from ..indexing import take, take_or_zero
 from .dense import DenseFactors
+from .node_blocks import node_blocks
 from .ordering import Level, Schedule, schedule
 from .saddle import SaddleMatrix
 from .small_matrices import gauss_jordan, product, saddle_inverse, times, times_transposed
@@ -57,24 +59,21 @@ class BlockFactors(eqx.Module):
             matrix.couplers,
             matrix.light,
         )
-        # The last block is zero: the slot of a pair of nodes without one.
-        blocks = jnp.concatenate(
-            [_blocks(matrix, plan), jnp.zeros((1, plan.size, plan.size), matrix.diagonal.dtype)]
-        )
         weights = _weights(matrix, plan)
 
         def inverses(pivots: Array, first: int, level: Level) -> Array:
             return saddle_inverse(pivots, weights[first : first + level.count], level.places)
 
-        return _eliminated(blocks, inverses, matrix.regularization, plan)
+        return _eliminated(node_blocks(matrix, plan), inverses, matrix.regularization, plan)
 
     @staticmethod
     def of_blocks(blocks: Float[Array, "slots S S"], plan: Schedule) -> "BlockFactors":
         """Eliminate a matrix of no particular structure: one block for each slot of a plan without
         rows. No block may become singular when those before it are gone.
         """
-        blocks = jnp.concatenate([blocks, jnp.zeros((1, plan.size, plan.size), blocks.dtype)])
-        return _eliminated(blocks, lambda pivots, *_: gauss_jordan(pivots), None, plan)
+        return _eliminated(
+            partial(take_or_zero, blocks), lambda pivots, *_: gauss_jordan(pivots), None, plan
+        )
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """X with K x = b."""
@@ -103,8 +102,7 @@ class BlockFactors(eqx.Module):
         # zero.
         where = np.full(plan.nodes * plan.size, b.size)
         where[plan.position] = np.arange(b.size)
-        y = take(jnp.concatenate([b, jnp.zeros(1, b.dtype)]), where)
-        y = y.reshape(plan.nodes, plan.size)
+        y = take_or_zero(b, where).reshape(plan.nodes, plan.size)
         halves = []
         for level, done in zip(plan.levels, self.levels, strict=True):
             mine, rest = y[: level.count], y[level.count :]
@@ -123,7 +121,7 @@ class BlockFactors(eqx.Module):
         for level, done, half in zip(
             plan.levels[::-1], self.levels[::-1], halves[::-1], strict=True
         ):
-            near = take(jnp.concatenate([x, jnp.zeros((1, plan.size), x.dtype)]), level.neighbors)
+            near = take_or_zero(x, level.neighbors)
             if transpose:
                 pulled = times_transposed(
                     done.inverse, jnp.sum(times_transposed(done.left, near), axis=1)
@@ -135,43 +133,28 @@ class BlockFactors(eqx.Module):
 
 
 def _eliminated(
-    blocks: Float[Array, "slots S S"],
+    blocks: Callable[[np.ndarray], Array],
     inverses: Callable[[Array, int, Level], Array],
     regularization: Float[Array, " m"] | None,
     plan: Schedule,
 ) -> BlockFactors:
-    """Factors by the inverses of the pivots of every level, whose first node is the given one."""
+    """Factors by the blocks at slots of the plan, and by the inverses of the pivots of every level,
+    whose first node is the given one.
+    """
     levels, first = [], 0
     for level in plan.levels:
-        pivot = inverses(take(blocks, level.pivots), first, level)
+        pivot = inverses(blocks(level.pivots), first, level)
         first += level.count
-        left = take(blocks, level.left)
-        right = product(pivot[:, None], take(blocks, level.right))
+        left = blocks(level.left)
+        right = product(pivot[:, None], blocks(level.right))
         levels.append(_Eliminated(pivot, right, left))
         # Products of a pivot's neighbors, two and two.
         update = product(left[:, :, None], right[:, None, :]).reshape(-1, plan.size, plan.size)
-        blocks = take(blocks, level.kept) - _sum_of(update, level.block_updates)
+        blocks = partial(take, blocks(level.kept) - _sum_of(update, level.block_updates))
     r = plan.final.shape[0]
-    rest = take(blocks, plan.final).transpose(0, 2, 1, 3).reshape(r * plan.size, r * plan.size)
+    rest = blocks(plan.final).transpose(0, 2, 1, 3).reshape(r * plan.size, r * plan.size)
     final = DenseFactors.of(rest) if r else None
     return BlockFactors(tuple(levels), final, regularization, plan)
-
-
-def _blocks(matrix: SaddleMatrix, plan: Schedule) -> Float[Array, "slots S S"]:
-    """The matrix as blocks of pairs of nodes, with the identity on places of no unknown."""
-    size = plan.size
-    n = plan.slots * size * size
-
-    def flat(row, column):
-        slot = plan.slot_of[row // size, column // size]
-        return (slot * size + row % size) * size + column % size
-
-    entries, at = matrix.scattered(plan.position, flat, n)
-    empty = np.setdiff1d(np.arange(plan.nodes * size), plan.position)
-    start = np.zeros(n)
-    start[flat(empty, empty)] = 1.0
-    blocks = jnp.asarray(start, matrix.diagonal.dtype) + sums_at(entries, at, n)
-    return blocks.reshape(plan.slots, size, size)
 
 
 def _weights(matrix: SaddleMatrix, plan: Schedule) -> Float[Array, "nodes m"]:
@@ -209,5 +192,4 @@ def _sum_of(values, table):
     """For every row of the table the sum of those values; an index past the last counts as zero."""
     if not table.shape[1]:
         return jnp.zeros((table.shape[0], *values.shape[1:]), values.dtype)
-    padded = jnp.concatenate([values, jnp.zeros((1, *values.shape[1:]), values.dtype)])
-    return sum(take(padded, table[:, k]) for k in range(table.shape[1]))
+    return sum(take_or_zero(values, table[:, k]) for k in range(table.shape[1]))

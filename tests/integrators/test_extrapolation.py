@@ -75,6 +75,18 @@ def test_the_contraction_is_observed_again_by_a_whole_batch_at_once():
     assert np.all(np.asarray(jax.vmap(jax.vmap(anyone))(flags)))
 
 
+def test_a_contraction_seen_long_ago_is_trusted_less():
+    x = [jnp.full(3, float(k)) for k in range(17)]
+    past, last = past_of(x[:3], contraction=1e-2)
+    trust = []
+    for _ in range(15):
+        trust.append(float(past.trusted()[0]) / 1e-2)
+        ok, unseen = jnp.ones((), bool), jnp.asarray(jnp.nan)
+        past = past.after(last, last, last, size, ok, unseen, False, None)
+    assert trust[0] == pytest.approx(2.0) and trust[-1] == pytest.approx(9.0)
+    np.testing.assert_allclose(np.diff(trust), 0.5, rtol=1e-9)
+
+
 @pytest.mark.parametrize("model", ["double_pendulum", "slider_crank"])
 def test_most_steps_take_one_iteration_and_none_changes_beyond_the_tolerance(model):
     system, state = mbd.load(model)

@@ -350,7 +350,12 @@ def test_a_program_is_not_taken_for_one_with_kernels():
 
 @pytest.mark.parametrize("model", ["four_bar", "gyro_top"])
 def test_a_run_is_the_same_with_and_without_kernels(model, monkeypatch):
-    """To rounding of 40 steps: sums are taken in another order."""
+    """To rounding of 40 steps: sums are taken in another order.
+
+    A unit in the last place of positions of a few meters, 4e-16 m, over h² is a force of 3e-8 N of
+    a coupler of 68 kg; of what one step errs by, those that follow return up to sixty times as
+    much.
+    """
     system, state = mbd.load(model)
 
     def run(steps):
@@ -363,4 +368,5 @@ def test_a_run_is_the_same_with_and_without_kernels(model, monkeypatch):
     plain = jax.jit(lambda: run(40)).lower().compile()
     assert "to_apply=%kernel" not in plain.as_text()
     for a, b in zip(jax.tree.leaves(compiled()), jax.tree.leaves(plain()), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
+        forces = a.shape == (41, 3)
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=60 * 2 * 3e-8 if forces else 1e-8)

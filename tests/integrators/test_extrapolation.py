@@ -79,11 +79,11 @@ def test_a_contraction_seen_long_ago_is_trusted_less():
     x = [jnp.full(3, float(k)) for k in range(17)]
     past, last = past_of(x[:3], contraction=1e-2)
     trust = []
-    for _ in range(15):
+    for _ in range(13):
         trust.append(float(past.trusted()[0]) / 1e-2)
         ok, unseen = jnp.ones((), bool), jnp.asarray(jnp.nan)
         past = past.after(last, last, last, size, ok, unseen, False, None)
-    assert trust[0] == pytest.approx(2.0) and trust[-1] == pytest.approx(9.0)
+    assert trust[0] == pytest.approx(2.0) and trust[-1] == pytest.approx(8.0)
     np.testing.assert_allclose(np.diff(trust), 0.5, rtol=1e-9)
 
 

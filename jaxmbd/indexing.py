@@ -1,47 +1,69 @@
-"""Parts of arrays by indices that are known: XLA's own gather.
+"""Parts of arrays by indices that are known, and sums at known places: each the transpose of the
+other.
 
 `x[index]` of JAX takes milliseconds of tracing each, and adds operations that turn negative indices
-and those out of bounds into others; a step takes hundreds of parts.
+and those out of bounds into others; a step takes hundreds of parts. Its transpose is a scatter, for
+which XLA visits one index after another. What is gathered here has a sum as its transpose, which
+gathers as well.
 """
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 _SPARSE = 8  # places to gather, with those of no value, over values: from which a scatter is faster
+
+TAKE, SUMS = "jaxmbd_take", "jaxmbd_sums"
+_take, _sums = Primitive(TAKE), Primitive(SUMS)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Indices, equal to others of the same numbers."""
+
+    index: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"Places({'x'.join(map(str, self.index.shape))})"
+
+    def __hash__(self) -> int:
+        return hash((self.index.shape, self.index.tobytes()))
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Places) and np.array_equal(self.index, other.index)
 
 
 def take(x: Any, index: Any) -> Any:
     """`x[index]` along the first axis for an array of integers between zero and its length."""
     if isinstance(x, np.ndarray):
         return x[index]
-    inner = tuple(range(index.ndim, index.ndim + x.ndim - 1))
-    return lax.gather(
-        x,
-        index[..., None].astype(np.int32),
-        lax.GatherDimensionNumbers(
-            offset_dims=inner, collapsed_slice_dims=(0,), start_index_map=(0,)
-        ),
-        slice_sizes=(1, *x.shape[1:]),
-        mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS,
-    )
+    if not isinstance(index, np.ndarray) or not jnp.issubdtype(x.dtype, jnp.floating):
+        return _gathered(x, index, 0)
+    return _take.bind(x, places=Places(index), axis=0)
 
 
 def take_or_zero(x: Any, index: np.ndarray) -> Any:
-    """The same with zero for an index of the length itself.
+    """The same with zero for an index of the length itself."""
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        return taken(x, Places(index), 0)
+    return _take.bind(x, places=Places(index), axis=0)
 
-    A choice between the two takes less time than to gather from `x` with a zero at its end.
+
+def sums_at(values: Any, index: np.ndarray, count: int) -> Any:
+    """Sums of the values, (n, ...), that belong to each place, (count, ...).
+
+    Places are known numbers; values of other places than those below `count` are left out.
     """
-    missing = index >= x.shape[0]
-    if not missing.any():
-        return take(x, index)
-    if missing.all():
-        return jnp.zeros((*index.shape, *x.shape[1:]), x.dtype)
-    found = take(x, np.where(missing, 0, index))
-    mask = missing.reshape(*index.shape, *(1,) * (x.ndim - 1))
-    return jnp.where(mask, jnp.zeros((), x.dtype), found)
+    index = np.where((index >= 0) & (index < count), index, count)
+    return _sums.bind(values, places=Places(index), count=count, axis=0, together=False)
 
 
 def turns(index: np.ndarray, count: int) -> np.ndarray:
@@ -57,18 +79,122 @@ def turns(index: np.ndarray, count: int) -> np.ndarray:
     return table
 
 
-def sums_at(values: Any, index: np.ndarray, count: int) -> Any:
-    """Sums of the values, (n, ...), that belong to each place, (count, ...).
+# --- what the two operations do
+# ------------------------------------------------------------------------------------------------
 
-    Places are known numbers; values of other places than those below `count` are left out. Values
-    are gathered, which takes less time than a scatter unless most places have few of them.
+
+def _gathered(x: Any, index: Any, axis: int) -> Any:
+    """XLA's own gather along an axis, in whose place those of the indices come."""
+    inside = range(axis, axis + index.ndim)
+    others = tuple(k for k in range(x.ndim - 1 + index.ndim) if k not in inside)
+    return lax.gather(
+        x,
+        index[..., None].astype(np.int32),
+        lax.GatherDimensionNumbers(
+            offset_dims=others, collapsed_slice_dims=(axis,), start_index_map=(axis,)
+        ),
+        slice_sizes=(*x.shape[:axis], 1, *x.shape[axis + 1 :]),
+        mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS,
+    )
+
+
+def taken(x: Any, places: Places, axis: int) -> Any:
+    """`take_or_zero` along an axis.
+
+    A choice between the two takes less time than to gather from `x` with a zero at its end.
     """
+    index = places.index
+    missing = index >= x.shape[axis]
+    if not missing.any():
+        return _gathered(x, index, axis)
+    if missing.all():
+        return jnp.zeros((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), x.dtype)
+    found = _gathered(x, np.where(missing, 0, index), axis)
+    inside = range(axis, axis + index.ndim)
+    return lax.select(
+        lax.broadcast_in_dim(missing, found.shape, inside), lax.full_like(found, 0.0), found
+    )
+
+
+def summed(values: Any, places: Places, count: int, axis: int, *, together: bool) -> Any:
+    """`sums_at` along an axis.
+
+    Values are gathered, which takes less time than a scatter unless most places have few of them:
+    the first one of every place, the second, and so on, which all are added as one operation or,
+    `together`, as a sum over an axis, whose result is stored.
+    """
+    index = places.index
     table = turns(index, count)
     most, known = len(table), int(np.sum(table < len(index)))
+    shape = (*values.shape[:axis], count, *values.shape[axis + 1 :])
     if most * count > _SPARSE * max(known, 64):
-        zero = jnp.zeros((count + 1, *values.shape[1:]), values.dtype)
-        return zero.at[np.where((index >= 0) & (index < count), index, count)].add(values)[:count]
-    parts = [take_or_zero(values, row) for row in table]
-    return (
-        sum(parts[1:], parts[0]) if parts else jnp.zeros((count, *values.shape[1:]), values.dtype)
-    )
+        at = (*[slice(None)] * axis, index)
+        zero = jnp.zeros((*shape[:axis], count + 1, *shape[axis + 1 :]), values.dtype)
+        return lax.slice_in_dim(zero.at[at].add(values), 0, count, axis=axis)
+    if together and most > 1:
+        return jnp.sum(taken(values, Places(table), axis), axis=axis)
+    parts = [taken(values, Places(row), axis) for row in table]
+    return sum(parts[1:], parts[0]) if parts else jnp.zeros(shape, values.dtype)
+
+
+# --- their rules
+# ------------------------------------------------------------------------------------------------
+
+
+def _shape_of_take(x, *, places: Places, axis: int):
+    return ShapedArray((*x.shape[:axis], *places.index.shape, *x.shape[axis + 1 :]), x.dtype)
+
+
+def _shape_of_sums(x, *, places: Places, count: int, axis: int, together: bool):
+    return ShapedArray((*x.shape[:axis], count, *x.shape[axis + 1 :]), x.dtype)
+
+
+def _differentiate(operation: Primitive, primals, tangents, **params):
+    out, (dot,) = operation.bind(*primals, **params), tangents
+    if isinstance(dot, ad.Zero):
+        return out, ad.Zero(jax.typeof(out).to_tangent_aval())
+    return out, operation.bind(dot, **params)
+
+
+def _transpose_take(ct, x, *, places: Places, axis: int):
+    if isinstance(ct, ad.Zero):
+        return [None]
+    index, shape = places.index, ct.shape
+    flat = ct.reshape(*shape[:axis], index.size, *shape[axis + index.ndim :])
+    count = x.aval.shape[axis]
+    flat_places = Places(np.minimum(index.ravel(), count))
+    return [_sums.bind(flat, places=flat_places, count=count, axis=axis, together=False)]
+
+
+def _transpose_sums(ct, x, *, places: Places, count: int, axis: int, together: bool):
+    if isinstance(ct, ad.Zero):
+        return [None]
+    return [_take.bind(ct, places=places, axis=axis)]
+
+
+def _batch_take(xs, batched, *, places: Places, axis: int):
+    (x,), (at,) = xs, batched
+    first = at <= axis
+    out = _take.bind(x, places=places, axis=axis + first)
+    return out, at if first else at - 1 + places.index.ndim
+
+
+def _batch_sums(xs, batched, *, axis: int, **params):
+    (x,), (at,) = xs, batched
+    return _sums.bind(x, axis=axis + (at <= axis), **params), at
+
+
+_take.def_impl(lambda x, *, places, axis: taken(x, places, axis))
+_sums.def_impl(
+    lambda x, *, places, count, axis, together: summed(x, places, count, axis, together=together)
+)
+_take.def_abstract_eval(_shape_of_take)
+_sums.def_abstract_eval(_shape_of_sums)
+for _operation, _transpose, _batch in (
+    (_take, _transpose_take, _batch_take),
+    (_sums, _transpose_sums, _batch_sums),
+):
+    ad.primitive_jvps[_operation] = partial(_differentiate, _operation)
+    ad.primitive_transposes[_operation] = _transpose
+    batching.primitive_batchers[_operation] = _batch
+    mlir.register_lowering(_operation, mlir.lower_fun(_operation.impl, multiple_results=False))

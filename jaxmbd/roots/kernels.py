@@ -29,7 +29,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun
 from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
 
-from ..indexing import sums_at
+from ..indexing import SUMS, TAKE, summed, taken
 from .programs import CALLS, KERNEL, bind, compiled_sum, operation, scan_parts, solve_part
 
 # XLA hands loops over more elements to libraries and threads, and fails on those in a kernel.
@@ -135,8 +135,10 @@ def _flattened(jaxpr: Jaxpr, consts, args) -> list[Any]:
         name = eqn.primitive.name
         if name == "dot_general" and _fits(eqn):
             out = [_product(eqn, *xs)]
-        elif (summed := _summed(eqn, xs)) is not None:
-            out = [summed]
+        elif name == TAKE:
+            out = [taken(*xs, **eqn.params)]
+        elif name == SUMS:
+            out = [summed(*xs, **eqn.params)]
         elif name == "reduce_sum" and not _fits(eqn):
             out = [compiled_sum(xs[0], eqn.params["axes"])]
         elif _is_nested(eqn):
@@ -201,30 +203,6 @@ def _rebuilt(eqn: JaxprEqn, xs: list[Any], evaluate: Callable[..., list[Any]]) -
         unroll=params["unroll"],
     )
     return [*end, *each]
-
-
-def _summed(eqn: JaxprEqn, xs: list[Any]) -> Any:
-    """A sum of rows at places that are known, as gathering; None for everything else."""
-    if eqn.primitive.name != "scatter-add" or isinstance(xs[1], Tracer):
-        return None
-    x, index, updates = xs
-    dims, index = eqn.params["dimension_numbers"], np.asarray(index)
-    if len(dims.inserted_window_dims) != 1 or getattr(dims, "operand_batching_dims", ()):
-        return None
-    (axis,), window = dims.inserted_window_dims, dims.update_window_dims
-    rest = [n for k, n in enumerate(jnp.shape(x)) if k != axis]
-    count = jnp.shape(x)[axis]
-    if (
-        dims.scatter_dims_to_operand_dims != (axis,)
-        or [jnp.shape(updates)[k] for k in window] != rest
-        or index.size * math.prod(rest) != jnp.size(updates)
-        or not (_small(eqn.outvars[0]) and _small(eqn.invars[2]))
-        or ((index < 0) | (index >= count)).any()
-    ):
-        return None
-    places = [k for k in range(jnp.ndim(updates)) if k not in window]
-    flat = lax.reshape(lax.transpose(updates, (*places, *window)), (index.size, *rest))
-    return lax.add(x, jnp.moveaxis(sums_at(flat, index.ravel(), count), 0, axis))
 
 
 def _product(eqn: JaxprEqn, x: Any, y: Any) -> Any:

@@ -25,6 +25,7 @@ from jax.custom_batching import custom_vmap
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array, Bool
 
+from ..indexing import SUMS, TAKE
 from .kernels import one_kernel
 from .opaque import opaque
 from .programs import CALLS, Flags, Values, bind, compiled_sum, scan_parts, solve_part
@@ -358,6 +359,14 @@ def _reduce_sum(eqn, xs, flags, size) -> Values:
     return [compiled_sum(xs[0], eqn.params["axes"])]
 
 
+def _take(eqn, xs, flags, size) -> Values:
+    return bind(eqn, *xs)
+
+
+def _sums(eqn, xs, flags, size) -> Values:
+    return bind(eqn, *xs, together=True)
+
+
 def _while(eqn, xs, flags, size) -> tuple[Values, Flags]:
     cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
     nc, nb = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
@@ -475,6 +484,8 @@ _RULES = {
     "scatter-add": _scatter,
     "stack": _stack,
     "transpose": _transpose,
+    SUMS: _sums,
+    TAKE: _take,
 }
 _ELEMENTWISE = frozenset(
     """abs acos add add_any and asin atan atan2 cbrt ceil clamp convert_element_type copy cos cosh

@@ -105,10 +105,10 @@ def taken(x: Any, places: Places, axis: int) -> Any:
     """
     index = places.index
     missing = index >= x.shape[axis]
+    if missing.all():  # also of no index at all
+        return jnp.zeros((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), x.dtype)
     if not missing.any():
         return _gathered(x, index, axis)
-    if missing.all():
-        return jnp.zeros((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), x.dtype)
     found = _gathered(x, np.where(missing, 0, index), axis)
     inside = range(axis, axis + index.ndim)
     return lax.select(

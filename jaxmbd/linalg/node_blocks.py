@@ -38,7 +38,7 @@ def node_blocks(matrix: SaddleMatrix, plan: Schedule) -> Callable[[Slots], Float
         at = np.array(c.bodies, int)
         known = np.concatenate([body, np.full((1, d), -1)])[at]  # the ground has no place
         below.append(_Lines.of(c.blocks, known[:, :, :, None], at[:, None, None, :], plan, nb, d))
-    beside = [_Lines.of(matrix.right, row, index, plan, nb, d, beside=True)]
+    beside = _Lines.of(matrix.right, row, index, plan, nb, d, beside=True)
     size = plan.size
     own = np.full(plan.nodes * size, -1)  # of every place its row, those of bodies none
     own[position[nb * d :]] = np.arange(len(position) - nb * d)
@@ -63,11 +63,9 @@ def node_blocks(matrix: SaddleMatrix, plan: Schedule) -> Callable[[Slots], Float
     def blocks(slots: Slots) -> Float[Array, "*n S S"]:
         flat = slots.reshape(-1)
         parts = [x for lines in below if (x := lines.at(flat, size)) is not None]
-        across = [x for lines in beside if (x := lines.at(flat, size)) is not None]
-        whole = [
-            *(jnp.pad(x, ((0, 0), (0, 0), (0, size - d))) for x in parts),
-            *(jnp.pad(x.swapaxes(1, 2), ((0, 0), (0, size - d), (0, 0))) for x in across),
-        ]
+        whole = [jnp.pad(x, ((0, 0), (0, 0), (0, size - d))) for x in parts]
+        if (x := beside.at(flat, size)) is not None:
+            whole.append(jnp.pad(x.swapaxes(1, 2), ((0, 0), (0, size - d), (0, 0))))
         if (x := diagonal(flat)) is not None:
             whole.append(x)
         total = (

@@ -359,7 +359,23 @@ def _reduce_sum(eqn, xs, flags, size) -> Values:
     return [compiled_sum(xs[0], eqn.params["axes"])]
 
 
-def _take(eqn, xs, flags, size) -> Values:
+def _slice(eqn, xs, flags, size) -> Values:
+    start, limit, strides = (
+        eqn.params[name] for name in ("start_indices", "limit_indices", "strides")
+    )
+    return [
+        lax.slice(xs[0], (*start, 0), (*limit, size), None if strides is None else (*strides, 1))
+    ]
+
+
+def _pad(eqn, xs, flags, size) -> Values:
+    if flags[1]:
+        return _mapped(eqn, xs, flags, size)
+    return [lax.pad(*xs, (*eqn.params["padding_config"], (0, 0, 0)))]
+
+
+def _as_it_is(eqn, xs, flags, size) -> Values:
+    """An operation on axes that it names by numbers from the front."""
     return bind(eqn, *xs)
 
 
@@ -478,14 +494,22 @@ _RULES = {
     "dot_general": _dot_general,
     "dynamic_slice": _dynamic_slice,
     "gather": _gather,
+    "pad": _pad,
+    "reduce_and": _as_it_is,
+    "reduce_max": _as_it_is,
+    "reduce_min": _as_it_is,
+    "reduce_or": _as_it_is,
     "reduce_sum": _reduce_sum,
     "reshape": _reshape,
     "scatter": _scatter,
     "scatter-add": _scatter,
+    "slice": _slice,
+    "split": _as_it_is,
+    "squeeze": _as_it_is,
     "stack": _stack,
     "transpose": _transpose,
     SUMS: _sums,
-    TAKE: _take,
+    TAKE: _as_it_is,
 }
 _ELEMENTWISE = frozenset(
     """abs acos add add_any and asin atan atan2 cbrt ceil clamp convert_element_type copy cos cosh

@@ -62,8 +62,17 @@ CASES = {
     "stacks": lambda x: (
         jnp.stack([x[0], jnp.ones(3), x[1]], axis=1)[:, None, :] * jnp.ones((1, 2, 1))
     ),
-    "pads": lambda x: jnp.pad(x, ((1, 0), (0, 2)), constant_values=7.0),
+    "parts": lambda x: (
+        jnp.split(x, [1, 3]),
+        lax.slice(x, (1, 0), (4, 3), (2, 1)),
+        lax.squeeze(x[:1, :, None], (0, 2)),
+    ),
+    "pads": lambda x: (
+        jnp.pad(x, ((1, 0), (0, 2)), constant_values=7.0),
+        lax.pad(x, x[0, 0], ((1, -1, 2), (0, 0, 1))),
+    ),
     "reductions": lambda x: (x.sum(0), x.max(1), jnp.all(x > 0.0), jnp.argmin(x, axis=0), x.mean()),
+    "extremes": lambda x: (x.max(), x.min(0), jnp.any(x > 1.0, axis=1), jnp.max(x, initial=0.5)),
     "gather": lambda x: x[INDEX] + x[jnp.array([1, 1, 2, 0]), 1:2],
     "gather by members": lambda x: (
         x[jnp.argsort(x[:, 0])] + jnp.take_along_axis(x, jnp.argsort(x, axis=0), 0)

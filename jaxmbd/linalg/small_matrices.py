@@ -33,21 +33,26 @@ def gauss_jordan(A: Float[Array, "n s s"], columns: int | None = None) -> Float[
     """
     index = jnp.arange(A.shape[-1])
 
-    def column(k, M):
+    def next_update(M, k):
         row = jax.lax.dynamic_index_in_dim(M, k, 1, keepdims=False)
         col = jax.lax.dynamic_index_in_dim(M, k, 2, keepdims=False)
         pivot = jax.lax.dynamic_index_in_dim(row, k, 1)
+        here = index[None, :] == k
+        return jnp.where(here, -1.0, col), jnp.where(here, 1.0, row) / pivot
+
+    def column(k, state):
+        M, left, right = state
         here = index == k
         # Row and column of the pivot are set, not reached by differences, which would lose the
         # digits of a large one.
         rest = jnp.where(here[:, None] | here[None, :], 0.0, M)
-        left, right = (
-            jnp.where(here[None, :], -1.0, col),
-            jnp.where(here[None, :], 1.0, row) / pivot,
-        )
-        return rest - left[:, :, None] * right[:, None, :]
+        M = rest - left[:, :, None] * right[:, None, :]
+        # What the next turn takes from its row and column is carried: the update then is one number
+        # at a time, and needs no second array.
+        return M, *next_update(M, k + 1)
 
-    return jax.lax.fori_loop(0, A.shape[-1] if columns is None else columns, column, A)
+    turns = A.shape[-1] if columns is None else columns
+    return jax.lax.fori_loop(0, turns, column, (A, *next_update(A, 0)))[0]
 
 
 def saddle_inverse(

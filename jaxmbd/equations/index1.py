@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..formulations.base import AbstractFormulation, Coordinates
-from ..linalg import SaddleMatrix, factorize, linear_solve
+from ..linalg import BlockFactors, SaddleMatrix, factorize, linear_solve
 from ..linalg.saddle import apply_rows
 from ..model.system import System
 from ..rotations.types import Scalar
@@ -121,7 +121,13 @@ def acceleration_rate(
     return (later - a) / s
 
 
-def minimum_norm(x: Float[Array, " n"], factors, *, rough: bool = False) -> Float[Array, " n"]:
+def minimum_norm(
+    x: Float[Array, " n"],
+    factors,
+    *,
+    rough: bool = False,
+    first: Float[Array, " m"] | None = None,
+) -> Float[Array, " n"]:
     """Remove from the multipliers, the last m unknowns, the part that redundant rows leave
     undetermined.
 
@@ -130,7 +136,7 @@ def minimum_norm(x: Float[Array, " n"], factors, *, rough: bool = False) -> Floa
     it also holds a fraction p = E/(σ + E) of λ along every other eigenvector of S, which λ - P² λ
     reduces to p². `rough` factors may be wrong by some parts of E, so that the null space's p is
     not one: λ - 4 P³ λ + 3 P⁴ λ forgives that to first order. Powers alone would amplify it, and
-    multipliers would grow from step to step.
+    multipliers would grow from step to step. `first` is P λ, where that is known.
     """
     n = x.size - factors.regularization.size
     project = _projection(factors, n)
@@ -141,7 +147,8 @@ def minimum_norm(x: Float[Array, " n"], factors, *, rough: bool = False) -> Floa
         return part, part
 
     # A loop, because one solve is a large part of a step's program.
-    _, powers = jax.lax.scan(again, project(lam), None, length=3 if rough else 1)
+    first = project(lam) if first is None else first
+    _, powers = jax.lax.scan(again, first, None, length=3 if rough else 1)
     part = powers[-1]
     if rough:
         part = 4.0 * powers[1] - 3.0 * powers[2]
@@ -164,20 +171,21 @@ def _projection(factors, n: int):
     """The function λ ↦ P λ."""
     factors = jax.lax.stop_gradient(factors)
 
-    def solve(b: Float[Array, " n"]) -> Float[Array, " n"]:
+    def solve(b: Float[Array, " m"], *, transpose: bool = False) -> Float[Array, " m"]:
+        if isinstance(factors, BlockFactors):
+            return factors.solve_rows(b, transpose=transpose)
+        of_all = factors.solve_transpose if transpose else factors.solve
+        return of_all(jnp.concatenate([jnp.zeros(n, b.dtype), b]))[n:]
+
+    def project(part: Float[Array, " m"]) -> Float[Array, " m"]:
         # Checked factors may loop; told what the transpose is, reverse mode need not go through
         # them.
         return jax.lax.custom_linear_solve(
             lambda v: v,  # stands in for K, which has no derivative here
-            b,
-            solve=lambda _, b: factors.solve(b),
-            transpose_solve=lambda _, b: factors.solve_transpose(b),
+            -factors.regularization * part,
+            solve=lambda _, b: solve(b),
+            transpose_solve=lambda _, b: solve(b, transpose=True),
         )
-
-    def project(part: Float[Array, " m"]) -> Float[Array, " m"]:
-        return solve(jnp.concatenate([jnp.zeros(n, part.dtype), -factors.regularization * part]))[
-            n:
-        ]
 
     return project
 

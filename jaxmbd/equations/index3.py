@@ -47,6 +47,8 @@ _TURNED = 0.05
 # Share of the forces that multipliers hold which a pose leaves undetermined: from which a step is
 # told, and which the multipliers of drivers may hold before they end a run.
 _NOTICED, _UNBEARABLE = 0.01, 0.2
+# Share of the multipliers up to which nobody need ask what forces they exert.
+_UNNOTICED = 1e-9
 # Factors that are kept have so many times the usual E.
 _SOFT = 30.0
 # Share of the tolerance that holding undetermined multipliers may leave of the constraints.
@@ -226,13 +228,17 @@ class Index3Step(AbstractRootProblem):
         def doubtful(x, factors, fresh):
             lam = x[args.u.size :]
 
-            def turned():
-                part = undetermined_part(x, factors.judge if own is None else own[1])
+            def turned(part):
                 return jnp.max(jnp.abs(part)) > _TURNED * jnp.max(jnp.abs(lam))
 
+            if own is not None:
+                part = undetermined_part(x, own[1])
+                return undetermined | turned(part), part
             # Only factors of this pose know what is undetermined here.
-            here = turned() if own is not None else where_needed(fresh, turned, jnp.zeros((), bool))
-            return undetermined | here
+            here = where_needed(
+                fresh, lambda: turned(undetermined_part(x, factors.judge)), jnp.zeros((), bool)
+            )
+            return undetermined | here, None
 
         def pull(x, factors):
             # The part of the multipliers that E alone determines stays what extrapolation makes of
@@ -273,10 +279,14 @@ class Index3Step(AbstractRootProblem):
         if own is not None:
             matrix, factors = own
             if redundant:
+                first = info.found
+                if first is not None and info.left is not None:
+                    first = where_needed(info.left, lambda: undetermined_part(x, factors), first)
                 # E of frozen factors is large, and of few digits in S.
-                new = minimum_norm(x, factors, rough=True)
+                new = minimum_norm(x, factors, rough=True, first=first)
                 lost, x = self._lost(x, new, matrix.right, args), new
                 info = eqx.tree_at(lambda i: (i.undetermined, i.singular), info, tuple(lost))
+                info = dataclasses.replace(info, found=None, left=None)
         elif past is not None and (renewed := info.renewed) is not None:
             if redundant:
 
@@ -344,12 +354,20 @@ class Index3Step(AbstractRootProblem):
         def force(lam):
             return jnp.max(jnp.abs(scatter_rows(right, lam, bodies, args.system.nb)), initial=0.0)
 
-        lost, borne = x[n:] - least[n:], force(least[n:])
-        share = jnp.max(
-            jnp.abs(jnp.where(_of_drivers(args.system, lost.size), lost, 0.0)), initial=0.0
-        )
-        driven = share > _NOTICED * jnp.max(jnp.abs(lost), initial=0.0)
-        return force(lost) > _NOTICED * borne, driven & (force(lost) > _UNBEARABLE * borne)
+        lost, lam = x[n:] - least[n:], least[n:]
+        most = jnp.max(jnp.abs(lost), initial=0.0)
+
+        def of_forces():
+            share = jnp.max(
+                jnp.abs(jnp.where(_of_drivers(args.system, lost.size), lost, 0.0)), initial=0.0
+            )
+            part, borne = force(lost), force(lam)
+            driven = (share > _NOTICED * most) & (part > _UNBEARABLE * borne)
+            return part > _NOTICED * borne, driven
+
+        no = jnp.zeros((), bool)
+        some = most > _UNNOTICED * jnp.max(jnp.abs(lam), initial=0.0)
+        return where_needed(some, of_forces, (no, no))
 
     def _weights(self, args: StepData) -> Float[Array, " d"]:
         """Factors of a body's unknowns that make translations and rotations comparable."""

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from ..indexing import take, take_or_zero
 from .dense import DenseFactors
-from .node_blocks import node_blocks
+from .node_blocks import Blocks, node_blocks
 from .ordering import Level, Schedule, schedule
 from .saddle import SaddleMatrix
 from .small_matrices import gauss_jordan, product, saddle_inverse, times, times_transposed
@@ -20,12 +20,12 @@ from .small_matrices import gauss_jordan, product, saddle_inverse, times, times_
 
 class _Eliminated(eqx.Module):
     """What one level leaves behind: P⁻¹, P⁻¹ B and C of its pivots, with B right of P and C below
-    it.
+    it. Nodes have S numbers, those that stay s.
     """
 
     inverse: Float[Array, "n S S"]
-    right: Float[Array, "n w S S"]
-    left: Float[Array, "n w S S"]
+    right: Float[Array, "n w S s"]
+    left: Float[Array, "n w s S"]
 
 
 class BlockFactors(eqx.Module):
@@ -62,7 +62,9 @@ class BlockFactors(eqx.Module):
         weights = _weights(matrix, plan)
 
         def inverses(pivots: Array, first: int, level: Level) -> Array:
-            return saddle_inverse(pivots, weights[first : first + level.count], level.places)
+            rows = max(pivots.shape[-1] - d, 0)
+            own = weights[first : first + level.count, :rows]
+            return saddle_inverse(pivots, own, level.places)
 
         return _eliminated(node_blocks(matrix, plan), inverses, matrix.regularization, plan)
 
@@ -72,7 +74,7 @@ class BlockFactors(eqx.Module):
         rows. No block may become singular when those before it are gone.
         """
         return _eliminated(
-            partial(take_or_zero, blocks), lambda pivots, *_: gauss_jordan(pivots), None, plan
+            partial(_parts, blocks), lambda pivots, *_: gauss_jordan(pivots), None, plan
         )
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -96,31 +98,55 @@ class BlockFactors(eqx.Module):
         again = jnp.concatenate([jnp.zeros(n, x.dtype), self.regularization * x[n:]])
         return x - self._solve(again, transpose=transpose)
 
-    def _solve(self, b, *, transpose: bool):
+    def solve_rows(
+        self, b: Float[Array, " m"], *, transpose: bool = False
+    ) -> Float[Array, " m"]:
+        """The last m unknowns of K x = (0, b): levels of bodies alone have no part in it."""
         plan = self.schedule
+        place = plan.position[plan.position.size - b.size :]
+        first = skipped = 0
+        for level in plan.levels:
+            if np.any(place < (skipped + level.count) * plan.size):
+                break
+            first, skipped = first + 1, skipped + level.count
+        return self._swept(b, place, first, skipped, transpose=transpose)
+
+    def _solve(self, b, *, transpose: bool):
+        return self._swept(b, self.schedule.position, 0, 0, transpose=transpose)
+
+    def _swept(self, b, place: np.ndarray, first: int, skipped: int, *, transpose: bool):
+        """Solutions at some places, where b is, by the levels from the `first` on; the nodes before
+        them are the `skipped` ones.
+        """
+        plan = self.schedule
+        levels = list(zip(plan.levels, self.levels, strict=True))[first:]
+        sizes = plan.sizes[first:]
+        node, at = place // plan.size - skipped, place % plan.size
         # Padding stands at the places that no unknown has; its blocks are the identity, its numbers
         # zero.
-        where = np.full(plan.nodes * plan.size, b.size)
-        where[plan.position] = np.arange(b.size)
-        y = take_or_zero(b, where).reshape(plan.nodes, plan.size)
+        where = np.full((plan.nodes - skipped, plan.size), b.size)
+        where[node, at] = np.arange(b.size)
+        own, after = levels[0][0].count if levels else 0, sizes[min(len(levels), 1)]
+        mine, rest = (
+            take_or_zero(b, x) for x in (where[:own, : sizes[0]], where[own:, :after])
+        )
         halves = []
-        for level, done in zip(plan.levels, self.levels, strict=True):
-            mine, rest = y[: level.count], y[level.count :]
+        for k, (level, done) in enumerate(levels):
+            if k:
+                mine, rest = rest[: level.count], rest[level.count :, : sizes[k + 1]]
             if transpose:
                 half = times_transposed(done.inverse, mine)
                 update = times_transposed(done.right, mine[:, None])
             else:
                 half = times(done.inverse, mine)
                 update = times(done.left, half[:, None])
-            y = rest - _sum_of(update.reshape(-1, plan.size), level.vector_updates)
+            rest = rest - _sum_of(update.reshape(-1, sizes[k + 1]), level.vector_updates)
             halves.append(half)
-        x = y
+        x = rest
         if self.final is not None:
             solve = self.final.solve_transpose if transpose else self.final.solve
-            x = solve(y.reshape(-1)).reshape(y.shape)
-        for level, done, half in zip(
-            plan.levels[::-1], self.levels[::-1], halves[::-1], strict=True
-        ):
+            x = solve(rest.reshape(-1)).reshape(rest.shape)
+        for k, (level, done) in reversed(list(enumerate(levels))):
             near = take_or_zero(x, level.neighbors)
             if transpose:
                 pulled = times_transposed(
@@ -128,12 +154,17 @@ class BlockFactors(eqx.Module):
                 )
             else:
                 pulled = jnp.sum(times(done.right, near), axis=1)
-            x = jnp.concatenate([half - pulled, x])
-        return take(x.reshape(-1), plan.position)
+            solved = halves[k] - pulled
+            if k:
+                x = jnp.concatenate([solved, _of_width(x, sizes[k])])
+            else:
+                x = jnp.concatenate([solved.reshape(-1), x.reshape(-1)])
+        ahead, behind = node * sizes[0], own * sizes[0] + (node - own) * after
+        return take(x.reshape(-1), np.where(node < own, ahead, behind) + at)
 
 
 def _eliminated(
-    blocks: Callable[[np.ndarray], Array],
+    blocks: Blocks,
     inverses: Callable[[Array, int, Level], Array],
     regularization: Float[Array, " m"] | None,
     plan: Schedule,
@@ -142,19 +173,30 @@ def _eliminated(
     whose first node is the given one.
     """
     levels, first = [], 0
-    for level in plan.levels:
-        pivot = inverses(blocks(level.pivots), first, level)
+    for level, size, after in zip(plan.levels, plan.sizes, plan.sizes[1:], strict=False):
+        pivot = inverses(blocks(level.pivots, size, size), first, level)
         first += level.count
-        left = blocks(level.left)
-        right = product(pivot[:, None], blocks(level.right))
+        left = blocks(level.left, after, size)
+        right = product(pivot[:, None], blocks(level.right, size, after))
         levels.append(_Eliminated(pivot, right, left))
         # Products of a pivot's neighbors, two and two.
-        update = product(left[:, :, None], right[:, None, :]).reshape(-1, plan.size, plan.size)
-        blocks = partial(take, blocks(level.kept) - _sum_of(update, level.block_updates))
-    r = plan.final.shape[0]
-    rest = blocks(plan.final).transpose(0, 2, 1, 3).reshape(r * plan.size, r * plan.size)
+        update = product(left[:, :, None], right[:, None, :]).reshape(-1, after, after)
+        kept = blocks(level.kept, after, after) - _sum_of(update, level.block_updates)
+        blocks = partial(_parts, kept)
+    r, size = plan.final.shape[0], plan.sizes[-1]
+    rest = blocks(plan.final, size, size).transpose(0, 2, 1, 3).reshape(r * size, r * size)
     final = DenseFactors.of(rest) if r else None
     return BlockFactors(tuple(levels), final, regularization, plan)
+
+
+def _parts(blocks: Float[Array, "n s s"], slots: np.ndarray, rows: int, columns: int) -> Array:
+    """Those at some slots, a slot past the last zero, without the padding of larger nodes."""
+    return take_or_zero(blocks, slots)[..., :rows, :columns]
+
+
+def _of_width(x: Float[Array, "n s"], width: int) -> Float[Array, "n width"]:
+    """Padded by zeros."""
+    return jnp.pad(x, ((0, 0), (0, width - x.shape[1]))) if width > x.shape[1] else x
 
 
 def _weights(matrix: SaddleMatrix, plan: Schedule) -> Float[Array, "nodes m"]:

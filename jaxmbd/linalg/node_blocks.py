@@ -18,10 +18,13 @@ from .ordering import Schedule
 from .saddle import SaddleMatrix
 
 Slots = Int[np.ndarray, "*n"]
+# From slots of a plan and numbers of rows and columns: the blocks there, a slot past the last zero,
+# without the rows and columns after so many, which are padding.
+Blocks = Callable[[Slots, int, int], Float[Array, "*n r c"]]
 
 
-def node_blocks(matrix: SaddleMatrix, plan: Schedule) -> Callable[[Slots], Float[Array, "*n S S"]]:
-    """The function from slots of a plan to the matrix's blocks there; a slot past the last is zero.
+def node_blocks(matrix: SaddleMatrix, plan: Schedule) -> Blocks:
+    """The function from slots of a plan to the matrix's blocks there.
 
     Places of no unknown have the identity.
     """
@@ -47,10 +50,10 @@ def node_blocks(matrix: SaddleMatrix, plan: Schedule) -> Callable[[Slots], Float
     node = np.full(plan.slots + 1, -1)  # of a slot on the diagonal
     node[plan.slot_of[np.arange(plan.nodes), np.arange(plan.nodes)]] = np.arange(plan.nodes)
 
-    def diagonal(slots: np.ndarray) -> Any:
+    def diagonal(slots: np.ndarray, rows: int, columns: int) -> Any:
         of = node[slots]
-        padded = (of >= 0)[:, None] & empty.reshape(-1, size)[of]
-        ours = np.where((of >= 0)[:, None], own.reshape(-1, size)[of], -1)
+        padded = (of >= 0)[:, None] & empty.reshape(-1, size)[of, :rows]
+        ours = np.where((of >= 0)[:, None], own.reshape(-1, size)[of, :rows], -1)
         values: Any = padded.astype(matrix.diagonal.dtype) if padded.any() else None
         if matrix.regularization is not None and (ours >= 0).any():
             m = matrix.regularization.shape[0]
@@ -58,24 +61,30 @@ def node_blocks(matrix: SaddleMatrix, plan: Schedule) -> Callable[[Slots], Float
             values = -softness if values is None else values - softness
         if values is None:
             return None
-        return values[:, :, None] * jnp.eye(size, dtype=matrix.diagonal.dtype)[None]
+        return values[:, :, None] * jnp.eye(rows, columns, dtype=matrix.diagonal.dtype)[None]
 
-    def blocks(slots: Slots) -> Float[Array, "*n S S"]:
+    def blocks(slots: Slots, rows: int, columns: int) -> Float[Array, "*n r c"]:
         flat = slots.reshape(-1)
-        parts = [x for lines in below if (x := lines.at(flat, size)) is not None]
-        whole = [jnp.pad(x, ((0, 0), (0, 0), (0, size - d))) for x in parts]
-        if (x := beside.at(flat, size)) is not None:
-            whole.append(jnp.pad(x.swapaxes(1, 2), ((0, 0), (0, size - d), (0, 0))))
-        if (x := diagonal(flat)) is not None:
+        parts = [x for lines in below if (x := lines.at(flat, rows)) is not None]
+        whole = [_of_width(x, columns) for x in parts]
+        if (x := beside.at(flat, columns)) is not None:
+            whole.append(_of_width(x, rows).swapaxes(1, 2))
+        if (x := diagonal(flat, rows, columns)) is not None:
             whole.append(x)
         total = (
             sum(whole[1:], whole[0])
             if whole
-            else jnp.zeros((flat.size, size, size), matrix.diagonal.dtype)
+            else jnp.zeros((flat.size, rows, columns), matrix.diagonal.dtype)
         )
-        return total.reshape(*slots.shape, size, size)
+        return total.reshape(*slots.shape, rows, columns)
 
     return blocks
+
+
+def _of_width(lines: Array, width: int) -> Array:
+    """Lines with zeros after them, or without numbers that are zero."""
+    d = lines.shape[-1]
+    return jnp.pad(lines, ((0, 0), (0, 0), (0, width - d))) if width > d else lines[..., :width]
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,7 @@ class _Lines:
     """Lines of d numbers, and which of them add up to each line of the blocks."""
 
     values: Float[Array, "n d"]
-    table: Int[np.ndarray, "turns lines"]  # n where there is none
+    table: Int[np.ndarray, "turns slots S"]  # n where there is none
 
     @staticmethod
     def of(
@@ -106,10 +115,11 @@ class _Lines:
         slot = plan.slot_of[other, mine] if beside else plan.slot_of[mine, other]
         lines = (plan.slots + 1) * plan.size
         target = np.where(exists, slot * plan.size + place % plan.size, lines)
-        return _Lines(values, turns(target, lines))
+        table = turns(target, lines)
+        return _Lines(values, table.reshape(len(table), plan.slots + 1, plan.size))
 
-    def at(self, slots: np.ndarray, size: int) -> Any:
-        """(n, size, d), or None where the blocks have none."""
-        table = self.table[:, slots[:, None] * size + np.arange(size)]
+    def at(self, slots: np.ndarray, count: int) -> Any:
+        """(n, count, d), the first lines of every block, or None where the blocks have none."""
+        table = self.table[:, slots, :count]
         found = [take_or_zero(self.values, x) for x in table if (x < len(self.values)).any()]
         return sum(found[1:], found[0]) if found else None

@@ -55,6 +55,8 @@ class Schedule:
 
     Attributes:
         size: Numbers per node, S.
+        sizes: Numbers that the largest node takes of those still there at each level, and after the
+            last one.
         slots: Number of blocks at the start.
         position: Place of every unknown (bodies first, then rows) among nodes x S, in order of
             elimination.
@@ -64,6 +66,7 @@ class Schedule:
     """
 
     size: int
+    sizes: tuple[int, ...]
     slots: int
     position: np.ndarray
     slot_of: np.ndarray
@@ -145,15 +148,17 @@ def schedule(
             position[nb * d + row] = start + k
     places = [len(rows) + (0 if body is None else d) for body, rows in members]
     levels, final_slots = [], {pair: slot for slot, pair in enumerate(current)}
-    stays = order
+    stays, sizes = order, [size]
     for nodes, near in picks:
         stays = stays[len(nodes) :]
+        sizes.append(max((places[k] for k in stays), default=sizes[-1]))
         level, final_slots = _level(nodes, max(places[k] for k in nodes), near, stays, final_slots)
         levels.append(level)
     none = len(final_slots)
     final = np.array([[final_slots.get((a, b), none) for b in remains] for a in remains], int)
     return Schedule(
         size,
+        tuple(sizes),
         len(current),
         position,
         slot_of,

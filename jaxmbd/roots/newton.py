@@ -45,6 +45,8 @@ class NewtonInfo(eqx.Module):
             1 where the exact matrix was needed.
         factors: Of the frozen stage, where some were kept for it.
         renewed: Whether those are new.
+        found: What `doubtful` found out about the last iterate of the frozen stage.
+        left: Whether the root is another one than that iterate, where that is asked.
     """
 
     iterations: Int[Array, ""]
@@ -56,6 +58,8 @@ class NewtonInfo(eqx.Module):
     contraction: Scalar = eqx.field(default_factory=lambda: jnp.ones(()))
     factors: Any = None
     renewed: Bool[Array, ""] | None = None
+    found: Any = None
+    left: Bool[Array, ""] | None = None
 
 
 class NewtonOptions(eqx.Module):
@@ -105,7 +109,7 @@ def newton(
     options: NewtonOptions,
     active: Bool[Array, ""] | bool = True,
     careful: Callable[[Any, Vector], tuple[Vector, Scalar, Bool[Array, ""]]] | None = None,
-    doubtful: Callable[[Vector, Any, Any], Bool[Array, ""]] | None = None,
+    doubtful: Callable[[Vector, Any, Any], tuple[Bool[Array, ""], Any]] | None = None,
     assumed: float | Scalar = 0.5,
     anew: Vector | None = None,
     kept: KeptFactors | None = None,
@@ -128,8 +132,8 @@ def newton(
             singular, its norm, and whether the iterate is a root however long the correction. It
             takes over, from `anew`, once the exact stage contracts poorly.
         doubtful: Whether an iterate of the frozen stage, a root or not, is one for the careful
-            solver from `anew` on; where there is no exact stage, it is no root. From the iterate,
-            the factors, and whether they were made in this solve.
+            solver from `anew` on, and what else it found out; where there is no exact stage, it is
+            no root. From the iterate, the factors, and whether they were made in this solve.
         assumed: The contraction of the frozen matrix before it was observed.
         anew: A safer starting point, for the exact stage where the frozen one diverged; x0 by
             default.
@@ -245,6 +249,9 @@ def newton(
     seen = jnp.isfinite(loop.previous)
     contraction = jnp.where(seen, loop.norm / loop.previous, jnp.nan)
     contraction = jnp.where(loop.done, contraction, 1.0)
+    doubt, found, left = no, None, None
+    if doubtful is not None:
+        doubt, found = doubtful(loop.x, frozen, renewed)
 
     if options.max_exact_steps:
         limit = loop.k + options.max_exact_steps
@@ -256,18 +263,19 @@ def newton(
         # Where the frozen matrix contracted, however slowly, go on from there; where it diverged,
         # start anew.
         restart = jnp.where(loop.norm < loop.previous, loop.x, again)
-        first, doubt = loop.k, no
-        if careful is not None and doubtful is not None:
-            doubt = doubtful(loop.x, frozen, renewed)
+        first = loop.k
         begin = jnp.where(doubt, again, jnp.where(loop.done, loop.x, restart))
         second = _Loop(begin, loop.k, infinity, infinity, loop.done & ~doubt, doubt)
+        left = ~second.done
         loop = jax.lax.while_loop(exact_continues, correct_exactly, second)
-    elif doubtful is not None:
-        loop = eqx.tree_at(lambda s: s.done, loop, loop.done & ~doubtful(loop.x, frozen, renewed))
+    else:
+        loop = eqx.tree_at(lambda s: s.done, loop, loop.done & ~doubt)
     ended = loop.done & jnp.all(jnp.isfinite(loop.x))
     info = NewtonInfo(loop.k, ended, loop.norm, loop.careful, no, no, contraction)
     if renewed is not None:
         info = dataclasses.replace(info, factors=frozen, renewed=renewed)
+    if found is not None:
+        info = dataclasses.replace(info, found=found, left=left)
     return loop.x, info
 
 

@@ -12,6 +12,8 @@ from jaxmbd.linalg.ordering import schedule
 from jaxmbd.linalg.strategy import CheckedFactors
 
 GROUND = None
+# Solutions compared with those by an inverse: the condition of the matrices counts once more.
+_NEAR = 1e3
 
 
 def chain(n):
@@ -115,9 +117,11 @@ def test_any_topology_is_solved_like_a_dense_matrix(name):
                 factors.solve(b),
                 factors.solve_transpose(b),
                 CheckedFactors(m, factors).solve_unregularized(b),
+                factors.solve_rows(b[-len(m.bodies) :]),
+                factors.solve_rows(b[-len(m.bodies) :], transpose=True),
             )
 
-        x, x_transposed, unregularized = solutions(m, b)
+        x, x_transposed, unregularized, *of_rows = solutions(m, b)
         # The backward error, which says how well the elimination did whatever the condition of the
         # matrix.
         assert np.max(np.abs(K @ x - b)) <= tolerance * np.max(np.abs(K) @ np.abs(x))
@@ -127,6 +131,12 @@ def test_any_topology_is_solved_like_a_dense_matrix(name):
         np.testing.assert_allclose(
             m.matvec(unregularized), b, atol=1e-9 * np.max(np.abs(unregularized))
         )
+        # The unknowns of the rows alone, by the inverse of the matrix.
+        n = m.size - len(m.bodies)
+        for y, inverse in zip(of_rows, (np.linalg.inv(K), np.linalg.inv(K).T), strict=True):
+            wanted = inverse[n:, n:] @ b[n:]
+            scale = np.max(np.abs(inverse[n:, n:]) @ np.abs(b[n:]))
+            assert np.max(np.abs(y - wanted)) <= _NEAR * tolerance * scale
 
 
 def test_a_schedule_eliminates_every_node_once_and_chains_take_few_levels():

@@ -74,11 +74,15 @@ def implicit_root(
     """
     given, static = eqx.partition((held(guess), args), eqx.is_array)
     dynamic, structure = jax.tree.flatten(given)
+    structure_of_args = jax.tree.structure(given[1])
     first = len(jax.tree.leaves(given[0]))  # leaves of the guess, which have no derivatives
     shape: Any = None
 
     def whole(dynamic):
         return eqx.combine(jax.tree.unflatten(structure, dynamic), static)
+
+    def args_of(leaves):
+        return eqx.combine(jax.tree.unflatten(structure_of_args, leaves), static[1])
 
     @in_lanes
     def solve(dynamic):
@@ -95,7 +99,8 @@ def implicit_root(
         varying = [k for k in range(first, len(dots)) if dots[k] is not None]
         if not varying:
             return out, [None] * len(out)
-        _, args = whole(dynamic)
+        # The guess has no part in derivatives, and the backward pass need not keep it.
+        args = args_of(dynamic[first:])
         y = (
             x
             if type(problem).completed is AbstractRootProblem.completed
@@ -104,8 +109,8 @@ def implicit_root(
 
         def by_varying(some):
             changed = dict(zip(varying, some, strict=True))
-            _, args = whole([changed.get(k, x) for k, x in enumerate(dynamic)])
-            return problem.residual(y, args)
+            leaves = [changed.get(k, dynamic[k]) for k in range(first, len(dynamic))]
+            return problem.residual(y, args_of(leaves))
 
         _, residual_dot = jax.jvp(
             by_varying, ([dynamic[k] for k in varying],), ([dots[k] for k in varying],)
@@ -115,16 +120,16 @@ def implicit_root(
             return jax.jvp(lambda y: problem.residual(y, args), (y,), (v,))[1]
 
         if problem.exact_factors:
-            at_root = jax.lax.stop_gradient(y), held(dynamic)
+            at_root = jax.lax.stop_gradient(y), held(dynamic[first:])
 
             def solver(transpose: bool):
                 @in_lanes
                 def solve(tree):
-                    (y, dynamic), b = tree
-                    return one_kernel(solved, y, dynamic, b)
+                    (y, leaves), b = tree
+                    return one_kernel(solved, y, leaves, b)
 
-                def solved(y, dynamic, b):
-                    factors = problem.factors(y, whole(dynamic)[1])
+                def solved(y, leaves, b):
+                    factors = problem.factors(y, args_of(leaves))
                     return factors.solve_unregularized(b, transpose=transpose)
 
                 return lambda _, b: solve((at_root, b))

@@ -7,9 +7,8 @@ from jaxtyping import Array, Float
 
 from ..formulations import RA, RP, AbstractFormulation, Directors, REps, Screw
 from ..formulations.base import Coordinates
-from ..indexing import take
+from ..indexing import take, take_or_zero, turns
 from ..linalg import Coupling
-from ..linalg.saddle import add_groups
 from ..model.primitives import AbstractNormalForm, RowFactors, variation_of_sums
 from ..model.state import Pose, Twist
 from .rows import joint_gamma, joint_rows, joint_variations, padded_dtype
@@ -57,18 +56,18 @@ def _(formulation: RA, stacks, padded: Pose, lam):
     if not n:
         return couplings
     factors, index = _row_factors(stacks[:n], padded)
-    pose_i, pose_j = (jax.tree.map(lambda x, k=k: take(x, index[:, k]), padded) for k in (0, 1))
-    weights = jnp.concatenate(lam[:n])
-    sums = weights[:, None] * jax.vmap(lambda f, x, y: f.variation_sums(x, y))(
-        factors, pose_i.A, pose_j.A
-    )
     # Rows between the same two bodies are added up while they are few numbers.
     bodies = tuple(map(tuple, index.tolist()))
     distinct = tuple(dict.fromkeys(bodies))
-    sums = add_groups(sums, tuple(distinct.index(pair) for pair in bodies), len(distinct))
+    at = {pair: k for k, pair in enumerate(distinct)}
+    table = turns(np.array([at[pair] for pair in bodies], int), len(distinct)).T
+    weights = take_or_zero(jnp.concatenate(lam[:n]), table)
+    each = jax.tree.map(lambda x: take_or_zero(x, table), factors)
     pair = np.array(distinct, int)
     blocks = jax.vmap(variation_of_sums)(
-        sums, take(padded.A, pair[:, 0]), take(padded.A, pair[:, 1])
+        jax.vmap(lambda f, w: f.variation_sums(w))(each, weights),
+        take(padded.A, pair[:, 0]),
+        take(padded.A, pair[:, 1]),
     )
     return [Coupling(blocks, distinct), *couplings]
 

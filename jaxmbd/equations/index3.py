@@ -185,6 +185,8 @@ class Index3Step(AbstractRootProblem):
 
     def factors(self, x: Float[Array, " n"], args: StepData) -> Any:
         exact, nearby = (self.matrix(x, args, exact=flag) for flag in (True, False))
+        if exact.regularization is not None:  # of either, they serve both: one less to compute
+            exact = eqx.tree_at(lambda m: m.regularization, exact, nearby.regularization)
         return near_or_exact(exact, nearby, args.system.linear_solver)
 
     def solve(self, guess, args: StepData):

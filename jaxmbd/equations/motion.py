@@ -11,7 +11,8 @@ from jaxtyping import Array, Float
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..indexing import take
 from ..linalg import Coupling, SaddleMatrix
-from ..linalg.saddle import apply_tangent, scatter_rows
+from ..linalg.saddle import apply_tangent, scatter_rows, without_ground
+from ..linalg.small_matrices import product
 from ..model.state import Twist
 from ..model.system import System
 from ..rotations.types import Scalar
@@ -188,7 +189,11 @@ def step_matrix(
     left = right
     bodies = row_bodies(formulation, system)
     if exact:
-        for c in row_variations(formulation, system, q, lam):
+        own, others = without_ground(row_variations(formulation, system, q, lam), system.nb)
+        if own is not None:
+            own = scales.position * own
+            diagonal = diagonal + (own if tangent is None else product(own, tangent))
+        for c in others:
             blocks = scales.position * c.blocks
             if tangent is not None:
                 blocks = apply_tangent(blocks, tangent, c.bodies)

@@ -7,6 +7,8 @@
 This layer knows numbers only. A linear solver takes such a matrix; each strategy is its own file.
 """
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -16,8 +18,6 @@ from jaxtyping import Array, Float
 from ..indexing import sums_at, take
 
 Index = tuple[tuple[int, ...], ...]
-
-_SMALL = 64
 
 
 class Coupling(eqx.Module):
@@ -145,24 +145,9 @@ class SaddleMatrix(eqx.Module):
         """The same matrix with the blocks of couplings that meet one body alone, such as those of
         forces from the ground, on the diagonal: the fewer couplings, the less to eliminate.
         """
-        nb = self.diagonal.shape[0]
-        diagonal, couplings = self.diagonal, []
-        for c in self.couplings:
-            index = np.array(c.bodies, int)
-            moving = [{b for b in bodies if b < nb} for bodies in c.bodies]
-            alone = np.array([len(bodies) <= 1 for bodies in moving])
-            if not alone.any():
-                couplings.append(c)
-                continue
-            same = (index[:, :, None] == index[:, None, :]) & (index[:, :, None] < nb)
-            element, i, j = np.nonzero(same & alone[:, None, None])
-            if element.size:
-                diagonal = diagonal + sums_at(c.blocks[element, i, :, j, :], index[element, i], nb)
-            rest = np.flatnonzero(~alone)
-            if rest.size:
-                bodies = tuple(c.bodies[k] for k in rest)
-                couplings.append(Coupling(take(c.blocks, rest), bodies))
-        return eqx.tree_at(lambda m: (m.diagonal, m.couplings), self, (diagonal, tuple(couplings)))
+        own, couplings = without_ground(self.couplings, self.diagonal.shape[0])
+        diagonal = self.diagonal if own is None else self.diagonal + own
+        return eqx.tree_at(lambda m: (m.diagonal, m.couplings), self, (diagonal, couplings))
 
     def magnitudes(self) -> "SaddleMatrix":
         """The matrix of absolute values, E left out."""
@@ -170,6 +155,30 @@ class SaddleMatrix(eqx.Module):
             jnp.abs,
             eqx.tree_at(lambda m: m.regularization, self, None, is_leaf=lambda x: x is None),
         )
+
+
+def without_ground(
+    couplings: Sequence[Coupling], nb: int
+) -> tuple[Float[Array, "nb d d"] | None, tuple[Coupling, ...]]:
+    """The blocks of couplings that meet one body alone, added up body by body, and the other
+    couplings.
+    """
+    own, others = [], []
+    for c in couplings:
+        index = np.array(c.bodies, int)
+        moving = [{b for b in bodies if b < nb} for bodies in c.bodies]
+        alone = np.array([len(bodies) <= 1 for bodies in moving])
+        if not alone.any():
+            others.append(c)
+            continue
+        same = (index[:, :, None] == index[:, None, :]) & (index[:, :, None] < nb)
+        element, i, j = np.nonzero(same & alone[:, None, None])
+        if element.size:
+            own.append(sums_at(c.blocks[element, i, :, j, :], index[element, i], nb))
+        rest = np.flatnonzero(~alone)
+        if rest.size:
+            others.append(Coupling(take(c.blocks, rest), tuple(c.bodies[k] for k in rest)))
+    return (sum(own[1:], own[0]) if own else None), tuple(others)
 
 
 def scatter_rows(
@@ -191,17 +200,6 @@ def apply_rows(
         return jnp.zeros(0, x.dtype)
     x = jnp.concatenate([x, jnp.zeros((1, x.shape[1]), x.dtype)])
     return jnp.sum(rows * take(x, np.array(bodies, int)), axis=(1, 2))
-
-
-def add_groups(
-    values: Float[Array, "n k"], group: tuple[int, ...], count: int
-) -> Float[Array, "count k"]:
-    """Sums of the rows of equal group; groups are static."""
-    index = np.array(group, int)
-    if len(group) <= _SMALL:
-        # A small product with zeros and ones takes less time than a scatter.
-        return jnp.array(index[None, :] == np.arange(count)[:, None], values.dtype) @ values
-    return jnp.zeros((count, values.shape[1]), values.dtype).at[index].add(values)
 
 
 def apply_tangent(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
@@ -48,41 +49,70 @@ class RowFactors(eqx.Module):
         moments = jnp.stack([cross(self.a_i, self.b_i), cross(self.a_j, self.b_j)])
         return jnp.concatenate([jnp.stack([-self.g, self.g]), moments], axis=1)
 
-    def variation_sums(self, A_i: Mat3, A_j: Mat3) -> Float[Array, "34"]:
-        """The numbers that the variation of a row is linear in: rows between the same two bodies
-        may add theirs up.
+    def variation_sums(self, weights: Float[Array, " n"]) -> "VariationSums":
+        """What the variation of a weighted sum of rows between the same two bodies is made of;
+        arrays have one leading axis.
         """
-        kappa, chi_i, chi_j, eta = self.constants
-        mixed = -eta * (skew(self.a_i) @ (A_i.T @ A_j) @ skew(self.a_j))
-        own_i, own_j = self.b_i[:, None] * self.a_i[None, :], self.b_j[:, None] * self.a_j[None, :]
-        blocks = [x.reshape(9) for x in (own_i, own_j, mixed)]
-        return jnp.concatenate([kappa[None], chi_i * self.a_i, chi_j * self.a_j, *blocks])
+        kappa, chi_i, chi_j, eta = (weights * x for x in self.constants.T)
+
+        def total(weights, x):
+            return jnp.sum(weights[:, None] * x, axis=0)
+
+        def outer(weights, x, y):
+            return jnp.sum((weights[:, None] * x)[:, :, None] * y[:, None, :], axis=0)
+
+        return VariationSums(
+            jnp.sum(kappa),
+            total(chi_i, self.a_i),
+            total(chi_j, self.a_j),
+            outer(weights, self.b_i, self.a_i),
+            outer(weights, self.b_j, self.a_j),
+            outer(eta, self.a_i, self.a_j),
+        )
 
     def row_variation(self, A_i: Mat3, A_j: Mat3) -> Float[Array, "2 6 2 6"]:
         """Derivative of the row (first two axes) by (δr, δθ̄) of both bodies (last two)."""
-        return variation_of_sums(self.variation_sums(A_i, A_j), A_i, A_j)
+        each = jax.tree.map(lambda x: x[None], self)
+        return variation_of_sums(each.variation_sums(jnp.ones(1, self.g.dtype)), A_i, A_j)
 
 
-def variation_of_sums(sums: Float[Array, "34"], A_i: Mat3, A_j: Mat3) -> Float[Array, "2 6 2 6"]:
-    """The variation of one row, or of a weighted sum of rows, from its
-    `RowFactors.variation_sums`.
+class VariationSums(eqx.Module):
+    """Sums over rows of what their variation is linear in: κ, χ_i a_i, χ_j a_j and three outer
+    products of vectors.
     """
-    kappa, chi_a_i, chi_a_j = sums[0], sums[1:4], sums[4:7]
-    outer_i, outer_j, mixed = (
-        sums[7:16].reshape(3, 3),
-        sums[16:25].reshape(3, 3),
-        sums[25:34].reshape(3, 3),
-    )
-    eye = jnp.eye(3, dtype=sums.dtype)
+
+    kappa: Scalar
+    chi_a_i: Vec3
+    chi_a_j: Vec3
+    outer_i: Mat3
+    outer_j: Mat3
+    mixed: Mat3
+
+
+def variation_of_sums(sums: VariationSums, A_i: Mat3, A_j: Mat3) -> Float[Array, "2 6 2 6"]:
+    """The variation of one row, or of a weighted sum of rows."""
+    outer_i, outer_j = sums.outer_i, sums.outer_j
+    eye = jnp.eye(3, dtype=outer_i.dtype)
     # skew(a) skew(b) = b aᵀ - (a·b) I
     own_i, own_j = outer_i - jnp.trace(outer_i) * eye, outer_j - jnp.trace(outer_j) * eye
-    turn_i, turn_j = A_i @ skew(chi_a_i), A_j @ skew(chi_a_j)
-    rr = kappa * eye
+    turn_i, turn_j = A_i @ skew(sums.chi_a_i), A_j @ skew(sums.chi_a_j)
+    mixed = -_between_skews(A_i.T @ A_j, sums.mixed)
+    rr = sums.kappa * eye
     # Rows of g and columns of r carry opposite signs for the two bodies.
     body_i_r = jnp.concatenate([rr, turn_i, -rr, turn_j], axis=1)
     body_i_theta = jnp.concatenate([turn_i.T, own_i, -turn_i.T, mixed], axis=1)
     body_j_theta = jnp.concatenate([turn_j.T, mixed.T, -turn_j.T, own_j], axis=1)
     return jnp.concatenate([body_i_r, body_i_theta, -body_i_r, body_j_theta]).reshape(2, 6, 2, 6)
+
+
+def _between_skews(B: Mat3, W: Mat3) -> Mat3:
+    """skew(a) B skew(b) for W = a bᵀ, or the sum of such products for a sum of W: by the
+    determinant of Kronecker deltas to which a product of two permutation symbols amounts.
+    """
+    product = W @ B
+    traces = jnp.trace(product) - jnp.trace(W) * jnp.trace(B)
+    rest = jnp.trace(W) * B + jnp.trace(B) * W - product - B @ W
+    return traces * jnp.eye(3, dtype=B.dtype) + rest.T
 
 
 _KINDS: dict[str, type] = {}

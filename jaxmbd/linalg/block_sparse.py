@@ -98,9 +98,7 @@ class BlockFactors(eqx.Module):
         again = jnp.concatenate([jnp.zeros(n, x.dtype), self.regularization * x[n:]])
         return x - self._solve(again, transpose=transpose)
 
-    def solve_rows(
-        self, b: Float[Array, " m"], *, transpose: bool = False
-    ) -> Float[Array, " m"]:
+    def solve_rows(self, b: Float[Array, " m"], *, transpose: bool = False) -> Float[Array, " m"]:
         """The last m unknowns of K x = (0, b): levels of bodies alone have no part in it."""
         plan = self.schedule
         place = plan.position[plan.position.size - b.size :]
@@ -127,9 +125,7 @@ class BlockFactors(eqx.Module):
         where = np.full((plan.nodes - skipped, plan.size), b.size)
         where[node, at] = np.arange(b.size)
         own, after = levels[0][0].count if levels else 0, sizes[min(len(levels), 1)]
-        mine, rest = (
-            take_or_zero(b, x) for x in (where[:own, : sizes[0]], where[own:, :after])
-        )
+        mine, rest = (take_or_zero(b, x) for x in (where[:own, : sizes[0]], where[own:, :after]))
         halves = []
         for k, (level, done) in enumerate(levels):
             if k:

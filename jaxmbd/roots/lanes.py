@@ -371,7 +371,8 @@ def _slice(eqn, xs, flags, size) -> Values:
 def _pad(eqn, xs, flags, size) -> Values:
     if flags[1]:
         return _mapped(eqn, xs, flags, size)
-    return [lax.pad(*xs, (*eqn.params["padding_config"], (0, 0, 0)))]
+    x, value = xs
+    return [lax.pad(x, value, (*eqn.params["padding_config"], (0, 0, 0)))]
 
 
 def _as_it_is(eqn, xs, flags, size) -> Values:

@@ -188,7 +188,6 @@ def test_the_backward_pass_does_not_keep_what_only_guesses_need():
     assert 0 < sum(x.size // steps for x in per_step) < 110
 
 
-
 def test_the_backward_pass_does_not_solve_for_impulses_again():
     system, state = scenes.ball(height=0.0, restitution=0.3, friction=0.3, v=(2.0, 0.0, 0.0))
 

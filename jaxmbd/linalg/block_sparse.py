@@ -18,6 +18,9 @@ from .saddle import SaddleMatrix
 from .small_matrices import gauss_jordan, product, saddle_inverse, times, times_transposed
 
 
+_SMALL = 24  # numbers up to which an inverse takes less time than LU
+
+
 class _Eliminated(eqx.Module):
     """What one level leaves behind: P⁻¹, P⁻¹ B and C of its pivots, with B right of P and C below
     it. Nodes have S numbers, those that stay s.
@@ -28,19 +31,31 @@ class _Eliminated(eqx.Module):
     left: Float[Array, "n w s S"]
 
 
+class _Inverse(eqx.Module):
+    """The inverse of a definite matrix, which needs no pivots: faster than LU while it is small."""
+
+    inverse: Float[Array, "n n"]
+
+    def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
+        return times(self.inverse, b)
+
+    def solve_transpose(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
+        return times_transposed(self.inverse, b)
+
+
 class BlockFactors(eqx.Module):
     """Factors of a saddle matrix by levels of independent supernodes; they serve the matrix and its
     transpose.
 
     Attributes:
         levels: In order of elimination.
-        final: Dense factors of what remains, or None.
+        final: Factors of what remains, or None.
         regularization: E of the matrix, or None.
         schedule: The tables.
     """
 
     levels: tuple[_Eliminated, ...]
-    final: DenseFactors | None
+    final: DenseFactors | _Inverse | None
     regularization: Float[Array, " m"] | None
     schedule: Schedule = eqx.field(static=True)
 
@@ -48,6 +63,8 @@ class BlockFactors(eqx.Module):
     def of(matrix: SaddleMatrix, *, bodies_first: bool = False) -> "BlockFactors":
         """Eliminate; `bodies_first` is for regular bodies that nothing couples but rows."""
         nb, d, _ = matrix.diagonal.shape
+        # Where rows may repeat, the inverse of several nodes would be large in all its parts.
+        definite = bodies_first and matrix.regularization is None
         coupled = tuple(sorted({pair for c in matrix.couplings for pair in c.bodies}))
         plan = schedule(
             nb,
@@ -58,6 +75,7 @@ class BlockFactors(eqx.Module):
             bodies_first,
             matrix.couplers,
             matrix.light,
+            definite=definite,
         )
         weights = _weights(matrix, plan)
 
@@ -66,7 +84,8 @@ class BlockFactors(eqx.Module):
             own = weights[first : first + level.count, :rows]
             return saddle_inverse(pivots, own, level.places)
 
-        return _eliminated(node_blocks(matrix, plan), inverses, matrix.regularization, plan)
+        final = _final_of_definite if definite else DenseFactors.of
+        return _eliminated(node_blocks(matrix, plan), inverses, final, matrix.regularization, plan)
 
     @staticmethod
     def of_blocks(blocks: Float[Array, "slots S S"], plan: Schedule) -> "BlockFactors":
@@ -74,7 +93,11 @@ class BlockFactors(eqx.Module):
         rows. No block may become singular when those before it are gone.
         """
         return _eliminated(
-            partial(_parts, blocks), lambda pivots, *_: gauss_jordan(pivots), None, plan
+            partial(_parts, blocks),
+            lambda pivots, *_: gauss_jordan(pivots),
+            DenseFactors.of,
+            None,
+            plan,
         )
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -159,14 +182,20 @@ class BlockFactors(eqx.Module):
         return take(x.reshape(-1), np.where(node < own, ahead, behind) + at)
 
 
+def _final_of_definite(matrix: Float[Array, "n n"]) -> DenseFactors | _Inverse:
+    small = matrix.shape[0] <= _SMALL
+    return _Inverse(gauss_jordan(matrix[None])[0]) if small else DenseFactors.of(matrix)
+
+
 def _eliminated(
     blocks: Blocks,
     inverses: Callable[[Array, int, Level], Array],
+    final: Callable[[Array], DenseFactors | _Inverse],
     regularization: Float[Array, " m"] | None,
     plan: Schedule,
 ) -> BlockFactors:
-    """Factors by the blocks at slots of the plan, and by the inverses of the pivots of every level,
-    whose first node is the given one.
+    """Factors by the blocks at slots of the plan, by the inverses of the pivots of every level,
+    whose first node is the given one, and by those of what remains.
     """
     levels, first = [], 0
     for level, size, after in zip(plan.levels, plan.sizes, plan.sizes[1:], strict=False):
@@ -181,8 +210,7 @@ def _eliminated(
         blocks = partial(_parts, kept)
     r, size = plan.final.shape[0], plan.sizes[-1]
     rest = blocks(plan.final, size, size).transpose(0, 2, 1, 3).reshape(r * size, r * size)
-    final = DenseFactors.of(rest) if r else None
-    return BlockFactors(tuple(levels), final, regularization, plan)
+    return BlockFactors(tuple(levels), final(rest) if r else None, regularization, plan)
 
 
 def _parts(blocks: Float[Array, "n s s"], slots: np.ndarray, rows: int, columns: int) -> Array:

@@ -20,6 +20,9 @@ import numpy as np
 
 # So few nodes left are factored as one dense matrix, which saves the compilation of small levels.
 _DENSE_NODES = 4
+# So few nodes left of a definite matrix are inverted as one: as fast as their levels, and compiled
+# in less time.
+_INVERTED = 3
 _LEVEL_TIME, _NODE_TIME = (
     50.0,
     10.0,
@@ -89,6 +92,7 @@ def schedule(
     couplers: tuple[int, ...] = (),
     light: tuple[int, ...] = (),
     dense_nodes: int | None = None,
+    definite: bool = False,
 ) -> Schedule:
     """The elimination of a saddle matrix with nb bodies of d unknowns and rows between the given
     bodies.
@@ -97,7 +101,8 @@ def schedule(
     are sets of bodies that further blocks couple. `bodies_first` eliminates bodies before all rows
     that bind two of them. `couplers` are rows that bind, of each of their bodies, what its joint
     leaves free. Bodies that are `light`, without inertia of their own, wait for those that they
-    carry. `dense_nodes` is how many nodes a dense factorization takes at the end.
+    carry. `dense_nodes` is how many nodes a dense factorization takes at the end. `definite` are
+    rows that do not repeat, eliminated after bodies.
     """
     own, cut, waits = (
         _bodies_and_rows(nb, d, row_bodies, inner)
@@ -129,7 +134,9 @@ def schedule(
     if light:
         carried = carried_bodies(nb, row_bodies, inner)
         waiting |= {body: carried[body] for body in light}
-    rest = _dense_nodes(len(members), bodies_first) if dense_nodes is None else dense_nodes
+    rest = dense_nodes
+    if rest is None:
+        rest = min(_INVERTED, len(cut)) if definite else _dense_nodes(len(members), bodies_first)
     picks, remains = _levels(adjacent, waiting, rest)
     order = [k for level in picks for k in level[0]] + remains
     rank = {node: r for r, node in enumerate(order)}

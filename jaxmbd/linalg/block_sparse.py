@@ -17,7 +17,6 @@ from .ordering import Level, Schedule, schedule
 from .saddle import SaddleMatrix
 from .small_matrices import gauss_jordan, product, saddle_inverse, times, times_transposed
 
-
 _SMALL = 24  # numbers up to which an inverse takes less time than LU
 
 

@@ -1,6 +1,7 @@
 """Block elimination on any topology against NumPy's dense solution; schedules; the check and its
 fallback."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -137,6 +138,34 @@ def test_any_topology_is_solved_like_a_dense_matrix(name):
             wanted = inverse[n:, n:] @ b[n:]
             scale = np.max(np.abs(inverse[n:, n:]) @ np.abs(b[n:]))
             assert np.max(np.abs(y - wanted)) <= _NEAR * tolerance * scale
+
+
+@pytest.mark.parametrize("name", ["chain", "tree", "floating chains"])
+def test_trees_whose_rows_cannot_repeat_end_in_an_inverse(name):
+    topologies = {**TOPOLOGIES, "floating chains": (8, [(0, 1), (1, 2), (2, 3), (4, 5), (6, 7)])}
+    nb, pairs = topologies[name]
+    options = {"thin": False, "spring": False, "asymmetric": True}
+    m = saddle(nb, pairs, np.random.default_rng(5), **options)
+    m = eqx.tree_at(lambda m: m.regularization, m, None)
+    K, b = np.asarray(m.dense()), np.random.default_rng(6).normal(size=m.size)
+
+    @jax.jit
+    def solutions(m, b):
+        factors = BlockFactors.of(m, bodies_first=True)
+        rows = b[-len(m.bodies) :]
+        return factors.solve(b), factors.solve_transpose(b), factors.solve_rows(rows)
+
+    factors = BlockFactors.of(m, bodies_first=True)
+    assert 0 < len(factors.schedule.final) <= 3 and not isinstance(factors.final, DenseFactors)
+    x, x_transposed, y = solutions(m, b)
+    # Rounding times the condition of the matrices, up to 4e4, and some for the lack of pivots.
+    np.testing.assert_allclose(x, np.linalg.solve(K, b), atol=1e-10 * np.max(np.abs(x)))
+    np.testing.assert_allclose(
+        x_transposed, np.linalg.solve(K.T, b), atol=1e-10 * np.max(np.abs(x))
+    )
+    n = m.size - len(m.bodies)
+    wanted = np.linalg.solve(K, np.concatenate([np.zeros(n), b[n:]]))[n:]
+    np.testing.assert_allclose(y, wanted, atol=1e-10 * np.max(np.abs(wanted)))
 
 
 def test_a_schedule_eliminates_every_node_once_and_chains_take_few_levels():

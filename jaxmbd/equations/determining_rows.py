@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float
 from ..formulations import AbstractFormulation
 from ..linalg import DenseFactors, SaddleMatrix, by_size, factorize, linear_solve
 from ..linalg.saddle import apply_rows, apply_tangent, scatter_rows
+from ..linalg.small_matrices import times_last_transposed
 from ..model.system import System
 from .index1 import minimum_norm, saddle_matrix
 from .rows import dense_rows, row_bodies, rows
@@ -49,7 +50,7 @@ class DenseRows(eqx.Module):
         if increment is not None and formulation.moves_on_manifold:
             tangent = jax.vmap(formulation.tangent)(increment)
             shaped = wide.reshape(-1, system.nb, formulation.size)
-            wide = jnp.einsum("mbi,bij->mbj", shaped, tangent).reshape(wide.shape)
+            wide = times_last_transposed(tangent, shaped).reshape(wide.shape)
         matrix = wide if wide.shape[0] == wide.shape[1] else wide.T @ wide
         return DenseRows(wide, DenseFactors.of(jax.lax.stop_gradient(matrix)))
 

@@ -9,6 +9,8 @@ from jaxtyping import Array, Float
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..indexing import take
 from ..linalg import Coupling
+from ..linalg.saddle import with_identity
+from ..linalg.small_matrices import times_last
 from ..model.system import System
 from ..rotations.types import Scalar
 
@@ -52,7 +54,7 @@ def joint_inertia_blocks(
     a,
     velocity: Scalar,
     position: Scalar,
-    tangent: Float[Array, "nb d d"] | None = None,
+    tangent: Float[Array, "nb s s"] | None = None,
 ) -> list[Coupling]:
     """Derivatives of that by accelerations which velocities follow by `velocity` and coordinates
     by `position`, a turn by `tangent` included; with both zero the inertia itself.
@@ -60,16 +62,12 @@ def joint_inertia_blocks(
     if not system.inertias:
         return []
     load = _resistance(formulation)
-    if tangent is None:
-        eye = jnp.eye(formulation.size, dtype=u.dtype)
-        every = jnp.broadcast_to(eye, (system.nb + 1, formulation.size, formulation.size))
-    else:
-        every = jnp.concatenate([tangent, jnp.eye(formulation.size, dtype=u.dtype)[None]])
-    states = (formulation.with_ground(q), _padded(u), _padded(a), every)
+    turns = None if tangent is None else with_identity(tangent)
+    states = (formulation.with_ground(q), _padded(u), _padded(a), turns)
 
-    def block(element, q, u, a, turns):
+    def block(element, q, u, a, T):
         def moved(delta):
-            turned = jnp.einsum("kij,kj->ki", turns, delta)
+            turned = delta if T is None else times_last(T, delta)
             q_new = jax.vmap(formulation.retract)(q, position * turned)
             return load(element, q_new, u + velocity * delta, a + delta)
 

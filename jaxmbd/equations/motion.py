@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..indexing import take
 from ..linalg import Coupling, SaddleMatrix
-from ..linalg.saddle import apply_tangent, scatter_rows, without_ground
-from ..linalg.small_matrices import product
+from ..linalg.saddle import apply_tangent, scatter_rows, with_identity, without_ground
+from ..linalg.small_matrices import times_last, times_last_transposed
 from ..model.state import Twist
 from ..model.system import System
 from ..rotations.types import Scalar
@@ -97,7 +97,9 @@ def body_blocks(
         )(*bodies)
 
     def turned(T, *args):
-        return formulation.body_block(*args, velocity=scales.velocity, position=scales.position * T)
+        eye = jnp.eye(formulation.size, dtype=T.dtype)
+        position = scales.position * times_last_transposed(T, eye)
+        return formulation.body_block(*args, velocity=scales.velocity, position=position)
 
     return jax.vmap(turned)(tangent, *bodies)
 
@@ -108,10 +110,7 @@ def force_blocks(
     """Derivatives of the applied forces (with the sign of the balance) on the coordinates of their
     bodies.
     """
-    eye = jnp.eye(formulation.size, dtype=u.dtype)
-    if tangent is None:
-        tangent = jnp.broadcast_to(eye, (system.nb, formulation.size, formulation.size))
-    tangent = jnp.concatenate([tangent, eye[None]])
+    turns = None if tangent is None else with_identity(tangent)
     padded = formulation.with_ground(q)
     padded_u = jnp.concatenate([u, jnp.zeros((1, formulation.size), u.dtype)])
     couplings = []
@@ -122,16 +121,16 @@ def force_blocks(
             take(padded_u, index),
         )
 
-        def block(element, q_k, u_k, tangent_k):
+        def block(element, q_k, u_k, T):
             if formulation.plain:
                 twist = jax.vmap(formulation.twist)(q_k, u_k)
                 if (found := element.tangent(formulation.pose(q_k), twist, t)) is not None:
                     by_pose, by_twist = found
-                    turned = jnp.einsum("aibj,bjk->aibk", by_pose, tangent_k)
+                    turned = by_pose if T is None else times_last_transposed(T, by_pose)
                     return -(scales.position * turned + scales.velocity * by_twist)
 
             def moved(delta):
-                turned = jnp.einsum("kij,kj->ki", tangent_k, delta)
+                turned = delta if T is None else times_last(T, delta)
                 q_new = jax.vmap(formulation.retract)(q_k, scales.position * turned)
                 u_new = u_k + scales.velocity * delta
                 pose, twist = (
@@ -143,7 +142,8 @@ def force_blocks(
 
             return jax.jacfwd(moved)(jnp.zeros_like(u_k))
 
-        couplings.append(Coupling(stack.each(block, q_k, u_k, take(tangent, index)), stack.bodies))
+        T = None if turns is None else take(turns, index)
+        couplings.append(Coupling(stack.each(block, q_k, u_k, T), stack.bodies))
     return couplings
 
 
@@ -192,7 +192,9 @@ def step_matrix(
         own, others = without_ground(row_variations(formulation, system, q, lam), system.nb)
         if own is not None:
             own = scales.position * own
-            diagonal = diagonal + (own if tangent is None else product(own, tangent))
+            if tangent is not None:
+                own = times_last_transposed(tangent[:, None], own)
+            diagonal = diagonal + own
         for c in others:
             blocks = scales.position * c.blocks
             if tangent is not None:

@@ -79,9 +79,9 @@ class AbstractFormulation(eqx.Module):
     def retract(self, q: Coordinates, delta: Float[Array, " d"]) -> Coordinates:
         """Move coordinates by a finite increment: addition, or multiplication by exp for rA."""
 
-    def tangent(self, delta: Float[Array, " d"]) -> Float[Array, "d d"] | None:
-        """T with retract(q, delta + e) = retract(retract(q, delta), T e) to first order; None for
-        the identity.
+    def tangent(self, delta: Float[Array, " d"]) -> Float[Array, "s s"] | None:
+        """T with retract(q, delta + e) = retract(retract(q, delta), T e) to first order; of the
+        last s coordinates alone where T leaves the others as they are, None for the identity.
         """
         return None
 
@@ -199,8 +199,8 @@ class AbstractFormulation(eqx.Module):
         """Derivative of `body_balance` by accelerations that velocities and coordinates follow, the
         wrench held.
 
-        `velocity` is ∂u/∂a; `position` is ∂q/∂a at q, a number, or a matrix where `retract` is no
-        addition.
+        `velocity` is ∂u/∂a; `position` is ∂q/∂a at q, a number, or a matrix (d, d) where `retract`
+        is no addition.
         """
 
         def moved(delta):

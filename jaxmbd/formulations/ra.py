@@ -63,11 +63,10 @@ class RA(AbstractFormulation):
     def retract(self, q: Pose, delta: Float[Array, "6"]) -> Pose:
         return Pose(q.r + delta[:3], q.A @ so3.exp(delta[3:]))
 
-    def tangent(self, delta: Float[Array, "6"]) -> Float[Array, "6 6"]:
+    def tangent(self, delta: Float[Array, "6"]) -> Float[Array, "3 3"]:
         # The right Jacobian of exp, which the paper's Eq. 37 drops: without it the matrix is exact
         # to O(h) only.
-        eye, zero = jnp.eye(3, dtype=delta.dtype), jnp.zeros((3, 3), delta.dtype)
-        return jnp.block([[eye, zero], [zero, so3.right_jacobian(delta[3:])]])
+        return so3.right_jacobian(delta[3:])
 
     # closed forms of what automatic differentiation of `retract` gives
 

@@ -14,6 +14,7 @@ from ..equations.index1 import acceleration_rate, held_part
 from ..equations.index3 import StepData, converted, inner_formulation, take_step
 from ..equations.motion import StepScales
 from ..formulations.base import AbstractFormulation
+from ..linalg.small_matrices import times_last
 from ..model.system import System
 from ..rotations.types import Scalar
 from .base import Motion
@@ -134,7 +135,7 @@ def _bent(formulation: AbstractFormulation, u, a) -> Float[Array, "nb d"]:
         return jnp.zeros_like(a)
 
     def along(s: Scalar) -> Float[Array, "nb d"]:
-        return jnp.einsum("bij,bj->bi", jax.vmap(formulation.tangent)(s * u), a)
+        return times_last(jax.vmap(formulation.tangent)(s * u), a)
 
     zero = jnp.zeros((), u.dtype)
     return -jax.jvp(along, (zero,), (jnp.ones_like(zero),))[1]

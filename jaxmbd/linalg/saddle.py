@@ -8,6 +8,7 @@ This layer knows numbers only. A linear solver takes such a matrix; each strateg
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..indexing import sums_at, take
+from .small_matrices import times_last_transposed
 
 Index = tuple[tuple[int, ...], ...]
 
@@ -203,15 +205,17 @@ def apply_rows(
 
 
 def apply_tangent(
-    blocks: Float[Array, "n *m k d"], tangent: Float[Array, "nb d d"], bodies
+    blocks: Float[Array, "n *m k d"], tangent: Float[Array, "nb s s"], bodies: Any
 ) -> Array:
-    """Multiply the column blocks of bodies from the right by their tangents (the ground's is the
+    """Multiply the last s of the columns that each body has by its tangent (the ground's is the
     identity).
     """
-    d = tangent.shape[-1]
     index = np.array(bodies, int).reshape(blocks.shape[0], blocks.shape[-2])
-    every = jnp.concatenate([tangent, jnp.eye(d, dtype=tangent.dtype)[None]])
-    padded = take(every, index)  # (n, k, d, d)
-    padded = padded.reshape(blocks.shape[0], *(1,) * (blocks.ndim - 3), *padded.shape[1:])
-    # A sum of products fuses with its surroundings; many tiny matrix products do not.
-    return jnp.sum(blocks[..., :, None] * padded, axis=-2)
+    own = take(with_identity(tangent), index)  # (n, k, s, s)
+    own = own.reshape(blocks.shape[0], *(1,) * (blocks.ndim - 3), *own.shape[1:])
+    return times_last_transposed(own, blocks)
+
+
+def with_identity(tangent: Float[Array, "nb s s"]) -> Float[Array, "nb+1 s s"]:
+    """Append the ground's, the identity."""
+    return jnp.concatenate([tangent, jnp.eye(tangent.shape[-1], dtype=tangent.dtype)[None]])

@@ -25,6 +25,20 @@ def times_transposed(A: Float[Array, "*#n k i"], x: Float[Array, "*#n k"]) -> Fl
     return jnp.sum(A * x[..., :, None], axis=-2)
 
 
+def times_last(A: Float[Array, "*#n s s"], x: Float[Array, "*#n d"]) -> Float[Array, "*_ d"]:
+    """A times the last s numbers of x; those before them stay."""
+    first = x.shape[-1] - A.shape[-1]
+    return jnp.concatenate([x[..., :first], times(A, x[..., first:])], axis=-1)
+
+
+def times_last_transposed(
+    A: Float[Array, "*#n s s"], x: Float[Array, "*#n d"]
+) -> Float[Array, "*_ d"]:
+    """Aᵀ times the last s numbers of x; those before them stay."""
+    first = x.shape[-1] - A.shape[-1]
+    return jnp.concatenate([x[..., :first], times_transposed(A, x[..., first:])], axis=-1)
+
+
 def gauss_jordan(A: Float[Array, "n s s"], columns: int | None = None) -> Float[Array, "n s s"]:
     """Inverses in place without pivoting: for definite matrices, and for [[definite, B], [C,
     -definite]].

@@ -47,7 +47,7 @@ class NearbyFactors(eqx.Module):
             return jnp.stack([jnp.max(jnp.abs(v[:n])), jnp.max(jnp.abs(v[n:]), initial=0.0)])
 
         # Forces and constraint values differ in unit and size: each part has its own scale.
-        scale = largest(matrix.magnitudes().matvec(jnp.abs(x)) + jnp.abs(b))
+        scale = largest(matrix.magnitude(x) + jnp.abs(b))
         scale = jnp.where(scale > 0.0, scale, 1.0)
 
         def rest_of(x):

@@ -7,7 +7,7 @@
 This layer knows numbers only. A linear solver takes such a matrix; each strategy is its own file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -110,19 +110,32 @@ class SaddleMatrix(eqx.Module):
         """The product with a vector; E is left out unless asked for: what the equations say,
         without regularization.
         """
+        y = self._sums_of_products(x, lambda products: products)
+        if regularized and self.regularization is not None:
+            m = self.regularization.shape[0]
+            y = y.at[y.size - m :].add(-self.regularization * x[y.size - m :])
+        return y
+
+    def magnitude(self, x: Float[Array, " n"]) -> Float[Array, " n"]:
+        """|K| |x|: what the products amount to of which that is the sum, E left out."""
+        return self._sums_of_products(x, jnp.abs)
+
+    def _sums_of_products(self, x, each: Callable[[Array], Array]) -> Array:
+        # Sums fuse with their surroundings, a transposed matrix included, which a library's product
+        # would copy.
         nb, d, _ = self.diagonal.shape
         body, dual = x[: nb * d].reshape(nb, d), x[nb * d :]
-        top = jnp.einsum("bij,bj->bi", self.diagonal, body) + scatter_rows(
-            self.right, dual, self.bodies, nb
-        )
         padded = jnp.concatenate([body, jnp.zeros((1, d), x.dtype)])
+        top = jnp.sum(each(self.diagonal * body[:, None, :]), axis=2)
         for c in self.couplings:
             index = np.array(c.bodies, int)
-            product = jnp.einsum("nkdle,nle->nkd", c.blocks, padded[index])
-            top = top + sums_at(product.reshape(-1, d), index.ravel(), nb)
-        bottom = apply_rows(self.left, body, self.bodies)
-        if regularized and self.regularization is not None:
-            bottom = bottom - self.regularization * dual
+            of_body = jnp.sum(each(c.blocks * take(padded, index)[:, None, None]), axis=(3, 4))
+            top = top + sums_at(of_body.reshape(-1, d), index.ravel(), nb)
+        if not len(self.bodies):
+            return top.reshape(-1)
+        weighted = each(self.right * dual[:, None, None])
+        top = top + sums_at(weighted.reshape(-1, d), self.index.ravel(), nb)
+        bottom = jnp.sum(each(self.left * take(padded, self.index)), axis=(1, 2))
         return jnp.concatenate([top.reshape(-1), bottom])
 
     def transposed(self) -> "SaddleMatrix":
@@ -150,13 +163,6 @@ class SaddleMatrix(eqx.Module):
         own, couplings = without_ground(self.couplings, self.diagonal.shape[0])
         diagonal = self.diagonal if own is None else self.diagonal + own
         return eqx.tree_at(lambda m: (m.diagonal, m.couplings), self, (diagonal, couplings))
-
-    def magnitudes(self) -> "SaddleMatrix":
-        """The matrix of absolute values, E left out."""
-        return jax.tree.map(
-            jnp.abs,
-            eqx.tree_at(lambda m: m.regularization, self, None, is_leaf=lambda x: x is None),
-        )
 
 
 def without_ground(

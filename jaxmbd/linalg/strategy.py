@@ -113,7 +113,7 @@ class CheckedFactors(eqx.Module):
         """Whether x solves the regularized equations; `rest` is the residual of those without E."""
         n = b.size - len(matrix.bodies)
         # Forces and constraint values differ in unit and size: each part has its own scale.
-        scale = matrix.magnitudes().matvec(jnp.abs(x)) + jnp.abs(b)
+        scale = matrix.magnitude(x) + jnp.abs(b)
         if matrix.regularization is not None:
             rest = rest.at[n:].add(matrix.regularization * x[n:])
         tolerance = jnp.sqrt(jnp.finfo(b.dtype).eps)

@@ -49,6 +49,7 @@ class DenseRows(eqx.Module):
         wide = dense_rows(formulation, system, q)
         if increment is not None and formulation.moves_on_manifold:
             tangent = jax.vmap(formulation.tangent)(increment)
+            assert tangent is not None
             shaped = wide.reshape(-1, system.nb, formulation.size)
             wide = times_last_transposed(tangent, shaped).reshape(wide.shape)
         matrix = wide if wide.shape[0] == wide.shape[1] else wide.T @ wide

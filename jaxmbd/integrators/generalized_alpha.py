@@ -135,7 +135,9 @@ def _bent(formulation: AbstractFormulation, u, a) -> Float[Array, "nb d"]:
         return jnp.zeros_like(a)
 
     def along(s: Scalar) -> Float[Array, "nb d"]:
-        return times_last(jax.vmap(formulation.tangent)(s * u), a)
+        tangent = jax.vmap(formulation.tangent)(s * u)
+        assert tangent is not None
+        return times_last(tangent, a)
 
     zero = jnp.zeros((), u.dtype)
     return -jax.jvp(along, (zero,), (jnp.ones_like(zero),))[1]

@@ -51,7 +51,7 @@ class DenseRows(eqx.Module):
             tangent = jax.vmap(formulation.tangent)(increment)
             assert tangent is not None
             shaped = wide.reshape(-1, system.nb, formulation.size)
-            wide = times_last_transposed(tangent, shaped).reshape(wide.shape)
+            wide = times_last_transposed(tangent[None], shaped).reshape(wide.shape)
         matrix = wide if wide.shape[0] == wide.shape[1] else wide.T @ wide
         return DenseRows(wide, DenseFactors.of(jax.lax.stop_gradient(matrix)))
 

@@ -98,7 +98,7 @@ def body_blocks(
 
     def turned(T, *args):
         eye = jnp.eye(formulation.size, dtype=T.dtype)
-        position = scales.position * times_last_transposed(T, eye)
+        position = scales.position * times_last_transposed(T[None], eye)
         return formulation.body_block(*args, velocity=scales.velocity, position=position)
 
     return jax.vmap(turned)(tangent, *bodies)
@@ -126,7 +126,9 @@ def force_blocks(
                 twist = jax.vmap(formulation.twist)(q_k, u_k)
                 if (found := element.tangent(formulation.pose(q_k), twist, t)) is not None:
                     by_pose, by_twist = found
-                    turned = by_pose if T is None else times_last_transposed(T, by_pose)
+                    turned = by_pose
+                    if T is not None:
+                        turned = times_last_transposed(T[None, None], by_pose)
                     return -(scales.position * turned + scales.velocity * by_twist)
 
             def moved(delta):

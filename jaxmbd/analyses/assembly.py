@@ -15,6 +15,7 @@ from ..equations.rows import phi, row_bodies, row_variations, rows, velocity_rig
 from ..formulations import RA
 from ..linalg import Coupling, SaddleMatrix, factorize, linear_solve
 from ..linalg.saddle import apply_tangent, scatter_rows
+from ..linalg.small_matrices import times_last_transposed
 from ..model.state import Pose, State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
@@ -265,7 +266,7 @@ class _Closest(AbstractRootProblem):
         pose = jax.vmap(RA().retract)(pose0, xi)
         pull = self._reaction(system, pose, x[6 * system.nb :])
         tangent = jax.vmap(RA().tangent)(xi)
-        balance = jnp.einsum("bij,bj->bi", weights, xi) + jnp.einsum("bji,bj->bi", tangent, pull)
+        balance = jnp.einsum("bij,bj->bi", weights, xi) + times_last_transposed(tangent, pull)
         return jnp.concatenate([balance.reshape(-1), phi(RA(), system, pose)])
 
     def _reaction(self, system: System, pose: Pose, lam) -> Float[Array, "nb 6"]:
@@ -277,7 +278,11 @@ class _Closest(AbstractRootProblem):
         pose = jax.vmap(RA().retract)(pose0, xi)
         pull = self._reaction(system, pose, lam)
         tangent = jax.vmap(RA().tangent)(xi)
-        turn = jax.vmap(lambda d, y: jax.jacfwd(lambda e: RA().tangent(e).T @ y)(d))(xi, pull)
+
+        def turned(xi, pull):
+            return jax.jacfwd(lambda d: times_last_transposed(RA().tangent(d), pull))(xi)
+
+        turn = jax.vmap(turned)(xi, pull)
         blocks, bodies = rows(RA(), system, pose), row_bodies(RA(), system)
         rows_t = apply_tangent(blocks, tangent, bodies)
         couplings = []

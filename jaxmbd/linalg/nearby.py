@@ -9,6 +9,7 @@ from ..branches import where_needed
 from .block_sparse import BlockFactors
 from .dense import DenseFactors
 from .saddle import SaddleMatrix
+from .small_matrices import pivoted_inverse, times
 from .strategy import CheckedFactors, factorize
 
 _CONTRACTION = 0.1  # Refinement goes on while it makes the residual smaller by this factor
@@ -16,6 +17,9 @@ _MOST = 8  # and for so many turns.
 # Of rounding, times what the terms of the residual amount to: where refinement ends, and what is
 # accepted where it gets no further.
 _DONE, _ENOUGH = 4.0, 64.0
+# Unknowns up to which a matrix that is not near is inverted by a loop of our own. That is slower
+# than a library, and rare; a call of a library cuts the backward pass of every step in two.
+_SMALL = 44
 
 
 class NearbyFactors(eqx.Module):
@@ -67,8 +71,12 @@ class NearbyFactors(eqx.Module):
         _, x, _, size, _ = jax.lax.while_loop(goes_on, refine, start)
 
         def again():
-            factors = factorize(self.matrix, self.strategy)
-            return factors.solve_unregularized(b, transpose=transpose)
+            if b.size > _SMALL:
+                factors = factorize(self.matrix, self.strategy)
+                return factors.solve_unregularized(b, transpose=transpose)
+            inverse = pivoted_inverse(matrix.dense())
+            y = times(inverse, b)
+            return y + times(inverse, b - matrix.matvec(y))
 
         return where_needed(~(size <= _ENOUGH * eps), again, x)
 

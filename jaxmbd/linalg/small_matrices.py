@@ -69,6 +69,25 @@ def gauss_jordan(A: Float[Array, "n s s"], columns: int | None = None) -> Float[
     return jax.lax.fori_loop(0, turns, column, (A, *next_update(A, 0)))[0]
 
 
+def pivoted_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """The inverse by Gauss-Jordan elimination with row exchanges; NaN or infinite where A is
+    singular.
+    """
+    n = A.shape[0]
+    row, part = jnp.arange(n)[:, None], jax.lax.dynamic_index_in_dim
+
+    def turn(k, M):
+        sizes = jnp.where(row < k, -1.0, jnp.abs(part(M, k, 1)))
+        pivot = jnp.min(jnp.where(sizes == jnp.max(sizes), row, n - 1))
+        chosen = part(M, pivot, 0)
+        M = jnp.where(row == k, chosen, jnp.where(row == pivot, part(M, k, 0), M))
+        scaled = chosen / part(chosen, k, 1)
+        return jnp.where(row == k, scaled, M - part(M, k, 1) * scaled)
+
+    whole = jnp.concatenate([A, jnp.eye(n, dtype=A.dtype)], axis=1)
+    return jax.lax.fori_loop(0, n, turn, whole)[:, n:]
+
+
 def saddle_inverse(
     P: Float[Array, "n s s"], weight: Float[Array, "n m"], columns: int
 ) -> Float[Array, "n s s"]:

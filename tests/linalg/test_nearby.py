@@ -2,8 +2,6 @@
 the equations contradict each other.
 """
 
-import dataclasses
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,6 +12,7 @@ import jaxmbd as mbd
 from jaxmbd import linalg
 from jaxmbd.equations import index3
 from jaxmbd.linalg import Coupling, NearbyFactors, SaddleMatrix, near_or_exact
+from jaxmbd.linalg.small_matrices import pivoted_inverse
 
 NB, M = 4, 12
 
@@ -45,25 +44,28 @@ def solved(exact, nearby, b, transpose):
     factors = near_or_exact(exact, nearby, "range_space")
     assert isinstance(factors, NearbyFactors)
     x = factors.solve_unregularized(b, transpose=transpose)
-    # Factors that are nothing but NaN show where they are used.
-    spoiled = dataclasses.replace(factors, strategy="nan")
-    return x, bool(jnp.isnan(spoiled.solve_unregularized(b, transpose=transpose)).any())
+    # A matrix that is nothing but NaN shows where it is used.
+    real = linalg.saddle.SaddleMatrix.dense
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linalg.nearby, "factorize", lambda *_, **__: Nan())
+        patch.setattr(linalg.saddle.SaddleMatrix, "dense", lambda m: jnp.nan * real(m))
+        spoiled = factors.solve_unregularized(b, transpose=transpose)
+    return x, bool(jnp.isnan(spoiled).any())
 
 
-@pytest.fixture(autouse=True)
-def _nan_factors(monkeypatch):
-    class Nan:
-        def solve_unregularized(self, b, *, transpose):
-            return jnp.full_like(b, jnp.nan)
-
-    real = linalg.nearby.factorize
-    monkeypatch.setattr(
-        linalg.nearby,
-        "factorize",
-        lambda matrix, strategy, **kw: Nan() if strategy == "nan" else real(matrix, strategy, **kw),
-    )
+class Nan:
+    def solve_unregularized(self, b, *, transpose):
+        return jnp.full_like(b, jnp.nan)
 
 
+@pytest.fixture(params=["small", "large"])
+def own_inverse(request, monkeypatch):
+    """Small matrices that are not near are inverted by a loop, others have factors."""
+    if request.param == "large":
+        monkeypatch.setattr(linalg.nearby, "_SMALL", 0)
+
+
+@pytest.mark.usefixtures("own_inverse")
 @pytest.mark.parametrize("transpose", [False, True])
 @pytest.mark.parametrize(("distance", "near"), [(1e-5, True), (1e-2, True), (0.5, False)])
 def test_solutions_are_those_of_numpy(distance, near, transpose):
@@ -75,6 +77,7 @@ def test_solutions_are_those_of_numpy(distance, near, transpose):
     assert made != near
 
 
+@pytest.mark.usefixtures("own_inverse")
 @pytest.mark.parametrize("transpose", [False, True])
 def test_where_rows_repeat_the_rest_is_right(transpose):
     exact, nearby, b = pair(1e-4, repeated=True)
@@ -119,3 +122,10 @@ def test_gradients_of_large_steps_are_those_of_the_factors_of_the_matrix_itself(
     )
     wanted = jax.grad(lambda mass: end(mass))(system.mass)
     np.testing.assert_allclose(found, wanted, rtol=1e-8)
+
+
+def test_inverses_with_row_exchanges_are_those_of_numpy():
+    A = np.random.default_rng(3).normal(size=(9, 9))
+    A[0, 0] = A[4, :5] = 0.0
+    np.testing.assert_allclose(pivoted_inverse(jnp.asarray(A)), np.linalg.inv(A), rtol=1e-12)
+    assert not np.isfinite(pivoted_inverse(jnp.zeros((3, 3)))).any()

@@ -1,5 +1,7 @@
 """Rows in closed form: of DP1, DP2, D and CD in rA, from there in other coordinates; directors."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -64,7 +66,9 @@ def _(formulation: RA, stacks, padded: Pose, lam):
     weights = take_or_zero(jnp.concatenate(lam[:n]), table)
     each = jax.tree.map(lambda x: take_or_zero(x, table), factors)
     pair = np.array(distinct, int)
-    blocks = jax.vmap(variation_of_sums)(
+    # Where no force turns with a body, moments alone vary, and with rotations alone.
+    angular = all(stack.primitive.angular for stack in stacks[:n])
+    blocks = jax.vmap(functools.partial(variation_of_sums, angular=angular))(
         jax.vmap(lambda f, w: f.variation_sums(w))(each, weights),
         take(padded.A, pair[:, 0]),
         take(padded.A, pair[:, 1]),
@@ -114,7 +118,7 @@ def _mapped_variations(formulation: AbstractFormulation, stacks, padded: Coordin
     poses, maps = jax.vmap(formulation.pose)(padded), _twist_maps(formulation, padded)
     couplings = []
     for c in joint_variations(RA(), stacks, poses, lam):
-        at = maps[np.array(c.bodies, int)]  # (n, k, 6, d)
+        at = maps[np.array(c.bodies, int), 6 - c.blocks.shape[-1] :]  # (n, k, s, d)
         couplings.append(Coupling(jnp.einsum("nkea,nkelf,nlfb->nkalb", at, c.blocks, at), c.bodies))
     total = jnp.zeros((poses.r.shape[0], 6), poses.r.dtype)
     weights = jnp.concatenate([*lam, jnp.zeros(0, poses.r.dtype)])

@@ -191,7 +191,8 @@ def step_matrix(
     left = right
     bodies = row_bodies(formulation, system)
     if exact:
-        own, others = without_ground(row_variations(formulation, system, q, lam), system.nb)
+        varied = row_variations(formulation, system, q, lam)
+        own, others = without_ground(varied, system.nb, formulation.size)
         if own is not None:
             own = scales.position * own
             if tangent is not None:

@@ -166,7 +166,7 @@ def static_matrix(args: Rest, pose: Pose, lam: Float[Array, " m"], damping: Scal
     units = units[:, None] * units[None, :]
     largest = jnp.max(jnp.abs(diagonal) * units[None])
     for c in couplings:
-        size = jnp.abs(c.blocks) * units[None, None, :, None, :]
+        size = jnp.abs(c.padded(6)) * units[None, None, :, None, :]
         largest = jnp.maximum(largest, jnp.max(size, initial=0.0))
     return SaddleMatrix(
         diagonal,

@@ -40,7 +40,8 @@ def node_blocks(matrix: SaddleMatrix, plan: Schedule) -> Blocks:
     for c in matrix.couplings:
         at = np.array(c.bodies, int)
         known = np.concatenate([body, np.full((1, d), -1)])[at]  # the ground has no place
-        below.append(_Lines.of(c.blocks, known[:, :, :, None], at[:, None, None, :], plan, nb, d))
+        lines = c.padded(d)
+        below.append(_Lines.of(lines, known[:, :, :, None], at[:, None, None, :], plan, nb, d))
     beside = _Lines.of(matrix.right, row, index, plan, nb, d, beside=True)
     size = plan.size
     own = np.full(plan.nodes * size, -1)  # of every place its row, those of bodies none

@@ -22,12 +22,16 @@ Index = tuple[tuple[int, ...], ...]
 
 
 class Coupling(eqx.Module):
-    """Blocks of H that couple k bodies each: `blocks` (n, k, d, k, d), `bodies` n tuples of k
-    indices.
+    """Blocks of H that couple k bodies each: `blocks` (n, k, s, k, s), which meet the last s of a
+    body's d numbers, and `bodies`, n tuples of k indices.
     """
 
-    blocks: Float[Array, "n k d k d"]
+    blocks: Float[Array, "n k s k s"]
     bodies: Index = eqx.field(static=True)
+
+    def padded(self, d: int) -> Float[Array, "n k d k d"]:
+        """The blocks with the zeros of those numbers that they do not meet."""
+        return _padded_before(self.blocks, d, axes=(2, 4))
 
 
 class SaddleMatrix(eqx.Module):
@@ -94,7 +98,7 @@ class SaddleMatrix(eqx.Module):
 
         add(self.diagonal, columns[:nb, :, None], columns[:nb, None, :])
         for c in self.couplings:
-            at = columns[np.array(c.bodies, int)]  # (n, k, d)
+            at = columns[np.array(c.bodies, int), d - c.blocks.shape[-1] :]  # (n, k, s)
             add(c.blocks, at[:, :, :, None, None], at[:, None, None, :, :])
         if m:
             at = columns[self.index]  # (m, k, d)
@@ -127,9 +131,10 @@ class SaddleMatrix(eqx.Module):
         padded = jnp.concatenate([body, jnp.zeros((1, d), x.dtype)])
         top = jnp.sum(each(self.diagonal * body[:, None, :]), axis=2)
         for c in self.couplings:
-            index = np.array(c.bodies, int)
-            of_body = jnp.sum(each(c.blocks * take(padded, index)[:, None, None]), axis=(3, 4))
-            top = top + sums_at(of_body.reshape(-1, d), index.ravel(), nb)
+            index, s = np.array(c.bodies, int), c.blocks.shape[-1]
+            own = take(padded[:, d - s :], index)[:, None, None]
+            of_body = jnp.sum(each(c.blocks * own), axis=(3, 4)).reshape(-1, s)
+            top = top + _padded_before(sums_at(of_body, index.ravel(), nb), d, axes=(1,))
         if not len(self.bodies):
             return top.reshape(-1)
         weighted = each(self.right * dual[:, None, None])
@@ -159,13 +164,13 @@ class SaddleMatrix(eqx.Module):
         """The same matrix with the blocks of couplings that meet one body alone, such as those of
         forces from the ground, on the diagonal: the fewer couplings, the less to eliminate.
         """
-        own, couplings = without_ground(self.couplings, self.diagonal.shape[0])
+        own, couplings = without_ground(self.couplings, *self.diagonal.shape[:2])
         diagonal = self.diagonal if own is None else self.diagonal + own
         return eqx.tree_at(lambda m: (m.diagonal, m.couplings), self, (diagonal, couplings))
 
 
 def without_ground(
-    couplings: Sequence[Coupling], nb: int
+    couplings: Sequence[Coupling], nb: int, d: int
 ) -> tuple[Float[Array, "nb d d"] | None, tuple[Coupling, ...]]:
     """The blocks of couplings that meet one body alone, added up body by body, and the other
     couplings.
@@ -181,11 +186,18 @@ def without_ground(
         same = (index[:, :, None] == index[:, None, :]) & (index[:, :, None] < nb)
         element, i, j = np.nonzero(same & alone[:, None, None])
         if element.size:
-            own.append(sums_at(c.blocks[element, i, :, j, :], index[element, i], nb))
+            sums = sums_at(c.blocks[element, i, :, j, :], index[element, i], nb)
+            own.append(_padded_before(sums, d, axes=(1, 2)))
         rest = np.flatnonzero(~alone)
         if rest.size:
             others.append(Coupling(take(c.blocks, rest), tuple(c.bodies[k] for k in rest)))
     return (sum(own[1:], own[0]) if own else None), tuple(others)
+
+
+def _padded_before(x: Array, d: int, axes: Sequence[int]) -> Array:
+    """With zeros before its numbers, up to d along some axes."""
+    before = [(d - n if k in axes else 0, 0) for k, n in enumerate(x.shape)]
+    return jnp.pad(x, before) if any(n for n, _ in before) else x
 
 
 def scatter_rows(

@@ -80,7 +80,11 @@ def saddle(nb, pairs, rng, *, d=6, k=5, inner=0, spring=True, thin=True, asymmet
     couplings = ()
     if spring:
         S = rng.normal(size=(2 * d, 2 * d))
-        couplings = (Coupling(jnp.array(0.1 * (S @ S.T)).reshape(1, 2, d, 2, d), ((0, nb - 1),)),)
+        T = rng.normal(size=(6, 6))  # of the last three numbers of each body alone
+        couplings = (
+            Coupling(jnp.array(0.1 * (S @ S.T)).reshape(1, 2, d, 2, d), ((0, nb - 1),)),
+            Coupling(jnp.array(0.1 * (T @ T.T)).reshape(1, 2, 3, 2, 3), ((0, nb - 1),)),
+        )
     E = jnp.full(len(i), 1e-8)
     inner_rows = nb if inner else 0
     bodies = tuple(zip(i, j, strict=True))

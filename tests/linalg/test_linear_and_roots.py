@@ -1,5 +1,6 @@
 """Roots, their derivatives, block matrices: numbers only."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,17 +17,23 @@ def block_matrix(rng):
     arrays = [rng.normal(size=s) for s in ((3, 2, 2), (1, 2, 2, 2, 2), (4, 2, 2), (4, 2, 2), (4,))]
     diagonal, coupling, right, left, e = map(jnp.array, arrays)
     bodies = ((0, 1), (1, 2), (3, 0), (2, 3))
-    return SaddleMatrix(diagonal, (Coupling(coupling, ((2, 0),)),), right, left, jnp.abs(e), bodies)
+    of_last = jnp.array(rng.normal(size=(2, 2, 1, 2, 1)))  # of the last number of each body alone
+    couplings = Coupling(coupling, ((2, 0),)), Coupling(of_last, ((1, 2), (3, 1)))
+    return SaddleMatrix(diagonal, couplings, right, left, jnp.abs(e), bodies)
 
 
 def by_hand(m):
     K = np.zeros((10, 10))
     for b in range(3):
         K[2 * b : 2 * b + 2, 2 * b : 2 * b + 2] += m.diagonal[b]
-    c = np.asarray(m.couplings[0].blocks[0])
-    for p, a in enumerate((2, 0)):
-        for q, b in enumerate((2, 0)):
-            K[2 * a : 2 * a + 2, 2 * b : 2 * b + 2] += c[p, :, q, :]
+    for coupling in m.couplings:
+        for block, pair in zip(np.asarray(coupling.blocks), coupling.bodies, strict=True):
+            s = block.shape[-1]
+            for p, a in enumerate(pair):
+                for q, b in enumerate(pair):
+                    if a < 3 and b < 3:
+                        ends = 2 * a + 2, 2 * b + 2
+                        K[ends[0] - s : ends[0], ends[1] - s : ends[1]] += block[p, :, q, :]
     for row, pair in enumerate(m.bodies):
         for side, b in enumerate(pair):
             if b < 3:
@@ -41,6 +48,14 @@ def test_dense_and_matvec_are_the_blocks(rng):
     np.testing.assert_allclose(m.dense(), K - E, atol=1e-14)
     x = jnp.array(rng.normal(size=10))
     np.testing.assert_allclose(m.matvec(x), K @ x, atol=1e-13)
+    np.testing.assert_allclose(m.transposed().matvec(x), K.T @ x, atol=1e-13)
+    local = m.localized()  # what meets one body alone is on the diagonal
+    assert [c.bodies for c in local.couplings] == [((2, 0),), ((1, 2),)]
+    np.testing.assert_allclose(local.dense(), K - E, atol=1e-14)
+    whole = eqx.tree_at(
+        lambda m: m.couplings, m, tuple(Coupling(c.padded(2), c.bodies) for c in m.couplings)
+    )
+    np.testing.assert_allclose(whole.dense(), K - E, atol=1e-14)
 
 
 def test_factors_serve_the_matrix_and_its_transpose(rng):

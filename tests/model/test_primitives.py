@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers import ROUNDOFF, name_of, rotation, vec
-from jaxmbd.model.primitives import CD, DP1, DP2, D
+from jaxmbd.model.primitives import CD, DP1, DP2, D, variation_of_sums
 from jaxmbd.model.state import Pose, Twist
 from jaxmbd.rotations import so3
 
@@ -50,6 +50,19 @@ def test_hand_coded_reaction_variation_is_the_derivative_of_the_reactions(case):
 
     by_ad = jax.jacfwd(reactions)(jnp.zeros(12))
     np.testing.assert_allclose(lam * primitive.reaction_variation(i, j), by_ad, atol=ROUNDOFF)
+
+
+def test_angular_primitives_vary_by_moments_that_turn_alone(case):
+    primitive, (i, j), _ = case
+    whole = -primitive.reaction_variation(i, j).reshape(2, 6, 2, 6)
+    moments = np.zeros_like(whole)
+    moments[:, 3:, :, 3:] = whole[:, 3:, :, 3:]
+    assert primitive.angular == np.allclose(whole, moments, atol=ROUNDOFF)
+    if primitive.angular:
+        factors = jax.tree.map(lambda x: x[None], primitive.factors(i, j))
+        sums = factors.variation_sums(jnp.ones(1))
+        some = variation_of_sums(sums, i.A, j.A, angular=True)
+        np.testing.assert_allclose(some, whole[:, 3:, :, 3:], atol=ROUNDOFF)
 
 
 def test_hand_coded_gamma_is_minus_the_second_derivative_along_the_free_motion(case):

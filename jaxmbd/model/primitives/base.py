@@ -89,14 +89,20 @@ class VariationSums(eqx.Module):
     mixed: Mat3
 
 
-def variation_of_sums(sums: VariationSums, A_i: Mat3, A_j: Mat3) -> Float[Array, "2 6 2 6"]:
-    """The variation of one row, or of a weighted sum of rows."""
+def variation_of_sums(
+    sums: VariationSums, A_i: Mat3, A_j: Mat3, *, angular: bool = False
+) -> Float[Array, "2 s 2 s"]:
+    """The variation of one row, or of a weighted sum of rows, s = 6; of `angular` rows what
+    rotations do to moments, s = 3, which is all that varies.
+    """
     outer_i, outer_j = sums.outer_i, sums.outer_j
     eye = jnp.eye(3, dtype=outer_i.dtype)
     # skew(a) skew(b) = b aᵀ - (a·b) I
     own_i, own_j = outer_i - jnp.trace(outer_i) * eye, outer_j - jnp.trace(outer_j) * eye
-    turn_i, turn_j = A_i @ skew(sums.chi_a_i), A_j @ skew(sums.chi_a_j)
     mixed = -_between_skews(A_i.T @ A_j, sums.mixed)
+    if angular:
+        return jnp.block([[own_i, mixed], [mixed.T, own_j]]).reshape(2, 3, 2, 3)
+    turn_i, turn_j = A_i @ skew(sums.chi_a_i), A_j @ skew(sums.chi_a_j)
     rr = sums.kappa * eye
     # Rows of g and columns of r carry opposite signs for the two bodies.
     body_i_r = jnp.concatenate([rr, turn_i, -rr, turn_j], axis=1)
@@ -223,6 +229,13 @@ class AbstractNormalForm(AbstractPrimitive):
     """
 
     constants: ClassVar[tuple[float, float, float, float]]
+
+    @property
+    def angular(self) -> bool:
+        """Whether κ and χ are zero: the row then varies with rotations alone, and of it the moments
+        alone do.
+        """
+        return not any(self.constants[:3])
 
     @abc.abstractmethod
     def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:

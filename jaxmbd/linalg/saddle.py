@@ -18,6 +18,10 @@ from jaxtyping import Array, Float
 from ..indexing import sums_at, take
 from .small_matrices import times_last_transposed
 
+# Bodies from which tangents are stored, by a product that XLA does not take apart: it would compute
+# them again for every line that is gathered from them.
+_STORED = 400
+
 Index = tuple[tuple[int, ...], ...]
 
 
@@ -228,7 +232,10 @@ def apply_tangent(
     identity).
     """
     index = np.array(bodies, int).reshape(blocks.shape[0], blocks.shape[-2])
-    own = take(with_identity(tangent), index)  # (n, k, s, s)
+    every = with_identity(tangent)
+    if every.shape[0] > _STORED:
+        every = every @ jnp.eye(every.shape[-1], dtype=every.dtype)
+    own = take(every, index)  # (n, k, s, s)
     own = own.reshape(blocks.shape[0], *(1,) * (blocks.ndim - 3), *own.shape[1:])
     return times_last_transposed(own, blocks)
 

@@ -136,8 +136,8 @@ def right_jacobian(theta: Vec3) -> Mat3:
     trivialisation).
     """
     _, b, c = exp_coefficients(theta @ theta)
-    K, eye = skew(theta), jnp.eye(3, dtype=theta.dtype)
-    return eye - (b * eye - c * K) @ K
+    K = skew(theta)
+    return jnp.eye(3, dtype=theta.dtype) - b * K + c * (K @ K)
 
 
 def inverse_coefficient(angle_squared: Scalar) -> Scalar:

@@ -35,7 +35,7 @@ from ..roots import (
 )
 from ..rotations.types import Scalar
 from .index1 import closest_velocity, minimum_norm, undetermined_part
-from .motion import StepScales, balance, step_matrix
+from .motion import StepScales, balance, exact_and_nearby, step_matrix
 from .past import UNKNOWN, Past
 from .rows import row_bodies, rows, step_values
 
@@ -165,28 +165,22 @@ class Index3Step(AbstractRootProblem):
         gaps = step_values(self.formulation, args.system, q, u, scales.velocity, scales.position)
         return jnp.concatenate([forces.reshape(-1), gaps])
 
-    def matrix(self, x: Float[Array, " n"], args: StepData, *, exact: bool):
-        """Newton's matrix, exact or without variations of the rows."""
+    def _at(self, x: Float[Array, " n"], args: StepData, *, tangent: bool):
+        """What matrices of the step are made of."""
         a, lam = self.split(x, args.u)
         increment = args.displacement(a)
         q = jax.vmap(self.formulation.retract)(args.q, increment)
-        return step_matrix(
-            self.formulation,
-            args.system,
-            q,
-            args.velocity(a),
-            a,
-            lam,
-            args.t,
-            args.scales,
-            increment if exact or self.tangent else None,
-            exact=exact,
-        )
+        u, t, scales = args.velocity(a), args.t, args.scales
+        moved = increment if tangent else None
+        return self.formulation, args.system, q, u, a, lam, t, scales, moved
+
+    def matrix(self, x: Float[Array, " n"], args: StepData, *, exact: bool):
+        """Newton's matrix, exact or without variations of the rows."""
+        tangent = exact or self.tangent
+        return step_matrix(*self._at(x, args, tangent=tangent), exact=exact)
 
     def factors(self, x: Float[Array, " n"], args: StepData) -> Any:
-        exact, nearby = (self.matrix(x, args, exact=flag) for flag in (True, False))
-        if exact.regularization is not None:  # of either, they serve both: one less to compute
-            exact = eqx.tree_at(lambda m: m.regularization, exact, nearby.regularization)
+        exact, nearby = exact_and_nearby(*self._at(x, args, tangent=True))
         return near_or_exact(exact, nearby, args.system.linear_solver)
 
     def solve(self, guess, args: StepData):

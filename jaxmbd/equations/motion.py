@@ -2,6 +2,8 @@
 method for them.
 """
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,7 +13,7 @@ from jaxtyping import Array, Float
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..indexing import take
 from ..linalg import Coupling, SaddleMatrix
-from ..linalg.saddle import apply_tangent, scatter_rows, with_identity, without_ground
+from ..linalg.saddle import apart, apply_tangent, scatter_rows, with_identity
 from ..linalg.small_matrices import times_last, times_last_transposed
 from ..model.state import Twist
 from ..model.system import System
@@ -170,6 +172,55 @@ def step_matrix(
     leaves out the variations of reactions and wrenches with the position but keeps the derivatives
     of applied forces and of gyroscopic terms.
     """
+    matrix, between = _step_matrix(
+        formulation, system, q, u, a, lam, t, scales, increment, exact=exact
+    )
+    return _coupled(matrix, between)
+
+
+def exact_and_nearby(
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    a: Float[Array, "nb d"],
+    lam: Float[Array, " m"],
+    t: Scalar,
+    scales: StepScales,
+    increment: Float[Array, "nb d"] | None,
+) -> tuple[SaddleMatrix, SaddleMatrix]:
+    """The exact `step_matrix`, and what remains of it without the couplings that variations of
+    reactions make between bodies.
+
+    The forces in joints, by far the largest of the reactions, turn with no body in rA: what they
+    vary by is on the diagonal.
+    """
+    nearby, between = _step_matrix(
+        formulation, system, q, u, a, lam, t, scales, increment, exact=True
+    )
+    return _coupled(nearby, between), nearby
+
+
+def _coupled(matrix: SaddleMatrix, between: Sequence[Coupling]) -> SaddleMatrix:
+    return eqx.tree_at(lambda m: m.couplings, matrix, (*matrix.couplings, *between))
+
+
+def _step_matrix(
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    a: Float[Array, "nb d"],
+    lam: Float[Array, " m"],
+    t: Scalar,
+    scales: StepScales,
+    increment: Float[Array, "nb d"] | None,
+    *,
+    exact: bool,
+) -> tuple[SaddleMatrix, list[Coupling]]:
+    """`step_matrix`, and the couplings between bodies by variations of reactions, which it lacks
+    here.
+    """
     tangent = None
     if increment is not None and formulation.moves_on_manifold:
         tangent = jax.vmap(formulation.tangent)(increment)
@@ -188,11 +239,13 @@ def step_matrix(
     couplings += joint_inertia_blocks(
         formulation, system, q, u, a, scales.velocity, scales.position, tangent
     )
-    left = right
+    # E is about M, whatever reactions do to the diagonal.
+    softness = regularization(formulation, system, diagonal, right)
+    left, between = right, []
     bodies = row_bodies(formulation, system)
     if exact:
         varied = row_variations(formulation, system, q, lam)
-        own, others = without_ground(varied, system.nb, formulation.size)
+        own, others = apart(varied, system.nb, formulation.size)
         if own is not None:
             own = scales.position * own
             if tangent is not None:
@@ -202,7 +255,7 @@ def step_matrix(
             blocks = scales.position * c.blocks
             if tangent is not None:
                 blocks = apply_tangent(blocks, tangent, c.bodies)
-            couplings.append(Coupling(blocks, c.bodies))
+            between.append(Coupling(blocks, c.bodies))
         if formulation.normalizations:
             diagonal = diagonal + scales.position * normalization_variations(
                 formulation, system, q, lam
@@ -212,7 +265,6 @@ def step_matrix(
         left = apply_tangent(right, tangent, bodies)
         if system.nonholonomic:  # their value follows velocities, which are no argument of exp
             left = jnp.where(_at_velocity(system, len(bodies)), right, left)
-    softness = regularization(formulation, system, diagonal, right)
     inner = inner_rows(formulation, system)
     matrix = SaddleMatrix(
         diagonal,
@@ -225,7 +277,7 @@ def step_matrix(
         coupling_rows(system),
         system.light,
     )
-    return matrix.localized()
+    return matrix.localized(), between
 
 
 def _left_rows(

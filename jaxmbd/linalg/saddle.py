@@ -165,36 +165,34 @@ class SaddleMatrix(eqx.Module):
         )
 
     def localized(self) -> "SaddleMatrix":
-        """The same matrix with the blocks of couplings that meet one body alone, such as those of
-        forces from the ground, on the diagonal: the fewer couplings, the less to eliminate.
+        """The same matrix with the blocks of couplings that meet one body alone on the diagonal:
+        the fewer couplings, the less to eliminate.
         """
-        own, couplings = without_ground(self.couplings, *self.diagonal.shape[:2])
+        own, couplings = apart(self.couplings, *self.diagonal.shape[:2])
         diagonal = self.diagonal if own is None else self.diagonal + own
         return eqx.tree_at(lambda m: (m.diagonal, m.couplings), self, (diagonal, couplings))
 
 
-def without_ground(
+def apart(
     couplings: Sequence[Coupling], nb: int, d: int
 ) -> tuple[Float[Array, "nb d d"] | None, tuple[Coupling, ...]]:
-    """The blocks of couplings that meet one body alone, added up body by body, and the other
-    couplings.
+    """The blocks of couplings that meet one body alone, added up body by body, and couplings of
+    what remains, which is between bodies.
     """
     own, others = [], []
     for c in couplings:
         index = np.array(c.bodies, int)
-        moving = [{b for b in bodies if b < nb} for bodies in c.bodies]
-        alone = np.array([len(bodies) <= 1 for bodies in moving])
-        if not alone.any():
-            others.append(c)
-            continue
-        same = (index[:, :, None] == index[:, None, :]) & (index[:, :, None] < nb)
-        element, i, j = np.nonzero(same & alone[:, None, None])
+        alike = index[:, :, None] == index[:, None, :]
+        element, i, j = np.nonzero(alike & (index[:, :, None] < nb))
         if element.size:
             sums = sums_at(c.blocks[element, i, :, j, :], index[element, i], nb)
             own.append(_padded_before(sums, d, axes=(1, 2)))
-        rest = np.flatnonzero(~alone)
+        several = [len({b for b in bodies if b < nb}) > 1 for bodies in c.bodies]
+        rest = np.flatnonzero(several)
         if rest.size:
-            others.append(Coupling(take(c.blocks, rest), tuple(c.bodies[k] for k in rest)))
+            blocks, bodies = take(c.blocks, rest), tuple(c.bodies[k] for k in rest)
+            between = jnp.where(alike[rest][:, :, None, :, None], 0.0, blocks)
+            others.append(Coupling(between, bodies))
     return (sum(own[1:], own[0]) if own else None), tuple(others)
 
 

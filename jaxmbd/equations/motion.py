@@ -192,8 +192,9 @@ def exact_and_nearby(
     """The exact `step_matrix`, and what remains of it without the couplings that variations of
     reactions make between bodies.
 
-    The forces in joints, by far the largest of the reactions, turn with no body in rA: what they
-    vary by is on the diagonal.
+    A force of a CD row keeps its direction, and its moment on a body turns with that body alone:
+    all that the forces in ball joints and hinges vary by stays. What is missing are the moments of
+    DP1 rows and the forces of DP2 and D rows.
     """
     nearby, between = _step_matrix(
         formulation, system, q, u, a, lam, t, scales, increment, exact=True

@@ -11,8 +11,9 @@ import jaxmbd as mbd
 from helpers import ALL_FORMULATIONS, FORMULATIONS, ROUNDOFF, VARIANTS, name_of, random_state, vec
 from jaxmbd.equations import rows as equations
 from jaxmbd.equations.index3 import Index3Step, StepData
-from jaxmbd.equations.motion import StepScales
+from jaxmbd.equations.motion import StepScales, exact_and_nearby
 from jaxmbd.equations.rows import dense_rows
+from jaxmbd.formulations import RA, RP
 from jaxmbd.rotations import euler_parameters as ep
 from jaxmbd.rotations import so3
 
@@ -156,6 +157,47 @@ def test_exact_newton_matrix_is_the_derivative_of_the_residual(formulation, case
         ).dense()
     )(x)
     np.testing.assert_allclose(matrix, by_ad, atol=ROUNDOFF * scale)
+
+
+@pytest.mark.parametrize("formulation", [RA(), RP()], ids=name_of)
+def test_a_matrix_nearby_lacks_what_reactions_vary_by_between_bodies(formulation, case, rng):
+    system, state = case
+    q, u = formulation.from_state(state)
+    t, h = jnp.array(0.3), 1e-2
+    lam = jnp.array(rng.normal(size=len(equations.row_bodies(formulation, system))))
+    a, scales = jnp.array(rng.normal(size=u.shape)), StepScales(jnp.array(h), jnp.array(h**2))
+    made = jax.jit(
+        lambda lam: [
+            m.dense()
+            for m in exact_and_nearby(formulation, system.at(t), q, u, a, lam, t, scales, h * u)
+        ]
+    )
+    exact, nearby = made(lam)
+    missing = np.array(exact - nearby)
+    n, d = u.size, u.shape[1]
+    assert np.abs(missing[:n, :n]).max() > 0.0
+    assert not missing[n:].any()
+    assert not missing[:n, n:].any()
+    own = np.kron(np.eye(system.nb), np.ones((d, d))) > 0.0
+    np.testing.assert_allclose(missing[:n, :n][own], 0.0, atol=ROUNDOFF)
+    # Without reactions there is nothing to vary.
+    np.testing.assert_allclose(*made(0.0 * lam), atol=ROUNDOFF)
+
+
+def test_forces_in_ball_joints_vary_with_one_body_each(rng):
+    """CD rows: a force of a fixed direction, whose moment turns with the body that it acts on."""
+    system, state = mbd.load("spherical_double_pendulum")
+    q, u = RA().from_state(state)
+    t, h = jnp.zeros(()), jnp.array(1e-2)
+    lam = jnp.array(rng.normal(size=system.nc))
+    exact, nearby = exact_and_nearby(
+        RA(), system.at(t), q, u, 0.0 * u, lam, t, StepScales(h, h**2), h * u
+    )
+    np.testing.assert_array_equal(exact.dense(), nearby.dense())
+    none, _ = exact_and_nearby(
+        RA(), system.at(t), q, u, 0.0 * u, 0.0 * lam, t, StepScales(h, h**2), h * u
+    )
+    assert np.abs(exact.dense() - none.dense()).max() > 1e-6
 
 
 @pytest.mark.parametrize("formulation", [*ALL_FORMULATIONS, *VARIANTS], ids=name_of)

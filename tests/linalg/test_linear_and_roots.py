@@ -51,6 +51,8 @@ def test_dense_and_matvec_are_the_blocks(rng):
     np.testing.assert_allclose(m.transposed().matvec(x), K.T @ x, atol=1e-13)
     local = m.localized()  # what meets one body alone is on the diagonal
     assert [c.bodies for c in local.couplings] == [((2, 0),), ((1, 2),)]
+    for c in local.couplings:
+        assert not np.asarray(c.blocks)[:, np.arange(2), :, np.arange(2)].any()
     np.testing.assert_allclose(local.dense(), K - E, atol=1e-14)
     whole = eqx.tree_at(
         lambda m: m.couplings, m, tuple(Coupling(c.padded(2), c.bodies) for c in m.couplings)

@@ -106,7 +106,7 @@ def test_other_matrices_have_factors_of_their_own():
 
 
 def test_gradients_of_large_steps_are_those_of_the_factors_of_the_matrix_itself(monkeypatch):
-    """At 50 ms the quasi-Newton matrix is far from the exact one."""
+    """At 50 ms the matrix nearby is far from the exact one."""
     system, state = mbd.load("four_bar")
 
     def end(mass):

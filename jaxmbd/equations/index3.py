@@ -35,7 +35,7 @@ from ..roots import (
 )
 from ..rotations.types import Scalar
 from .index1 import closest_velocity, minimum_norm, undetermined_part
-from .motion import StepScales, balance, exact_and_nearby, step_matrix
+from .motion import StepScales, balance, step_matrices
 from .past import UNKNOWN, Past
 from .rows import row_bodies, rows, step_values
 
@@ -177,10 +177,10 @@ class Index3Step(AbstractRootProblem):
     def matrix(self, x: Float[Array, " n"], args: StepData, *, exact: bool):
         """Newton's matrix, exact or without variations of the rows."""
         tangent = exact or self.tangent
-        return step_matrix(*self._at(x, args, tangent=tangent), exact=exact)
+        return step_matrices(*self._at(x, args, tangent=tangent), exact=exact)[0]
 
     def factors(self, x: Float[Array, " n"], args: StepData) -> Any:
-        exact, nearby = exact_and_nearby(*self._at(x, args, tangent=True))
+        exact, nearby = step_matrices(*self._at(x, args, tangent=True), exact=True)
         return near_or_exact(exact, nearby, args.system.linear_solver)
 
     def solve(self, guess, args: StepData):

@@ -2,8 +2,6 @@
 method for them.
 """
 
-from collections.abc import Sequence
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -151,7 +149,7 @@ def force_blocks(
     return couplings
 
 
-def step_matrix(
+def step_matrices(
     formulation: AbstractFormulation,
     system: System,
     q: Coordinates,
@@ -163,64 +161,19 @@ def step_matrix(
     increment: Float[Array, "nb d"] | None,
     *,
     exact: bool,
-) -> SaddleMatrix:
-    """Newton's matrix of [balance; Φ / scales.position] with respect to (a, λ); `system` is at time
+) -> tuple[SaddleMatrix, SaddleMatrix]:
+    """Newton's matrix of [balance; Φ / scales.position] with respect to (a, λ), and what remains of
+    it without the couplings that variations of reactions make between bodies; `system` is at time
     t.
 
     `increment` is the argument of the last `retract`, whose tangent the matrix holds; None leaves
     that out, and such a matrix is not exact. Without `exact` it is the quasi-Newton matrix, which
     leaves out the variations of reactions and wrenches with the position but keeps the derivatives
-    of applied forces and of gyroscopic terms.
-    """
-    matrix, between = _step_matrix(
-        formulation, system, q, u, a, lam, t, scales, increment, exact=exact
-    )
-    return _coupled(matrix, between)
-
-
-def exact_and_nearby(
-    formulation: AbstractFormulation,
-    system: System,
-    q: Coordinates,
-    u: Float[Array, "nb d"],
-    a: Float[Array, "nb d"],
-    lam: Float[Array, " m"],
-    t: Scalar,
-    scales: StepScales,
-    increment: Float[Array, "nb d"] | None,
-) -> tuple[SaddleMatrix, SaddleMatrix]:
-    """The exact `step_matrix`, and what remains of it without the couplings that variations of
-    reactions make between bodies.
+    of applied forces and of gyroscopic terms; both matrices are then the same.
 
     A force of a CD row keeps its direction, and its moment on a body turns with that body alone:
-    all that the forces in ball joints and hinges vary by stays. What is missing are the moments of
-    DP1 rows and the forces of DP2 and D rows.
-    """
-    nearby, between = _step_matrix(
-        formulation, system, q, u, a, lam, t, scales, increment, exact=True
-    )
-    return _coupled(nearby, between), nearby
-
-
-def _coupled(matrix: SaddleMatrix, between: Sequence[Coupling]) -> SaddleMatrix:
-    return eqx.tree_at(lambda m: m.couplings, matrix, (*matrix.couplings, *between))
-
-
-def _step_matrix(
-    formulation: AbstractFormulation,
-    system: System,
-    q: Coordinates,
-    u: Float[Array, "nb d"],
-    a: Float[Array, "nb d"],
-    lam: Float[Array, " m"],
-    t: Scalar,
-    scales: StepScales,
-    increment: Float[Array, "nb d"] | None,
-    *,
-    exact: bool,
-) -> tuple[SaddleMatrix, list[Coupling]]:
-    """`step_matrix`, and the couplings between bodies by variations of reactions, which it lacks
-    here.
+    all that the forces in ball joints and hinges vary by remains. What goes are the moments of DP1
+    rows and the forces of DP2 and D rows.
     """
     tangent = None
     if increment is not None and formulation.moves_on_manifold:
@@ -278,7 +231,9 @@ def _step_matrix(
         coupling_rows(system),
         system.light,
     )
-    return matrix.localized(), between
+    nearby = matrix.localized()
+    couplings = (*nearby.couplings, *between)
+    return eqx.tree_at(lambda m: m.couplings, nearby, couplings), nearby
 
 
 def _left_rows(

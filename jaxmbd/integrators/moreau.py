@@ -22,7 +22,7 @@ from ..equations.laws import (
     normal_rows,
     places,
 )
-from ..equations.motion import StepScales, step_matrix, unbalanced
+from ..equations.motion import StepScales, step_matrices, unbalanced
 from ..equations.rows import acceleration_right_side
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..indexing import take
@@ -152,7 +152,9 @@ class Moreau(AbstractIntegrator):
         now, f_dot, f_ddot = system.jet(middle)
         zero, none = jnp.zeros_like(u0), jnp.zeros(motion.lam.shape, u0.dtype)
         scales = StepScales(0.5 * h, 0.25 * h**2)
-        matrix = step_matrix(formulation, now, q, u0, zero, none, middle, scales, None, exact=False)
+        matrix, _ = step_matrices(
+            formulation, now, q, u0, zero, none, middle, scales, None, exact=False
+        )
         factors = factorize(matrix, system.linear_solver)
         n = u0.size
 

@@ -17,9 +17,10 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from .implicit import ROOT_NAME, save_roots, saved
 from .kernels import one_kernel
-from .lanes import batched_in_lanes, in_lanes
+from .lanes import in_lanes
 from .linear import linear
 from .opaque import known, opaque
+from .parts import as_part
 from .programs import OPAQUE, Values, bind, needed, reached
 
 # Operations in which roots are found and given.
@@ -152,11 +153,14 @@ class _Parts:
             return values
 
         def apply(others: Values, some: Values) -> Values:
+            return as_part(applied, others, some)
+
+        def applied(others: Values, some: Values) -> Values:
             dots = tangents(unpacked(others), some)
             return [dots[k] for k in wanted]
 
         def pull(others: Values, cts: Values) -> Values:
-            return batched_in_lanes(pulled, others, cts)
+            return as_part(pulled, others, cts)
 
         def pulled(others: Values, cts: Values) -> Values:
             values = unpacked(others)

@@ -62,7 +62,9 @@ class AbstractRootProblem(eqx.Module):
 
     @abc.abstractmethod
     def factors(self, x: Float[Array, " n"], args: Any) -> Any:
-        """Factors of the exact Jacobian at x, with `solve` and `solve_transpose`."""
+        """Factors of the exact Jacobian at x, a pytree with `solve` and `solve_transpose`, or with
+        `solve_unregularized(b, transpose=...)` where they are exact.
+        """
 
 
 def implicit_root(
@@ -120,19 +122,29 @@ def implicit_root(
             return jax.jvp(lambda y: problem.residual(y, args), (y,), (v,))[1]
 
         if problem.exact_factors:
-            at_root = jax.lax.stop_gradient(y), held(dynamic[first:])
+            rest: Any = None
+
+            @in_lanes
+            def factors_at(at_root):
+                return one_kernel(arrays_of_factors, *at_root)
+
+            def arrays_of_factors(y, leaves):
+                nonlocal rest
+                arrays, rest = eqx.partition(problem.factors(y, args_of(leaves)), eqx.is_array)
+                return arrays
+
+            # Factors apart from what they solve: higher derivatives solve by the same.
+            factors = factors_at((jax.lax.stop_gradient(y), held(dynamic[first:])))
 
             def solver(transpose: bool):
                 @in_lanes
                 def solve(tree):
-                    (y, leaves), b = tree
-                    return one_kernel(solved, y, leaves, b)
+                    return one_kernel(solved, *tree)
 
-                def solved(y, leaves, b):
-                    factors = problem.factors(y, args_of(leaves))
-                    return factors.solve_unregularized(b, transpose=transpose)
+                def solved(factors, b):
+                    return eqx.combine(factors, rest).solve_unregularized(b, transpose=transpose)
 
-                return lambda _, b: solve((at_root, b))
+                return lambda _, b: solve((factors, b))
 
             solve, transpose_solve = solver(transpose=False), solver(transpose=True)
             x_dot = jax.lax.custom_linear_solve(

@@ -1,7 +1,8 @@
 """Roots as functions of their data: every order of modes, within loops, checkpoints and batches."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,9 +19,8 @@ from jaxmbd.roots import (
 from jaxmbd.roots.programs import LINEAR, OPAQUE
 
 
-class _Factors:
-    def __init__(self, slope):
-        self.slope = slope
+class _Factors(eqx.Module):
+    slope: Any
 
     def solve_unregularized(self, b, *, transpose):
         return b / self.slope
@@ -193,6 +193,34 @@ def test_a_step_keeps_one_array_of_each_type_for_the_backward_pass():
     # Beside b, which varies, and the roots: not what is idle, nor the rows of the run.
     numbers = [a for a in kept if a.dtype == jnp.float64 and a.ndim == 2 and a.shape[1] > 1]
     assert [a.shape for a in numbers] == [(3, 4)]
+
+
+class _Counted(_Cubic):
+    """Of whose factors there is an operation of a kind that stands nowhere else."""
+
+    def factors(self, x, args):
+        return _Factors(jnp.cbrt(3 * x**2 + args[0]) ** 3)
+
+
+@pytest.mark.parametrize("checkpoint", [_by_jax, checkpointed])
+def test_a_second_derivative_solves_by_the_factors_of_the_first(checkpoint):
+    def run(c):
+        def step(b, _):
+            x, _ = implicit_root(_Counted(), jnp.zeros(1), (c, b))
+            return x, None
+
+        return jax.lax.scan(checkpoint(step), jnp.ones(1), None, length=3)[0][0]
+
+    c = jnp.array(1.3)
+    found = jax.jit(_hessian_product(run))(c)
+    np.testing.assert_allclose(found, jax.jit(_hessian_product(_closed))(c), rtol=1e-12)
+    jaxpr = jax.make_jaxpr(_hessian_product(run))(c).jaxpr
+    scans = [e for e in _equations(jaxpr) if e.primitive.name == "scan"]
+    factored = [
+        sum(e.primitive.name == "cbrt" for e in _equations(s.params["jaxpr"].jaxpr)) for s in scans
+    ]
+    # Tangents of roots in the forward pass, what transposed solves give in the backward pass.
+    assert factored == [1, 1]
 
 
 def _is_root(equation):

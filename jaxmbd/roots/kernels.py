@@ -6,8 +6,9 @@ them. XLA can compile a part of a program as one function, a kernel, and does so
 loops; `one_kernel` asks for it.
 
 What needs a library, or handles larger arrays, stays outside, and what lies between becomes
-kernels. On other devices and under `vmap` there are none, and a function that is differentiated
-keeps only those inside its roots. The environment variable JAXMBD_KERNELS=0, read while a program
+kernels. On other devices there are none. Under plain `vmap` there are none either, but a batch in
+lanes (`roots/lanes.py`) becomes kernels itself. A function that is differentiated keeps only those
+inside its roots. The environment variable JAXMBD_KERNELS=0, read while a program
 is compiled, leaves all of them out; 1 asks for them on versions of jaxlib, too, with which they
 have not been tested.
 """
@@ -16,12 +17,12 @@ import contextlib
 import math
 import os
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.core import Tracer, eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun
@@ -29,12 +30,16 @@ from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
 
 from ..indexing import SUMS, TAKE, summed, taken
-from .programs import CALLS, KERNEL, bind, compiled_sum, operation, scan_parts, solve_part
+from .programs import CALLS, JAXLIB, KERNEL, bind, compiled_sum, operation, scan_parts, solve_part
 
-# XLA hands loops over more elements to libraries and threads, and fails on those in a kernel.
-_LARGEST = 4_000
-_WORTH = 4  # operations, from which a call is worth what it costs
 _TESTED = (0, 13)  # the first version of jaxlib with which kernels have not been tested
+# Larger arrays stay outside. They fill the cache of a core; as of 0.11, XLA gives operations on
+# much smaller ones to a library, and fails on those in a kernel.
+_LARGEST = 70_000 if JAXLIB < (0, 11) else 4_000
+# A library multiplies matrices faster from so many products of numbers on, unless they are thin.
+_PRODUCTS, _THIN = 4_000, 6
+_SUMS = 4_000  # numbers, from which a sum may be given to a library
+_WORTH = 4  # operations, from which a call is worth what it costs
 
 # A setting of JAX's own kind: what is traced and lowered under it is not taken for anything else.
 _apart = jax.make_user_context(default_value=False)
@@ -48,8 +53,7 @@ _call = operation("jaxmbd_kernel_call")
 def kernels_wanted() -> bool:
     """Whether a program that is compiled now gets kernels."""
     chosen = os.environ.get("JAXMBD_KERNELS", "")
-    known = tuple(int(x) for x in version("jaxlib").split(".")[:2]) < _TESTED
-    return not _apart.value and chosen != "0" and (known or chosen == "1")
+    return not _apart.value and chosen != "0" and (JAXLIB < _TESTED or chosen == "1")
 
 
 def left_apart() -> contextlib.AbstractContextManager:
@@ -120,7 +124,7 @@ def _in_parts(*args: Any, jaxpr: ClosedJaxpr) -> list[Any]:
 
 def _flattened(jaxpr: Jaxpr, consts, args) -> list[Any]:
     """The function without calls of functions in it, nor in its loops, and without products of
-    small arrays, which libraries would take over.
+    small or thin matrices, which libraries would take over.
     """
     known = dict(zip(jaxpr.constvars, consts, strict=True)) | dict(
         zip(jaxpr.invars, args, strict=True)
@@ -132,13 +136,17 @@ def _flattened(jaxpr: Jaxpr, consts, args) -> list[Any]:
     for eqn in jaxpr.eqns:
         xs = [read(v) for v in eqn.invars]
         name = eqn.primitive.name
-        if name == "dot_general" and _fits(eqn):
+        if not eqn.effects and all(_is_empty(v) for v in eqn.outvars):
+            # Where a process has one CPU, a part of an empty part can end the translation of a
+            # program before its calls of LAPACK, which XLA then does not find.
+            out = [_empty(v) for v in eqn.outvars]
+        elif name == "dot_general" and _compiled(eqn):
             out = [_product(eqn, *xs)]
         elif name == TAKE:
             out = [taken(*xs, **eqn.params)]
         elif name == SUMS:
             out = [summed(*xs, **eqn.params)]
-        elif name == "reduce_sum" and not _fits(eqn):
+        elif name == "reduce_sum" and math.prod(_shape(eqn.invars[0])) > _SUMS:
             out = [compiled_sum(xs[0], eqn.params["axes"])]
         elif _is_nested(eqn):
             out = _rebuilt(eqn, xs, _flattened)
@@ -205,7 +213,7 @@ def _rebuilt(eqn: JaxprEqn, xs: list[Any], evaluate: Callable[..., list[Any]]) -
 
 
 def _product(eqn: JaxprEqn, x: Any, y: Any) -> Any:
-    """A product of small arrays as a sum, which libraries do not take over."""
+    """A product of matrices as a sum, which libraries do not take over."""
     out: Any = eqn.outvars[0].aval
     contracted, batch = eqn.params["dimension_numbers"]
     factors = []
@@ -222,13 +230,24 @@ def _product(eqn: JaxprEqn, x: Any, y: Any) -> Any:
         places = (*range(nb), *at, *range(n, len(shape)))
         z = lax.transpose(lax.convert_element_type(z, out.dtype), order)
         factors.append(lax.broadcast_in_dim(z, shape, places))
-    return jnp.sum(factors[0] * factors[1], axis=tuple(range(n, len(shape))))
+    products, axes = factors[0] * factors[1], tuple(range(n, len(shape)))
+    small = products.size <= _SUMS
+    return jnp.sum(products, axis=axes) if small else compiled_sum(products, axes)
 
 
-def _products(eqn: JaxprEqn) -> int:
-    (contracted, _), _ = eqn.params["dimension_numbers"]
-    x = _shape(eqn.invars[0])
-    return math.prod(_shape(eqn.outvars[0])) * math.prod(x[k] for k in contracted)
+def _compiled(eqn: JaxprEqn) -> bool:
+    """Whether a product takes less time written out than in a library."""
+    if not all(_holds_numbers(v) for v in (*eqn.invars, *eqn.outvars)):
+        return False
+    contracted, batch = eqn.params["dimension_numbers"]
+    x, y = (_shape(v) for v in eqn.invars)
+    pairs, depth = math.prod(x[k] for k in batch[0]), math.prod(x[k] for k in contracted[0])
+    if 0 in (*x, *y):
+        return True
+    height, width = (math.prod(z) // (pairs * depth) for z in (x, y))
+    if depth <= _THIN and min(height, width) <= _THIN:
+        return True
+    return pairs * depth * height * width <= _PRODUCTS
 
 
 def _shape(v: Any) -> tuple[int, ...]:
@@ -322,8 +341,6 @@ def _fits(eqn: JaxprEqn) -> bool:
         return False
     if name in _SIMPLE:
         return True
-    if name == "dot_general":
-        return _products(eqn) <= _LARGEST
     if name in ("scatter", "scatter-add"):
         # XLA turns a scatter to a single place into simpler operations.
         return math.prod(_shape(eqn.invars[1])[:-1]) == 1
@@ -350,8 +367,19 @@ def _nested(eqn: JaxprEqn) -> list[Any]:
 
 
 def _small(v: Any) -> bool:
-    kind = str(getattr(v.aval, "dtype", None))
-    return kind in _NUMBERS and math.prod(_shape(v)) <= _LARGEST
+    return _holds_numbers(v) and math.prod(_shape(v)) <= _LARGEST
+
+
+def _is_empty(v: Any) -> bool:
+    return _holds_numbers(v) and 0 in _shape(v)
+
+
+def _empty(v: Any) -> np.ndarray:
+    return np.zeros(_shape(v), v.aval.dtype)
+
+
+def _holds_numbers(v: Any) -> bool:
+    return str(getattr(v.aval, "dtype", None)) in _NUMBERS
 
 
 def _lower_call(ctx: Any, *args: Any, jaxpr: ClosedJaxpr) -> Any:

@@ -28,12 +28,13 @@ from jaxtyping import Array, Bool
 from ..indexing import SUMS, TAKE
 from .kernels import one_kernel
 from .opaque import opaque
-from .programs import CALLS, Flags, Values, bind, compiled_sum, scan_parts, solve_part
+from .programs import CALLS, JAXLIB, Flags, Values, bind, compiled_sum, scan_parts, solve_part
 from .programs import reached as reached_by
 
 # Larger batches go in chunks of so many members: on a CPU, whose numbers stay in the cache of a
 # core. A GPU is full with them, and of a million in single precision not all were right there.
-_CHUNK, _GPU_CHUNK = 128, 131_072
+_CHUNK, _GPU_CHUNK = 64, 131_072
+_IN_KERNELS = JAXLIB < (0, 11)  # later versions of XLA leave too much out of kernels
 _SHORT = 8  # turns up to which a loop is written out on a GPU
 
 _warned = False
@@ -173,10 +174,17 @@ def _replayed(function, leaves: Values, flags: Flags, structure: Any, size: int)
     jaxpr, shapes = jax.make_jaxpr(
         lambda x: function(jax.tree.unflatten(structure, x)), return_shape=True
     )(member)
-    values, flags = _replay(jaxpr, values, flags, size)
-    out = [jnp.moveaxis(x, -1, 0) if flag else x for x, flag in zip(values, flags, strict=True)]
+    found: Flags = []
+
+    def replay(values: Values) -> Values:
+        nonlocal found
+        out, found = _replay(jaxpr, values, flags, size)
+        return out
+
+    values = one_kernel(replay, values) if _IN_KERNELS else replay(values)
+    out = [jnp.moveaxis(x, -1, 0) if flag else x for x, flag in zip(values, found, strict=True)]
     tree = jax.tree.structure(shapes)
-    return jax.tree.unflatten(tree, out), jax.tree.unflatten(tree, flags)
+    return jax.tree.unflatten(tree, out), jax.tree.unflatten(tree, found)
 
 
 def _plain(function, leaves: Values, flags: Flags, structure: Any, size: int) -> tuple[Any, Any]:

@@ -1,6 +1,7 @@
 """Programs as JAX writes them down: what evaluates, divides and replays them has in common."""
 
 from collections.abc import Iterable
+from importlib.metadata import version
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,6 +10,8 @@ from jax import lax
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Primitive
 
 Values = list[Any]
+
+JAXLIB = tuple(int(x) for x in version("jaxlib").split(".")[:2])
 Flags = list[bool]
 
 # Operations of this package.
@@ -69,7 +72,7 @@ def compiled_sum(x: Any, axes: Iterable[Any]) -> Any:
     this one, the same to the last bit, has another.
     """
     axes = tuple(int(k) for k in axes)
-    if not jnp.issubdtype(jnp.result_type(x), jnp.floating):
+    if JAXLIB < (0, 11) or not jnp.issubdtype(jnp.result_type(x), jnp.floating):
         return jnp.sum(x, axis=axes, dtype=jnp.result_type(x))
     return lax.reduce(x, np.zeros((), jnp.result_type(x)), lambda a, b: a - (-b), axes)
 

@@ -10,6 +10,7 @@ from jax import lax
 
 from jaxmbd.roots import lanes
 from jaxmbd.roots.lanes import in_lanes
+from jaxmbd.roots.programs import KERNEL
 
 X = np.random.default_rng(0).normal(size=(5, 4, 3))
 INDEX = np.array([2, 0, 0, 3])
@@ -152,11 +153,24 @@ def test_no_array_of_a_batch_has_its_axis_first():
     def function(x):
         return lax.fori_loop(0, 3, lambda k, y: jnp.sin(y) @ (y.T @ y) + y[INDEX], x).sum(axis=1)
 
-    jaxpr = jax.make_jaxpr(jax.vmap(in_lanes(function)))(np.ones((7, 4, 3)))
-    body = next(e for e in jaxpr.jaxpr.eqns if e.primitive.name in ("while", "scan"))
+    jaxpr = jax.make_jaxpr(jax.vmap(in_lanes(function)))(np.ones((7, 4, 3))).jaxpr
+    for kernel in [e for e in jaxpr.eqns if e.primitive.name == KERNEL]:
+        jaxpr = kernel.params["jaxpr"].jaxpr
+    body = next(e for e in jaxpr.eqns if e.primitive.name in ("while", "scan"))
     inner = body.params["body_jaxpr" if body.primitive.name == "while" else "jaxpr"].jaxpr
     shapes = [v.aval.shape for e in inner.eqns for v in e.outvars if 7 in v.aval.shape]
     assert shapes and all(shape[-1] == 7 for shape in shapes)
+
+
+@pytest.mark.skipif(not lanes._IN_KERNELS, reason="XLA leaves too much out of kernels")
+def test_a_batch_is_a_kernel_on_a_cpu():
+    def function(x):
+        return newton_root(jnp.sin(x[0, 0]) * jnp.cos(x[1, 1]) + 2.0), x @ x.T
+
+    batch = jax.jit(jax.vmap(in_lanes(function))).lower(X).compile()
+    assert 'xla_cpu_small_call="true"' in batch.as_text()
+    for a, b in zip(batch(X), jax.vmap(function)(X), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-13)
 
 
 @pytest.mark.parametrize("chunk", [7, 100])

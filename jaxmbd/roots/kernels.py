@@ -137,8 +137,8 @@ def _flattened(jaxpr: Jaxpr, consts, args) -> list[Any]:
         xs = [read(v) for v in eqn.invars]
         name = eqn.primitive.name
         if not eqn.effects and all(_is_empty(v) for v in eqn.outvars):
-            # Where a process has one CPU, a part of an empty part can end the translation of a
-            # program before its calls of LAPACK, which XLA then does not find.
+            # A part of an empty part can end the translation of a function, on one CPU of all
+            # later ones too, before its calls of LAPACK, which XLA then does not find.
             out = [_empty(v) for v in eqn.outvars]
         elif name == "dot_general" and _compiled(eqn):
             out = [_product(eqn, *xs)]

@@ -33,8 +33,8 @@ from .programs import reached as reached_by
 
 # Larger batches go in chunks of so many members: on a CPU, whose numbers stay in the cache of a
 # core. A GPU is full with them, and of a million in single precision not all were right there.
-_CHUNK, _GPU_CHUNK = 64, 131_072
 _IN_KERNELS = JAXLIB < (0, 11)  # later versions of XLA leave too much out of kernels
+_CHUNK, _GPU_CHUNK = 64 if _IN_KERNELS else 128, 131_072
 _SHORT = 8  # turns up to which a loop is written out on a GPU
 
 _warned = False

@@ -10,9 +10,9 @@ from jax import lax
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Primitive
 
 Values = list[Any]
+Flags = list[bool]
 
 JAXLIB = tuple(int(x) for x in version("jaxlib").split(".")[:2])
-Flags = list[bool]
 
 # Operations of this package.
 KERNEL, LINEAR, OPAQUE = "jaxmbd_kernel", "jaxmbd_linear", "jaxmbd_opaque"

@@ -18,6 +18,7 @@ from ..formulations import RotationElements
 from ..formulations.rotation_elements import poinsot
 from ..formulations.symmetric import BASIS, packed, unpacked
 from ..linalg import DenseFactors, linear_solve
+from ..linalg.geometric_mean import geometric_mean
 from ..linalg.saddle import Index, apply_rows, scatter_rows
 from ..linalg.small_matrices import gauss_jordan, product, times
 from ..model.system import System
@@ -163,8 +164,7 @@ def _multipliers(S, b, redundant: bool, uniform: np.ndarray | None = None) -> Fl
         # other strategies.
         diagonal = jnp.diagonal(S)
         uniform = np.ones(b.size, bool) if uniform is None else uniform
-        floor = jnp.finfo(S.dtype).eps * jnp.max(diagonal)
-        scale = jnp.exp(jnp.mean(jnp.log(jnp.maximum(diagonal[uniform], floor))))
+        scale = geometric_mean(diagonal[uniform])
         E = float(jnp.finfo(S.dtype).eps) ** 0.6 * scale * jnp.asarray(uniform, S.dtype)
     matrix = -S if E is None else -S - jnp.diag(E)
     factors = eqx.tree_at(

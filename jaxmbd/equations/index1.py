@@ -2,7 +2,9 @@
 the constraints.
 """
 
-import functools
+import math
+from functools import partial, singledispatch
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +24,7 @@ from .rows import acceleration_right_side, inner_rows, phi, row_bodies, rows, ve
 _NOTICED = 0.1
 
 
-@functools.singledispatch
+@singledispatch
 def eliminate(
     formulation: AbstractFormulation, system: System, q: Coordinates, blocks, bias, gamma
 ) -> tuple[Array, Array] | None:
@@ -65,6 +67,20 @@ def dynamic_accelerations(
     return a, lam
 
 
+def acceleration_matrix(
+    formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"], t
+) -> tuple[SaddleMatrix, Any]:
+    """[[M, Rᵀ], [R, -E]] of the index-1 form, the inertia of joints included, and its factors."""
+    matrix = _with_joint_inertia(formulation, system, q, u, rows(formulation, system.at(t), q))
+    return matrix, factorize(matrix, system.linear_solver)
+
+
+def _with_joint_inertia(formulation, system, q, u, blocks) -> SaddleMatrix:
+    none = jnp.zeros((), u.dtype)
+    rotors = joint_inertia_blocks(formulation, system, q, u, jnp.zeros_like(u), none, none)
+    return saddle_matrix(formulation, system, mass_matrix(formulation, system, q), blocks, rotors)
+
+
 def judged_accelerations(
     formulation: AbstractFormulation,
     system: System,
@@ -73,9 +89,11 @@ def judged_accelerations(
     t: Scalar,
     load: Float[Array, "nb d"] | None = None,
     feedback: tuple[Scalar | float, Scalar | float] | None = None,
+    factors: Any = None,
 ) -> tuple[Float[Array, "nb d"], Float[Array, " m"], Bool[Array, ""]]:
     """As `dynamic_accelerations`, and whether the pose is so close to a singular one that the
-    multipliers leave out a part of the forces.
+    multipliers leave out a part of the forces. `factors` are those of the matrix at a pose next to
+    this one, where there are any.
     """
     jet_system, f_dot, f_ddot = system.jet(t)
     blocks = rows(formulation, jet_system, q)
@@ -92,11 +110,8 @@ def judged_accelerations(
     found = eliminate(formulation, system, q, blocks, bias, gamma)
     if found is not None:
         return *found, jnp.zeros((), bool)
-    none = jnp.zeros((), u.dtype)
-    rotors = joint_inertia_blocks(formulation, system, q, u, jnp.zeros_like(u), none, none)
-    weights = mass_matrix(formulation, system, q)
-    matrix = saddle_matrix(formulation, system, weights, blocks, rotors)
-    factors = factorize(matrix, system.linear_solver)
+    matrix = _with_joint_inertia(formulation, system, q, u, blocks)
+    factors = factorize(matrix, system.linear_solver) if factors is None else factors
     x = linear_solve(matrix.matvec, factors, jnp.concatenate([-bias.reshape(-1), gamma]))
     undetermined = jnp.zeros((), bool)
     if matrix.regularization is not None:
@@ -107,17 +122,27 @@ def judged_accelerations(
 
 
 def acceleration_rate(
-    formulation: AbstractFormulation, system: System, q: Coordinates, u, a, t: Scalar, h: Scalar
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u,
+    a,
+    t: Scalar,
+    h: Scalar,
+    factors: Any,
 ) -> Float[Array, "nb d"]:
     """The time derivative of the accelerations a along the motion from t on, (nb, d), for a method
-    that needs it times the step h.
+    that needs it times the step h; `factors` are those of `acceleration_matrix`.
 
     By a forward difference over a small part of h, right to eps^(2/3) |a| / h: an exact derivative
     takes as long to compile as all the rest of a start.
     """
     s = jnp.asarray(jnp.finfo(u.dtype).eps ** (1 / 3), u.dtype) * h
     moved = jax.vmap(formulation.retract)(q, s * u + 0.5 * s**2 * a)
-    later, _ = dynamic_accelerations(formulation, system, moved, u + s * a, t + s)
+    # So close by, the step of refinement that each solution gets makes up for factors of here.
+    later, _, _ = judged_accelerations(
+        formulation, system, moved, u + s * a, t + s, factors=factors
+    )
     return (later - a) / s
 
 
@@ -202,14 +227,11 @@ def closest_velocity(
     )
 
 
-def held_part(
-    formulation: AbstractFormulation, system: System, q: Coordinates, x: Float[Array, "nb d"], t
-):
-    """The part of x across the constraints at q: what is left of it are velocities that they allow,
-    nearest to it by mass.
+def held_part(matrix: SaddleMatrix, factors, x: Float[Array, "nb d"]) -> Float[Array, "nb d"]:
+    """The part of x across the constraints: what is left of it are velocities that they allow,
+    nearest to it by inertia. By the matrix of the accelerations and its factors.
     """
-    matrix, solve = _by_mass(formulation, system, system.at(t), q)
-    return solve(apply_rows(matrix.right, x, matrix.bodies))
+    return _least(matrix, factors, apply_rows(matrix.right, x, matrix.bodies))
 
 
 def closest_position(
@@ -235,11 +257,11 @@ def _by_mass(formulation: AbstractFormulation, system: System, now: System, q: C
     matrix = saddle_matrix(
         formulation, system, mass_matrix(formulation, system, q), rows(formulation, now, q)
     )
-    factors = factorize(matrix, system.linear_solver)
+    return matrix, partial(_least, matrix, factorize(matrix, system.linear_solver))
 
-    def solve(b: Float[Array, " m"]) -> Float[Array, "nb d"]:
-        n = system.nb * formulation.size
-        x = linear_solve(matrix.matvec, factors, jnp.concatenate([jnp.zeros(n, b.dtype), b]))
-        return x[:n].reshape(system.nb, formulation.size)
 
-    return matrix, solve
+def _least(matrix: SaddleMatrix, factors, b: Float[Array, " m"]) -> Float[Array, "nb d"]:
+    """δ of least norm, by the upper part of the matrix, with R δ = b."""
+    shape = matrix.diagonal.shape[:2]
+    whole = jnp.concatenate([jnp.zeros(math.prod(shape), b.dtype), b])
+    return linear_solve(matrix.matvec, factors, whole)[: math.prod(shape)].reshape(shape)

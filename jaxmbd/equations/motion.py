@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..indexing import take
 from ..linalg import Coupling, SaddleMatrix
+from ..linalg.geometric_mean import geometric_mean
 from ..linalg.saddle import apart, apply_tangent, scatter_rows, with_identity
 from ..linalg.small_matrices import times_last, times_last_transposed
 from ..model.state import Twist
@@ -310,8 +311,7 @@ def compliance(
     w = take(weight, np.array(bodies, int).reshape(right.shape[:2]))  # (m, k, 2)
     squares = jnp.stack([jnp.sum(right[..., :3] ** 2, -1), jnp.sum(right[..., 3:] ** 2, -1)], -1)
     diagonal = jnp.sum(w * squares, axis=(1, 2))
-    floor = jnp.finfo(mass.dtype).eps * jnp.max(diagonal)  # a row may vanish at a singular point
-    scale = jnp.exp(jnp.mean(jnp.log(jnp.maximum(diagonal, floor))))
+    scale = geometric_mean(diagonal)  # a row may vanish at a singular point
     # Normalizations never repeat; without E they stay out of the norm, which then is the same in
     # all formulations.
     uniform = np.arange(len(bodies)) < len(bodies) - inner_rows(formulation, system)

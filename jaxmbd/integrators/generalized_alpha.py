@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..equations.index1 import acceleration_rate, held_part
+from ..equations.index1 import acceleration_matrix, acceleration_rate, held_part
 from ..equations.index3 import StepData, converted, inner_formulation, take_step
 from ..equations.motion import StepScales
 from ..formulations.base import AbstractFormulation
@@ -82,7 +82,8 @@ class GeneralizedAlpha(AbstractOnGroup):
         inner = inner_formulation("GeneralizedAlpha", self.group, formulation)
         u, a = converted(formulation, inner, motion.q, motion.u, motion.a)
         alpha_m, alpha_f, beta, _ = self._coefficients
-        jerk = acceleration_rate(inner, system, motion.q, u, a, t, h)
+        matrix, factors = acceleration_matrix(inner, system, motion.q, u, t)
+        jerk = acceleration_rate(inner, system, motion.q, u, a, t, h, factors)
         memory = Memory(a + (alpha_m - alpha_f) * h * jerk, h)
         if self.velocity_projection:
             return dataclasses.replace(motion, memory=memory)
@@ -90,7 +91,7 @@ class GeneralizedAlpha(AbstractOnGroup):
         # of h². Started without it, they and the multipliers would ring around it.
         third = jerk + _bent(inner, u, a)
         gap = third / 6.0 - (beta + 0.5 * (alpha_m - alpha_f)) * jerk
-        u = u + h**2 * held_part(inner, system, motion.q, gap, t)
+        u = u + h**2 * held_part(matrix, factors, gap)
         u, _ = converted(inner, formulation, motion.q, u, a)
         return dataclasses.replace(motion, u=u, memory=memory)
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..model.state import Pose, Twist
+from ..roots.lanes import anyone
 from ..rotations import euler_angles as ea
 from ..rotations.types import Mat3, Vec3
 from .base import AbstractFormulation, check_rows
@@ -103,7 +104,13 @@ class REps(AbstractFormulation):
     def rechart(self, q: AngleCoordinates, u: Float[Array, "nb 6"], a: Float[Array, "nb 6"]):
         leave = jnp.abs(jnp.cos(q.x[:, 4])) > _LEAVE_ABOVE
         return jax.lax.cond(
-            jnp.any(leave), jax.vmap(self._switch), lambda q, u, a, leave: (q, u, a), q, u, a, leave
+            anyone(jnp.any(leave)),
+            jax.vmap(self._switch),
+            lambda q, u, a, leave: (q, u, a),
+            q,
+            u,
+            a,
+            leave,
         )
 
     def _switch(self, q: AngleCoordinates, u: Float[Array, "6"], a: Float[Array, "6"], leave):

@@ -14,9 +14,11 @@ tested.
 """
 
 import contextlib
+import functools
 import math
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -33,16 +35,34 @@ from ..indexing import SUMS, TAKE, summed, taken
 from .programs import CALLS, JAXLIB, KERNEL, bind, compiled_sum, operation, scan_parts, solve_part
 
 _TESTED = (0, 13)  # the first version of jaxlib with which kernels have not been tested
-# Larger arrays stay outside. They fill the cache of a core; as of 0.11, XLA gives operations on
-# much smaller ones to a library, and fails on those in a kernel.
-_LARGEST = 70_000 if JAXLIB < (0, 11) else 4_000
 # A library multiplies matrices faster from so many products of numbers on, unless they are thin.
 _PRODUCTS, _THIN = 4_000, 6
 _SUMS = 4_000  # numbers, from which a sum may be given to a library
+_RETURNED = 1_000  # numbers, up to which an argument is returned whole
 _WORTH = 4  # operations, from which a call is worth what it costs
 
 # A setting of JAX's own kind: what is traced and lowered under it is not taken for anything else.
 _apart = jax.make_user_context(default_value=False)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What is larger stays outside of kernels.
+
+    Attributes:
+        array: Numbers of an array.
+        carried: Numbers that a loop changes from turn to turn. A kernel copies them, because it
+            must not write to its arguments.
+    """
+
+    array: int
+    carried: int
+
+
+# Larger arrays fill the cache of a core. Those of a batch are written in any case. As of 0.11, XLA
+# gives operations on much smaller ones to a library, and fails on those in a kernel.
+_IN_RUN = _Limits(70_000 if JAXLIB < (0, 11) else 4_000, 1_000_000)
+_IN_BATCH = _Limits(300_000, 30_000) if JAXLIB < (0, 11) else _IN_RUN
 
 _Turns = dict[int, list[JaxprEqn]]
 
@@ -61,8 +81,10 @@ def left_apart() -> contextlib.AbstractContextManager:
     return _apart(True)
 
 
-def one_kernel(function: Callable[..., Any], *args: Any) -> Any:
-    """`function(*args)`, on a CPU as few compiled functions, one if possible."""
+def one_kernel(function: Callable[..., Any], *args: Any, batch: bool = False) -> Any:
+    """`function(*args)`, on a CPU as few compiled functions, one if possible; `batch` tells that
+    its arrays are those of a batch in lanes.
+    """
     given, static = eqx.partition(args, eqx.is_array)
     leaves, structure = jax.tree.flatten(given)
     shape: Any = None
@@ -84,16 +106,17 @@ def one_kernel(function: Callable[..., Any], *args: Any) -> Any:
         consts = [next(each) if isinstance(x, Tracer) else x for x in closed.consts]
         return eval_jaxpr(closed.jaxpr, consts, *leaves)
 
-    out = _marked.bind(*traced, *leaves, jaxpr=jax.make_jaxpr(of_traced)(traced, leaves))
+    whole = jax.make_jaxpr(of_traced)(traced, leaves)
+    out = _marked.bind(*traced, *leaves, jaxpr=whole, limits=_IN_BATCH if batch else _IN_RUN)
     tree, rest = shape
     return eqx.combine(jax.tree.unflatten(tree, out), rest)
 
 
-def _inline(*args: Any, jaxpr: ClosedJaxpr) -> list[Any]:
+def _inline(*args: Any, jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
     return jaxpr_as_fun(jaxpr)(*args)
 
 
-def _differentiate(primals, tangents, *, jaxpr: ClosedJaxpr):
+def _differentiate(primals, tangents, *, jaxpr: ClosedJaxpr, **_: Any):
     varying = [k for k, dot in enumerate(tangents) if not isinstance(dot, ad.Zero)]
 
     def of_varying(some):
@@ -109,17 +132,17 @@ def _differentiate(primals, tangents, *, jaxpr: ClosedJaxpr):
     ]
 
 
-def _batch(args, axes, *, jaxpr: ClosedJaxpr):
+def _batch(args, axes, *, jaxpr: ClosedJaxpr, **_: Any):
     out = jax.vmap(jaxpr_as_fun(jaxpr), in_axes=tuple(axes))(*args)
     return out, [0] * len(out)
 
 
-def _in_parts(*args: Any, jaxpr: ClosedJaxpr) -> list[Any]:
+def _in_parts(*args: Any, jaxpr: ClosedJaxpr, limits: _Limits) -> list[Any]:
     """The function, whose parts are calls of kernels."""
     if not kernels_wanted():
         return _inline(*args, jaxpr=jaxpr)
     flat = jax.make_jaxpr(lambda args: _flattened(jaxpr.jaxpr, jaxpr.consts, args))(list(args))
-    return _evaluated(flat.jaxpr, flat.consts, list(args))
+    return _evaluated(flat.jaxpr, flat.consts, list(args), limits)
 
 
 def _flattened(jaxpr: Jaxpr, consts, args) -> list[Any]:
@@ -254,12 +277,13 @@ def _shape(v: Any) -> tuple[int, ...]:
     return v.aval.shape
 
 
-def _evaluated(jaxpr: Jaxpr, consts, args: list[Any]) -> list[Any]:
+def _evaluated(jaxpr: Jaxpr, consts, args: list[Any], limits: _Limits) -> list[Any]:
     """Operations that fit as few calls, between which as few values pass as that allows."""
     known = dict(zip(jaxpr.constvars, consts, strict=True)) | dict(
         zip(jaxpr.invars, args, strict=True)
     )
-    fitting, others = _in_turns(jaxpr)
+    fitting, others = _in_turns(jaxpr, limits)
+    inside = functools.partial(_evaluated, limits=limits)
 
     def read(v):
         return v.val if isinstance(v, Literal) else known[v]
@@ -276,19 +300,19 @@ def _evaluated(jaxpr: Jaxpr, consts, args: list[Any]) -> list[Any]:
             # Branches that do not fit are left as they are: of calls of LAPACK in loops in such
             # branches, XLA got some wrong that stood beside kernels.
             loop = _is_nested(eqn) and eqn.primitive.name != "cond"
-            out = _rebuilt(eqn, xs, _evaluated) if loop else bind(eqn, *xs)
+            out = _rebuilt(eqn, xs, inside) if loop else bind(eqn, *xs)
             known |= dict(zip(eqn.outvars, out, strict=True))
     return [read(v) for v in jaxpr.outvars]
 
 
-def _in_turns(jaxpr: Jaxpr) -> tuple[_Turns, _Turns]:
+def _in_turns(jaxpr: Jaxpr, limits: _Limits) -> tuple[_Turns, _Turns]:
     """Operations that fit, and the others, which follow those of their turn.
 
     Every one that fits comes in the last turn that serves whoever needs it: what is computed long
     before would pass through all calls between.
     """
     first: dict[Any, int] = {}  # after how many operations that do not fit a value is there
-    earliest, fits = [], [_fits(eqn) for eqn in jaxpr.eqns]
+    earliest, fits = [], [_fits(eqn, limits) for eqn in jaxpr.eqns]
     for eqn, small in zip(jaxpr.eqns, fits, strict=True):
         at = max((first.get(v, 0) for v in _variables(eqn.invars)), default=0)
         earliest.append(at)
@@ -335,20 +359,21 @@ def _together(group: list[JaxprEqn], needed: set, known: dict) -> dict:
     return dict(zip(out, _call.bind(*values, jaxpr=made), strict=True))
 
 
-def _fits(eqn: JaxprEqn) -> bool:
+def _fits(eqn: JaxprEqn, limits: _Limits) -> bool:
     name = eqn.primitive.name
-    if not all(_small(v) for v in (*eqn.invars, *eqn.outvars)):
+    if not all(
+        _holds_numbers(v) and math.prod(_shape(v)) <= limits.array
+        for v in (*eqn.invars, *eqn.outvars)
+    ):
         return False
     if name in _SIMPLE:
         return True
     if name in ("scatter", "scatter-add"):
         # XLA turns a scatter to a single place into simpler operations.
         return math.prod(_shape(eqn.invars[1])[:-1]) == 1
-    return _is_nested(eqn) and all(_all_fit(x) for x in _nested(eqn))
-
-
-def _all_fit(jaxpr: Any) -> bool:
-    return all(_fits(eqn) for eqn in jaxpr.eqns)
+    if not _is_nested(eqn) or sum(math.prod(_shape(v)) for v in _carried(eqn)) > limits.carried:
+        return False
+    return all(_fits(inner, limits) for jaxpr in _nested(eqn) for inner in jaxpr.eqns)
 
 
 def _is_nested(eqn: JaxprEqn) -> bool:
@@ -366,8 +391,11 @@ def _nested(eqn: JaxprEqn) -> list[Any]:
     return list(eqn.params["branches"]) if "branches" in eqn.params else [eqn.params["jaxpr"]]
 
 
-def _small(v: Any) -> bool:
-    return _holds_numbers(v) and math.prod(_shape(v)) <= _LARGEST
+def _carried(eqn: JaxprEqn) -> list[Any]:
+    """What a loop changes from turn to turn."""
+    if eqn.primitive.name == "while":
+        return eqn.invars[eqn.params["cond_nconsts"] + eqn.params["body_nconsts"] :]
+    return eqn.invars[scan_parts(eqn)[1]] if eqn.primitive.name == "scan" else []
 
 
 def _is_empty(v: Any) -> bool:
@@ -386,7 +414,8 @@ def _lower_call(ctx: Any, *args: Any, jaxpr: ClosedJaxpr) -> Any:
     """A call that XLA does not take apart.
 
     XLA fails on a function of which an argument is never used. Therefore arguments are no numbers
-    that it knows, have elements, and are returned as well.
+    that it knows, have elements, and are returned as well, of large ones, which would be copied, a
+    number.
     """
     count = len(jaxpr.out_avals)
 
@@ -396,7 +425,10 @@ def _lower_call(ctx: Any, *args: Any, jaxpr: ClosedJaxpr) -> Any:
         def kernel(*own):
             each = iter(own)
             every = [next(each) if x.size else jnp.zeros(x.shape, x.dtype) for x in args]
-            return [*jaxpr_as_fun(jaxpr)(*every), *lax.optimization_barrier(own)]
+            used = [
+                x if x.size <= _RETURNED else lax.slice(x, [0] * x.ndim, [1] * x.ndim) for x in own
+            ]
+            return [*jaxpr_as_fun(jaxpr)(*every), *lax.optimization_barrier(used)]
 
         return jax.jit(kernel)(*own)[:count]
 
@@ -413,7 +445,7 @@ def _lower_call(ctx: Any, *args: Any, jaxpr: ClosedJaxpr) -> Any:
 
 for _primitive in (_marked, _call):
     _primitive.def_impl(_inline)
-    _primitive.def_abstract_eval(lambda *_, jaxpr: jaxpr.out_avals)
+    _primitive.def_abstract_eval(lambda *_, jaxpr, **__: jaxpr.out_avals)
     ad.primitive_jvps[_primitive] = _differentiate
     batching.primitive_batchers[_primitive] = _batch
     mlir.register_lowering(_primitive, mlir.lower_fun(_inline, multiple_results=True))

@@ -181,7 +181,7 @@ def _replayed(function, leaves: Values, flags: Flags, structure: Any, size: int)
         out, found = _replay(jaxpr, values, flags, size)
         return out
 
-    values = one_kernel(replay, values) if _IN_KERNELS else replay(values)
+    values = one_kernel(replay, values, batch=True) if _IN_KERNELS else replay(values)
     out = [jnp.moveaxis(x, -1, 0) if flag else x for x, flag in zip(values, found, strict=True)]
     tree = jax.tree.structure(shapes)
     return jax.tree.unflatten(tree, out), jax.tree.unflatten(tree, found)

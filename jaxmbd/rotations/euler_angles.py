@@ -3,15 +3,32 @@
 Singular where sin(theta) = 0; `formulations.reps` switches charts before that happens.
 """
 
+import jax
 import jax.numpy as jnp
 
 from .types import Mat3, Vec3, library_of
 
 
+@jax.custom_jvp
+def _sin_cos(eps: Vec3) -> tuple[Vec3, Vec3]:
+    """Sines and cosines of the angles."""
+    # XLA takes sines for cheap, and computes them again for every number that follows from them, a
+    # hundred times a step. Roots and quotients it computes once; these change rounding alone.
+    sin, cos = jnp.sin(eps), jnp.cos(eps)
+    norm = jnp.sqrt(sin**2 + cos**2)
+    return sin / norm, cos / norm
+
+
+@_sin_cos.defjvp
+def _(eps, eps_dot):
+    sin, cos = _sin_cos(*eps)
+    return (sin, cos), (cos * eps_dot[0], -sin * eps_dot[0])
+
+
 def to_matrix(eps: Vec3) -> Mat3:
     """The rotation matrix of the three angles [rad]."""
     xp = library_of(eps)
-    (s1, s2, s3), (c1, c2, c3) = xp.sin(eps), xp.cos(eps)
+    (s1, s2, s3), (c1, c2, c3) = _sin_cos(eps) if xp is jnp else (xp.sin(eps), xp.cos(eps))
     return xp.stack(
         [
             c1 * c3 - s1 * c2 * s3,
@@ -43,15 +60,13 @@ def B(eps: Vec3) -> Mat3:
     """Map rates of the angles to the body-frame angular velocity, omega_bar = B eps_dot (Kissel et
     al. Eq. 43b).
     """
-    s2, c2 = jnp.sin(eps[1]), jnp.cos(eps[1])
-    s3, c3 = jnp.sin(eps[2]), jnp.cos(eps[2])
+    (_, s2, s3), (_, c2, c3) = _sin_cos(eps)
     zero, one = jnp.zeros_like(s2), jnp.ones_like(s2)
     return jnp.stack([s3 * s2, c3, zero, c3 * s2, -s3, zero, c2, zero, one]).reshape(3, 3)
 
 
 def rates(eps: Vec3, omega: Vec3) -> Vec3:
     """The solution of `B(eps) eps_dot = omega`; infinite where sin(theta) = 0."""
-    s2, c2 = jnp.sin(eps[1]), jnp.cos(eps[1])
-    s3, c3 = jnp.sin(eps[2]), jnp.cos(eps[2])
+    (_, s2, s3), (_, c2, c3) = _sin_cos(eps)
     phi_dot = (s3 * omega[0] + c3 * omega[1]) / s2
     return jnp.stack([phi_dot, c3 * omega[0] - s3 * omega[1], omega[2] - c2 * phi_dot])

@@ -253,6 +253,31 @@ def test_a_chart_switch_changes_coordinates_but_not_the_motion(rng):
     )
 
 
+def test_in_a_batch_charts_switch_as_they_do_alone(rng):
+    """Of three members one has to switch, and derivatives go through."""
+    reps = mbd.REps()
+    A = jnp.stack([so3.exp(jnp.array([tilt, 0.0, 0.7])) for tilt in (1.2, 0.05, 2.0)])
+    u, a = (jnp.asarray(rng.normal(size=(3, 1, 6))) for _ in range(2))
+    directions = [jnp.asarray(rng.normal(size=(3, 1, 6))) for _ in range(3)]
+
+    def switched(A, x, u, a):
+        q = reps._in_chart(mbd.Pose(jnp.zeros(3), A), jnp.eye(3))
+        q = jax.tree.map(lambda x: x[None], q)
+        return reps.rechart(type(q)(q.x + x, q.chart), u, a)
+
+    def with_derivative(A, u, a, dx, du, da):
+        return jax.jvp(lambda *args: switched(A, *args), (jnp.zeros((1, 6)), u, a), (dx, du, da))
+
+    args = (A, u, a, *directions)
+    together = jax.vmap(with_derivative)(*args)
+    assert not np.allclose(together[0][0].chart[1], np.eye(3))
+    np.testing.assert_array_equal(together[0][0].chart[0, 0], np.eye(3))
+    for k in range(3):
+        alone = with_derivative(*(x[k] for x in args))
+        for x, y in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+            np.testing.assert_allclose(x[k], y, rtol=1e-12, atol=1e-12)
+
+
 def test_the_quasi_matrix_knows_how_rotations_move(rng, case):
     system, state = case
     q, u = mbd.RA().from_state(state)

@@ -17,6 +17,7 @@ from jaxmbd.indexing import take
 from jaxmbd.roots import checkpointed, kernels
 from jaxmbd.roots.kernels import left_apart, one_kernel
 from jaxmbd.roots.lanes import in_lanes
+from jaxmbd.roots.programs import JAXLIB
 
 X = np.linspace(0.1, 0.9, 12).reshape(3, 4)
 MARK = 'xla_cpu_small_call="true"'
@@ -131,7 +132,7 @@ def test_every_operation_of_a_kernel_gives_what_it_gives_alone():
         return {name: one_kernel(own(f), x) for name, f in OPERATIONS.items()}
 
     # The last array has nearly as many numbers as go into a kernel.
-    large = np.resize(X, (kernels._LARGEST // 64 * 3, 4))
+    large = np.resize(X, (kernels._IN_RUN.array // 64 * 3, 4))
     for x, rtol in ((X, 1e-14), (X.astype(np.float32), 2e-5), (large, 1e-13)):
         x = jnp.asarray(x)
         program = jax.jit(together).lower(x).compile()
@@ -322,9 +323,41 @@ def test_larger_arrays_stay_outside():
     def smooth(x):
         return jnp.sum(jnp.sin(x) * jnp.cos(x) + jnp.exp(-x) * jnp.sqrt(1.0 + x * x))
 
-    largest = kernels._LARGEST
+    largest = kernels._IN_RUN.array
     assert "to_apply=%kernel" in text(lambda x: one_kernel(smooth, x), np.ones(largest))
     assert "to_apply=%kernel" not in text(lambda x: one_kernel(smooth, x), np.ones(largest + 1))
+
+
+@pytest.mark.skipif(JAXLIB >= (0, 11), reason="batches are no kernels there")
+def test_loops_that_carry_more_than_is_worth_copying_stay_outside_in_a_batch():
+    def turns(x):
+        def turn(state):
+            k, x = state
+            return k + 1, jnp.sin(x) * 0.5 + jnp.cos(x) * 0.25 - 0.125 * x * x
+
+        return jax.lax.while_loop(lambda state: state[0] < 3, turn, (0, x))[1]
+
+    limit = kernels._IN_BATCH.carried
+
+    def loops_inside(n):
+        compiled = text(lambda x: one_kernel(turns, x, batch=True), np.ones(n))
+        bodies = compiled.split("\n}\n")
+        return any(b.lstrip().startswith("%kernel") and " while(" in b for b in bodies)
+
+    assert loops_inside(limit - 1)
+    assert not loops_inside(limit + 1)
+
+
+def test_large_arguments_that_a_loop_changes_stay_as_they_are():
+    """A kernel must not write to what the caller still has."""
+    x = np.linspace(0.0, 1.0, 3 * kernels._RETURNED)
+
+    def changed(x):
+        return jax.lax.fori_loop(0, 3, lambda _, x: x.at[0].add(1.0) * 2.0 - jnp.sin(x) + 0.5, x)
+
+    out, same = jax.jit(lambda x: (one_kernel(changed, 2.0 * x), 2.0 * x))(x)
+    np.testing.assert_array_equal(same, 2.0 * x)
+    np.testing.assert_allclose(out, changed(jnp.asarray(2.0 * x)), rtol=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -113,3 +113,20 @@ def test_euler_angles_round_trip_and_rates(rng):
     omega = ea.B(eps) @ eps_dot
     np.testing.assert_allclose(A.T @ A_dot, so3.skew(omega), atol=1e-13)
     np.testing.assert_allclose(ea.rates(eps, omega), eps_dot, atol=1e-12)
+
+
+def test_derivatives_of_euler_angles_are_those_of_their_sines():
+    """To third order: what a sine and a cosine follow from is known, not differentiated."""
+
+    def plain(eps):
+        (s1, s2, s3), (c1, c2, c3) = jnp.sin(eps), jnp.cos(eps)
+        first = jnp.array([[c1, -s1, 0.0], [s1, c1, 0.0], [0.0, 0.0, 1.0]])
+        second = jnp.array([[1.0, 0.0, 0.0], [0.0, c2, -s2], [0.0, s2, c2]])
+        third = jnp.array([[c3, -s3, 0.0], [s3, c3, 0.0], [0.0, 0.0, 1.0]])
+        return first @ second @ third
+
+    for eps in ([0.4, 1.1, -2.0], [0.0, np.pi / 2, np.pi], [1e3, -7.0, 40.0]):
+        f, g = ea.to_matrix, plain
+        for _ in range(4):
+            np.testing.assert_allclose(f(jnp.array(eps)), g(jnp.array(eps)), atol=1e-14)
+            f, g = jax.jacfwd(f), jax.jacfwd(g)

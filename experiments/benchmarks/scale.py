@@ -133,6 +133,15 @@ def batch(model, formulation, integrator, size, steps):
     return row
 
 
+def batches(settings, mjx):
+    """Model, formulation and integrator of each row of batches; MJX has none of ours."""
+    rows = []
+    for model in ("double_pendulum", "four_bar"):
+        rows.append((model, "rA", KEEPING))
+        rows += [(model, name, LEARNING) for name in settings.formulations]
+    return [*rows, ("four_bar", "MJX", None)] if mjx else rows
+
+
 def gradient(model, integrator, settings):
     """Time of a reverse gradient by all masses over that of the simulation, and of the product of
     a Hessian with a vector over that of the gradient.
@@ -222,7 +231,8 @@ def run(out: Path, quick: bool, *, part: options.parts(KINDS) = None):
         [("chain", n) for n in settings.chains]
         + [("ladder", n) for n in settings.ladders]
         + [("gears", n) for n in settings.gears]
-        + [("single", None), ("batch", None)]
+        + [("single", None)]
+        + [("batch", row) for row in batches(settings, "mujoco-mjx" in found)]
         + [("gradient", model) for model in settings.differentiated]
     )
     wanted = KINDS if part is None else [str(x) for x in part]
@@ -260,16 +270,15 @@ def run(out: Path, quick: bool, *, part: options.parts(KINDS) = None):
                 us, gap = peers.mujoco_four_bar(steps)
                 results["single"]["four_bar"] |= {"mujoco_us": us, "mujoco_gap": gap}
         elif kind == "batch":
-            for model in ("double_pendulum", "four_bar"):
-                ways = [(name, LEARNING) for name in settings.formulations]
-                for name, integrator in [("rA", KEEPING), *ways]:
-                    label = f"{model} {name}" + " kept" * (integrator is KEEPING)
-                    results["batch"][label] = batch(
-                        model, mbd.FORMULATIONS[name](), integrator, settings.batch, steps // 2
-                    )
-            if "mujoco-mjx" in found:
+            model, way, integrator = n
+            if integrator is None:
                 rate, gap = peers.mjx_four_bar(settings.batch, steps // 2)
-                results["batch"]["four_bar MJX"] = {"state_steps_per_s": rate, "violation": gap}
+                row = {"state_steps_per_s": rate, "violation": gap}
+            else:
+                formulation = mbd.FORMULATIONS[way]()
+                row = batch(model, formulation, integrator, settings.batch, steps // 2)
+            label = f"{model} {way}" + " kept" * (integrator is KEEPING)
+            results["batch"][label] = row
         else:
             for name, integrator in (("", LEARNING), (" kept", KEEPING)):
                 results["gradient"][n + name] = gradient(n, integrator, settings)

@@ -414,8 +414,8 @@ def _lower_call(ctx: Any, *args: Any, jaxpr: ClosedJaxpr) -> Any:
     """A call that XLA does not take apart.
 
     XLA fails on a function of which an argument is never used. Therefore arguments are no numbers
-    that it knows, have elements, and are returned as well, of large ones, which would be copied, a
-    number.
+    that it knows, have elements, and are returned as well. Of a large one a single number is
+    returned, because the whole would be copied.
     """
     count = len(jaxpr.out_avals)
 

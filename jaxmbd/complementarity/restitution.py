@@ -11,9 +11,14 @@ from ..linalg.linear_solve import held
 from ..roots.implicit import implicit_root, saved
 from .problem import LawProblem, Laws, Outcome
 
+# Gains of kinetic energy below this part of the work of all impulses are rounding of the iteration.
+_ROUNDING = 1e-11
+
 
 class _Attempts(LawProblem):
-    """Impulses with bounces, or without where there are none; never differentiated."""
+    """Impulses with bounces, or without where there are none or where they would add energy; never
+    differentiated.
+    """
 
     def solve(self, guess: Float[Array, " w"], args: Any) -> tuple[Array, Any]:
         laws, plain, bounces = args
@@ -24,15 +29,16 @@ class _Attempts(LawProblem):
             scaled, unit = asked.scaled()
             start = jnp.where(again, 0.0, guess) / unit
             x, found = super(_Attempts, self).solve(start, scaled)
+            P = unit * x
+            # Velocities go from b to b + G P: what impulses give to the kinetic energy. By Newton's
+            # law several points with friction, or of different restitution, may give some.
+            given = P @ (plain + 0.5 * (laws.matrix @ P))
+            gains = given > _ROUNDING * (jnp.abs(P) @ jnp.abs(plain))
             # Iterations of both count.
             total = found.iterations + outcome.iterations
             found = dataclasses.replace(found, iterations=total)
-            return (
-                unit * x,
-                found,
-                again | (~found.converged & bounces),
-                again | found.converged | ~bounces,
-            )
+            works = (found.converged & ~gains) | ~bounces
+            return P, found, again | ~works, again | works
 
         no, none = jnp.zeros((), bool), jnp.zeros((), int)
         nothing = Outcome(none, no, jnp.zeros((), guess.dtype), none)
@@ -56,7 +62,8 @@ def solve_with_bounces(
     problem: LawProblem,
 ) -> tuple[Float[Array, " w"], Outcome, Bool[Array, ""]]:
     """Impulses, (w,) [N·s] or [N·m·s], how they were found, and whether they are those of the free
-    velocities `plain`, (w,) [m/s] or [rad/s], because the laws with `bounces` have no solution.
+    velocities `plain`, (w,) [m/s] or [rad/s], because the laws with `bounces` have no solution, or
+    one that adds energy.
 
     The derivatives are those of the laws that hold at the end: one linear solve, however many
     attempts it took.

@@ -1,14 +1,133 @@
-"""When impacts act within a step, and on what."""
+"""Which gaps close within a part of a step, when, and how fast."""
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ..equations.laws import LawRows
+from ..equations.laws import LawRows, gaps
+from ..formulations.base import AbstractFormulation, Coordinates
 from ..indexing import take
+from ..model.system import System
 from ..rotations.types import Array, Scalar
 from .sliding_ends import TINY
+
+# A flight that is shorter than this part of a step is none: the impact before it is plastic.
+SHORTEST_FLIGHT = 0.25
+# Newton iterations for the instant of an impact, from the root of the parabola.
+_ITERATIONS = 6
+
+
+class Closing(NamedTuple):
+    """Gaps that close, by place.
+
+    Attributes:
+        closes: Whether the gap closes within the time considered, (c,).
+        speed: Its approach speed then, not negative, (c,) [m/s] or [rad/s].
+        time: From the beginning on, (c,) [s].
+    """
+
+    closes: Bool[Array, " c"]
+    speed: Float[Array, " c"]
+    time: Float[Array, " c"]
+
+
+def closing(
+    gap: Float[Array, " c"],
+    rate: Float[Array, " c"],
+    bend: Float[Array, " c"],
+    closed: Bool[Array, " c"],
+    slow: Float[Array, " c"],
+    span: Scalar,
+) -> Closing:
+    """What closes within `span`, for gaps g + ġ t + b t²/2.
+
+    A closed gap counts where it approaches, or opens and returns, faster than `slow` in each case.
+    A gap that is negative for a moment in the middle is found too.
+    """
+    squared = rate**2 - 2.0 * bend * gap
+    root = jnp.sqrt(jnp.maximum(squared, 0.0) + TINY)
+    hops = closed & (rate > slow) & (bend < 0.0)
+    back = jnp.where(hops, -2.0 * rate / jnp.where(bend < 0.0, bend, -1.0), 0.0)
+    below = root - rate
+    first = jnp.where(below > 0.0, 2.0 * gap / jnp.where(below > 0.0, below, 1.0), 0.0)
+    later = gap + span * (rate + 0.5 * span * bend)
+    dips = (rate < 0.0) & (-rate < bend * span) & (squared > 0.0)
+    opens = closed & (rate > slow)
+    meets = jnp.where(closed, rate < -slow, (later <= 0.0) | dips)
+    return Closing(
+        jnp.where(opens, hops & (back <= span), meets),
+        jnp.where(opens, rate, root),
+        jnp.where(opens, back, first),
+    )
+
+
+def deserves_an_impact(
+    speed: Float[Array, " c"],
+    falling: Float[Array, " c"],
+    restitution: Float[Array, " c"],
+    slow: Float[Array, " c"],
+    h: Scalar,
+) -> Bool[Array, " c"]:
+    """Whether an approach is an impact at an instant of its own, (c,).
+
+    Slower ones are those of bodies at rest, which accelerations of the size `falling` push together
+    within a step h; their impulses are those of forces that last.
+    """
+    bounces = long_flight(restitution * speed, falling, h)
+    return (speed > slow) & ((speed >= falling * h) | bounces)
+
+
+def long_flight(
+    speed: Float[Array, " c"], falling: Float[Array, " c"], h: Scalar
+) -> Bool[Array, " c"]:
+    """Whether the flight that begins at this speed is long enough to be resolved, (c,)."""
+    return (speed > 0.0) & (2.0 * speed >= SHORTEST_FLIGHT * falling * h)
+
+
+def instant_of_impact(
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    path,
+    time: Float[Array, " c"],
+    hits: Bool[Array, " c"],
+    near: Float[Array, " c"],
+) -> tuple[Scalar, Bool[Array, " c"]]:
+    """The first instant at which one of the gaps `hits` closes on a path, from the beginning on
+    [s], and which gaps do so together, within `near`, (c,) [m] or [rad].
+
+    `path` gives displacements at an instant, (nb, d); `time` are estimates, (c,) [s]. The instant
+    is differentiable: it is the last of Newton's iterations on the gap itself.
+    """
+
+    def at(s: Array) -> tuple[Array, Array]:
+        def gap(s: Array) -> Array:
+            return gaps(formulation, system, jax.vmap(formulation.retract)(q, path(s)))
+
+        return jax.jvp(gap, (s,), (jnp.ones_like(s),))
+
+    def first(time: Array) -> tuple[Array, Array]:
+        time = jnp.where(hits, time, jnp.inf)
+        which = jnp.argmin(time)
+        return take(time, which), which
+
+    def improved(state: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], Array]:
+        time, s = state
+        gap, rate = at(s)
+        falls = rate < 0.0
+        better = s - gap / jnp.where(falls, rate, -1.0)
+        time = jnp.where(falls, better, time)
+        return (time, first(time)[0]), s
+
+    time = jax.lax.stop_gradient(time)
+    (time, s), _ = jax.lax.scan(improved, (time, first(time)[0]), None, length=_ITERATIONS)
+    gap, rate = at(s)
+    together = hits & (jnp.abs(gap) <= near) & (rate < 0.0)
+    which = first(time)[1]
+    return s, together | (jnp.arange(gap.shape[0]) == which)
 
 
 def parting(
@@ -24,97 +143,3 @@ def parting(
     a = jnp.concatenate([a, jnp.zeros((1, a.shape[1]), a.dtype)])
     each = jnp.abs(jnp.sum(blocks * take(a, bodies), axis=2))
     return jnp.where(borne, jnp.max(each, axis=1, initial=0.0), 0.0)
-
-
-def acting_for(
-    G: Float[Array, "w w"],
-    P: Float[Array, " w"],
-    normal: np.ndarray,
-    active: Bool[Array, " c"],
-    strikes: Bool[Array, " c"],
-    impact: Float[Array, " c"],
-    touching: int,
-    h: Scalar,
-) -> tuple[Float[Array, " c"], Bool[Array, " c"]]:
-    """For how much of the step impulses act on positions, (c,) [s], and which ones no impact makes.
-
-    A force that lasts counts for half the step, and an impulse from its impact on. Places that an
-    impact reaches through bodies pass it on at that time: with other times their gaps would be off
-    by what it moves within a step. Among several impacts the impulses decide.
-    """
-    n = touching
-    if n > 1:
-
-        def of_impacts(_) -> tuple[Array, Array]:
-            reached = _reached(G, normal[:n], active[:n])
-            pushes = jnp.where(
-                active[:n] & strikes[:n], jnp.maximum(P[normal[:n]], 0.0) + TINY, 0.0
-            )
-            share = jax.lax.stop_gradient(reached * pushes[None, :])
-            total = jnp.sum(share, axis=1)
-            passed = (share @ impact[:n]) / jnp.where(total > 0.0, total, 1.0)
-            return jnp.where(total > 0.0, h - passed, 0.5 * h), total > 0.0
-
-        def of_none(_) -> tuple[Array, Array]:
-            return jnp.full_like(impact[:n], 0.5 * h), jnp.zeros(n, bool)
-
-        # What rests costs no powers of a matrix.
-        some = jnp.any(active[:n] & strikes[:n])
-        lasting, struck = jax.lax.cond(some, of_impacts, of_none, None)
-        lasting = jnp.concatenate([lasting, jnp.full(impact.shape[0] - n, 0.5 * h)])
-        struck = jnp.concatenate([struck, jnp.full(impact.shape[0] - n, jnp.any(struck))])
-    else:
-        lasting = jnp.full_like(impact, 0.5 * h)
-        struck = jnp.full(impact.shape, jnp.any(strikes & active))
-    return jnp.where(strikes, h - impact, lasting), ~strikes & ~struck
-
-
-def at_once_if_deep(
-    weight: Float[Array, " c"],
-    G: Float[Array, "w w"],
-    P: Float[Array, " w"],
-    normal: np.ndarray,
-    active: Bool[Array, " c"],
-    strikes: Bool[Array, " c"],
-    impact: Float[Array, " c"],
-    room: Float[Array, " c"],
-    touching: int,
-    h: Scalar,
-    depth: Scalar,
-) -> Float[Array, " c"]:
-    """The weights of `acting_for`, (c,) [s], or those of impacts that come together where these
-    would leave a place deeper than `depth`.
-
-    What an early impact turns may run into a place that is struck late in the step and has little
-    of it left to act. With the first time of all that reach each other, no gap ends below zero.
-    """
-    n = touching
-    if n < 2:
-        return weight
-
-    def checked(weight: Array) -> Array:
-        shares = jnp.repeat(
-            weight, np.diff(np.append(normal, P.shape[0])), total_repeat_length=P.size
-        )
-        later = room[:n] + (G @ (shares * P))[normal[:n]]
-        acts = strikes[:n] & active[:n] & (P[normal[:n]] > 0.0)
-        reached = _reached(G, normal[:n], active[:n]) > 0.0
-        met = reached & acts[None, :]
-        first = jnp.min(jnp.where(met, impact[None, :n], h), axis=1)
-        deep = jnp.any(reached & (active[:n] & (later < -depth))[None, :], axis=1)
-        together = deep & active[:n] & jnp.any(met, axis=1)
-        return jnp.concatenate([jnp.where(together, h - first, weight[:n]), weight[n:]])
-
-    return jax.lax.cond(jnp.any(active[:n] & strikes[:n]), checked, lambda w: w, weight)
-
-
-def _reached(
-    G: Float[Array, "w w"], normal: np.ndarray, held: Bool[Array, " n"]
-) -> Float[Array, "n n"]:
-    """One where an impulse at a place reaches another, through bodies and held places."""
-    size = jnp.sqrt(jnp.diagonal(G)[normal])
-    coupled = jnp.abs(G[normal[:, None], normal[None, :]]) > 1e-9 * size[:, None] * size[None, :]
-    reached = (coupled & held[:, None] & held[None, :]).astype(G.dtype)
-    for _ in range(int(np.ceil(np.log2(normal.size)))):
-        reached = jnp.minimum(reached @ reached, 1.0)
-    return reached

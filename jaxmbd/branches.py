@@ -1,6 +1,5 @@
 """Work that is done only where it is needed, also in a batch."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -52,30 +51,3 @@ def largest(x: Int[Array, ""]) -> Int[Array, ""]:
 @largest.def_vmap
 def _(size: int, batched: Any, x: Array) -> tuple[Array, bool]:
     return largest(jnp.max(x, axis=0)), False
-
-
-def repeated(
-    body: Callable[[Any], Any],
-    carry: Any,
-    pending: Callable[[Any], Bool[Array, ""]],
-    most: int,
-) -> Any:
-    """The carry after `body` was applied to it while `pending`, at most about `most` times.
-
-    Unlike `jax.lax.while_loop` it can be differentiated in both modes. In a batch, turns are taken
-    while any element is pending, and the others keep their carry. Loops of two levels, so that what
-    needs one turn skips only about 2 √most others, and one copy of the body is compiled.
-    """
-    inner = math.isqrt(most - 1) + 1
-
-    def turn(carry: Any) -> Any:
-        goes = pending(carry)
-        return jax.tree.map(lambda a, b: jnp.where(goes, a, b), body(carry), carry)
-
-    def loop(step: Callable[[Any], Any], length: int) -> Callable[[Any], Any]:
-        def once(carry: Any, _: None) -> tuple[Any, None]:
-            return jax.lax.cond(anywhere(pending(carry)), step, lambda c: c, carry), None
-
-        return lambda carry: jax.lax.scan(once, carry, None, length=length)[0]
-
-    return loop(loop(turn, inner), -(-most // inner))(carry)

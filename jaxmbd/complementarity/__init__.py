@@ -4,8 +4,10 @@ Every law is a residual in its impulse x and its velocity v, whose root is the e
 by κ. One law is one file.
 """
 
+from .bracing import without_bracing as without_bracing
 from .coulomb import coulomb as coulomb
 from .dry import dry as dry
+from .groups import MANY as MANY
 from .groups import Groups as Groups
 from .groups import grouped as grouped
 from .problem import LawProblem as LawProblem

@@ -9,8 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ..branches import anywhere, largest, repeated
-from ..complementarity import Groups, LawProblem, Laws, grouped, solve_with_bounces
+from ..branches import anywhere, largest
+from ..complementarity import (
+    MANY,
+    Groups,
+    LawProblem,
+    Laws,
+    grouped,
+    solve_with_bounces,
+    without_bracing,
+)
 from ..equations.index1 import minimum_norm
 from ..equations.laws import (
     LawRows,
@@ -31,7 +39,7 @@ from ..linalg import SaddleMatrix, factorize, linear_solve
 from ..model.laws.base import CONTACT, DRY, STOP
 from ..model.system import System
 from ..results import RESULTS
-from ..roots import NewtonInfo, save_roots
+from ..roots import NewtonInfo, repeated
 from ..rotations.types import Scalar
 from .base import AbstractIntegrator, Motion
 from .impacts import (
@@ -201,12 +209,15 @@ class Moreau(AbstractIntegrator):
             converged=jnp.ones((), bool),
             iterations=none,
         )
-        part = jax.checkpoint(
-            lambda part: self._part(formulation, system, part, t, h),
-            policy=save_roots,
-            prevent_cse=False,
+        ended = repeated(
+            lambda part, impulse, known: self._part(
+                formulation, system, part, (impulse, known), t, h
+            ),
+            begun,
+            nothing.force,
+            lambda part: part.going,
+            self._most_parts,
         )
-        ended = repeated(part, begun, lambda part: part.going, self._most_parts)
         memory = Impulses(
             ended.lasting_force,
             ended.impulse / h,
@@ -229,9 +240,16 @@ class Moreau(AbstractIntegrator):
         return 2 * self.most_impacts + 1
 
     def _part(
-        self, formulation: AbstractFormulation, system: System, part: "_Part", t: Scalar, h: Scalar
-    ) -> "_Part":
-        """An impact at this instant, or a motion up to the next one or to the end of the step.
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        part: "_Part",
+        known: tuple[Array, Array],
+        t: Scalar,
+        h: Scalar,
+    ) -> tuple["_Part", Float[Array, " w"]]:
+        """An impact at this instant, or a motion up to the next one or to the end of the step; and
+        its impulses. These may be `known` already, as the second of the pair says.
 
         An impact is a motion of no duration: velocities change by impulses alone.
         """
@@ -240,7 +258,7 @@ class Moreau(AbstractIntegrator):
         span = jnp.where(strikes, 0.0, jnp.maximum(part.left, _SHORTEST * h))
         free = _free(formulation, system, part.q, part.u, begin, span, part.lasting)
         plan = self._plan(formulation, free, part, strikes, span, h)
-        pushed = self._pushed(system, free, plan, part, strikes, span)
+        pushed = self._pushed(system, free, plan, part, known, strikes, span)
 
         hits, length = self._next_impact(formulation, system, free, plan, pushed, part, span, h)
         cut = jnp.any(hits) & ~strikes
@@ -268,7 +286,7 @@ class Moreau(AbstractIntegrator):
         rests = ~strikes
         states = jnp.where(pushed.state != OPEN, pushed.state, part.state)
         first = part.struck & (part.impact <= 0.0)
-        return _Part(
+        after = _Part(
             q=q1,
             u=u1,
             left=part.left - length,
@@ -296,6 +314,7 @@ class Moreau(AbstractIntegrator):
             converged=part.converged & pushed.converged & (moved <= plan.way),
             iterations=part.iterations + pushed.iterations,
         )
+        return after, jax.lax.stop_gradient(pushed.impulse)
 
     def _plan(
         self,
@@ -347,7 +366,7 @@ class Moreau(AbstractIntegrator):
         bounce = -restitution * (rate + part.bend * delay) - part.bend * delay
         # Rows turn with the bodies: what is zero at the start and at the end of a motion is not so
         # on those of its middle. Without that, sliding along what is curved loses energy.
-        wanted = jnp.where(bounces, bounce, jnp.where(closed & ~strikes, rate - v, 0.0))
+        wanted = jnp.where(bounces, bounce, jnp.where(closed & ~dry & ~strikes, rate - v, 0.0))
         fastest = jnp.max(jnp.where(acts & ~dry, -(rate + bend * span), 0.0), initial=0.0)
         guarded = (
             ~acts & ~waits & ~strikes & ~dry & (later < _REACH * span * jnp.maximum(fastest, 0.0))
@@ -409,11 +428,7 @@ class Moreau(AbstractIntegrator):
 
         which = jnp.searchsorted(jnp.array(plan.sizes), jnp.sum(near))
         which = jnp.where(needed, jnp.minimum(which, len(plan.sizes) - 1) + 1, 0)
-        # A backward pass would otherwise copy all that a branch computes out of it and into it.
-        branches = [
-            jax.checkpoint(f, policy=save_roots, prevent_cse=False)
-            for f in (none, *(of(size) for size in plan.sizes))
-        ]
+        branches = [none, *(of(size) for size in plan.sizes)]
         # Of a batch all elements take the branch of the one with the most.
         return jax.lax.switch(largest(which), branches)
 
@@ -423,6 +438,7 @@ class Moreau(AbstractIntegrator):
         free: "_Free",
         plan: "_Plan",
         part: "_Part",
+        known: tuple[Array, Array],
         strikes: Bool[Array, ""],
         span: Scalar,
     ) -> "_Pushed":
@@ -446,7 +462,10 @@ class Moreau(AbstractIntegrator):
 
         needed = jnp.any(plan.acts | plan.guarded)
         return self._by_size(
-            plan, needed, none, lambda chosen: self._solved(free, plan, part, chosen, strikes, span)
+            plan,
+            needed,
+            none,
+            lambda chosen: self._solved(free, plan, part, known, chosen, strikes, span),
         )
 
     def _solved(
@@ -454,6 +473,7 @@ class Moreau(AbstractIntegrator):
         free: "_Free",
         plan: "_Plan",
         part: "_Part",
+        known: tuple[Array, Array],
         chosen: Int[Array, " k"],
         strikes: Bool[Array, ""],
         span: Scalar,
@@ -507,6 +527,7 @@ class Moreau(AbstractIntegrator):
         # together in every case, or that take energy. Such an impact goes without restitution, and
         # says so.
         guess = jnp.where(strikes, 0.0, last)
+        guess = jnp.where(known[1], take(known[0], at.lines), guess)
         problem = LawProblem(self.tolerance, self.gradient_smoothing)
         P, outcome, fails = solve_with_bounces(laws, plain, jnp.any(bounces), guess, problem)
         v = laws.matrix @ P + jnp.where(fails, plain, asked)
@@ -515,6 +536,8 @@ class Moreau(AbstractIntegrator):
         lead = jnp.where(strikes, 0.0, lead_of_the_stop(laws, P, span))
         lasts = ~strikes & take(plan.closed, at.spots)
         kinds = _states(b, v, at.normal, chosen.shape[0], touching | ~at.closable)
+        sticks = (kinds[: chosen.shape[0]] == STICKS) & ~strikes
+        P = _unbraced(laws, G, P, sticks)
         per = jnp.where(strikes, 1.0, span)
 
         def everywhere(value, places, size: int):
@@ -572,7 +595,6 @@ class Moreau(AbstractIntegrator):
         def whole(_) -> tuple[Array, Array]:
             return jnp.zeros_like(hits), part.left
 
-        found = jax.checkpoint(found, policy=save_roots, prevent_cse=False)
         some = jnp.any(hits)
         together, time = jax.lax.cond(anywhere(some), found, whole, None)
         return together & some, jnp.where(some, time, part.left)
@@ -938,6 +960,22 @@ def _states(b, v, normal, contacts: int, touching) -> Int[Array, " c"]:
     scale = jnp.max(jnp.abs(b), initial=0.0) + jnp.finfo(v.dtype).tiny
     moving = jnp.concatenate([slip, jnp.abs(v[n:])]) > 1e-8 * scale
     return jnp.where(touching, jnp.where(moving, SLIPS, STICKS), OPEN)
+
+
+def _unbraced(
+    laws: Laws, G: Float[Array, "w w"], P: Float[Array, " w"], sticks: Bool[Array, " k"]
+) -> Float[Array, " w"]:
+    """The impulses without what sticking contacts brace each other by; of many contacts, where that
+    would take as long as the laws themselves, the ones that were found.
+    """
+    n = 3 * laws.contacts
+    if laws.contacts < 2 or n >= MANY:
+        return P
+
+    def least(P: Array) -> Array:
+        return P.at[:n].set(without_bracing(G[:n, :n], P[:n], laws.friction, sticks))
+
+    return jax.lax.cond(anywhere(jnp.sum(sticks) > 1), least, lambda P: P, P)
 
 
 def _info(iterations, converged, a, q) -> NewtonInfo:

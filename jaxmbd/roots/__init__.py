@@ -17,5 +17,6 @@ from .lanes import batched_in_lanes as batched_in_lanes
 from .newton import NewtonInfo as NewtonInfo
 from .newton import NewtonOptions as NewtonOptions
 from .newton import newton as newton
+from .repeated import repeated as repeated
 from .settings import Newton as Newton
 from .settings import quasi_stage as quasi_stage

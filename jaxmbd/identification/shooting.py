@@ -5,7 +5,6 @@ segments it has few. The segments are joined by a penalty on the gaps between th
 stage to stage, and the parameters found start the ordinary fit.
 """
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -121,8 +120,7 @@ class ShootingProblem:
         moved = jnp.concatenate([jnp.zeros(self.width), z[self.count :]]).reshape(
             self.segments, system.nb, 12
         )
-        later = dataclasses.replace(self._starts, angles=None)
-        own = jax.tree.map(lambda a, b: b.at[0].set(a), first, later)
+        own = jax.tree.map(lambda a, b: b.at[0].set(a), first, self._starts)
         scale = jnp.asarray(self._duration) / system.length
         starts = State(
             own.r + moved[..., :3] * system.length,

@@ -350,10 +350,12 @@ class Mechanism:
             ),
             beams=beams,
         )
+        system = on_device(system)
         state = State(
-            *(stack_arrays(*(getattr(b, k) for b in bodies)) for k in ("r", "A", "v", "omega"))
+            *(stack_arrays(*(getattr(b, k) for b in bodies)) for k in ("r", "A", "v", "omega")),
+            angles=system.turns(),  # a state of a solution has them: both are one pytree
         )
-        return on_device(system), state
+        return system, state
 
     def _check_precision(self) -> None:
         """Refuse numbers that were rounded to single precision before double was switched on."""

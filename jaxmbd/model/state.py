@@ -40,7 +40,9 @@ class State(eqx.Module):
         v: Velocities of the mass centers, (nb, 3) [m/s], global.
         omega: Angular velocities, (nb, 3) [rad/s], body frame.
         angles: Angles of joints and force elements with their turns, as `Solution.angles` has them,
-            (w,) [rad]; None for a state within half a turn of the description.
+            (w,) [rad]. `Mechanism.build` and every analysis give them, so that all states of one
+            mechanism have one structure, as the carry of `jax.lax.scan` needs; None, in a state
+            made by hand, stands for poses within half a turn of the description.
     """
 
     r: Float[Array, "*n 3"]

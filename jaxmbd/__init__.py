@@ -109,6 +109,7 @@ from .model import CurveOnCurve as CurveOnCurve
 from .model import Cylinder as Cylinder
 from .model import Cylindrical as Cylindrical
 from .model import D as D
+from .model import DescriptionWarning as DescriptionWarning
 from .model import Distance as Distance
 from .model import DistanceDriver as DistanceDriver
 from .model import Expression as Expression

@@ -439,6 +439,13 @@ REFUSED = {
     "no speed": (("animate", "result.npz", "--speed", "0"), "speed"),
     "negative speed": (("animate", "result.npz", "--speed", "-1"), "speed"),
     "infinite speed": (("animate", "result.npz", "--speed", "inf"), "speed"),
+    "a number varied twice": (
+        (
+            *("batch", "double_pendulum", "--out", "x.npz"),
+            *("--vary", "bodies.upper.mass=1:2:2", "--vary", "bodies.upper.mass=2:3:2"),
+        ),
+        "is given twice",
+    ),
     "one size": (("info", "four_bar:3"), "one size"),
     "a mistaken tableau": (
         (

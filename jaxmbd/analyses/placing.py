@@ -19,7 +19,7 @@ from ..model.motions import Turning
 from ..model.primitives import DP1, DP2
 from ..model.state import Pose, State, Twist
 from ..model.system import Connection, System
-from ..model.validation import as_jax, is_concrete, number
+from ..model.validation import as_jax, is_concrete, number, warn_of_degrees
 from ..rotations import so3
 from ..rotations.types import Scalar
 from .arguments import check_system
@@ -44,7 +44,7 @@ class _Ramp(eqx.Module):
 def set_joints(system: System, state: State, values: Mapping[str, Any], *, t: Any = 0.0) -> State:
     """The state with some joints at given coordinates; nobody computes poses by hand.
 
-        state = mbd.set_joints(system, state, {"pin": 0.3, "elbow": {"angle": 7.0, "rate": 1.0}})
+        state = mbd.set_joints(system, state, {"pin": 0.3, "elbow": {"angle": 0.7, "rate": 1.0}})
 
     Whatever hangs on a joint moves with it and keeps its own joint coordinates and rates; loops are
     then closed by assembly with the given coordinates held. A pure function: differentiable, and
@@ -55,7 +55,8 @@ def set_joints(system: System, state: State, values: Mapping[str, Any], *, t: An
         state: Where the other joints are; as `Mechanism.build` returns it, for instance.
         values: By name of a joint, its angle [rad] or displacement [m] as a number, or a dictionary
             with `angle` and `rate` [rad/s], `displacement` and `speed` [m/s]. What is left out
-            stays as it is; angles may be of any number of turns. Zero is the pose as described.
+            stays as it is; angles may be of any number of turns, with a warning where one looks
+            like degrees. Zero is the pose as described.
         t: Time at which drivers are evaluated [s].
 
     Returns:
@@ -111,6 +112,8 @@ def _request(system: System, name: str, given: Any) -> dict[str, Array]:
                 f"set_joints: joint {name!r} ({c.kind}) has no {key!r}; it has {', '.join(known)}"
             )
     numbers = {key: number(x, f"set_joints: joint {name!r}: {key}") for key, x in given.items()}
+    if "angle" in numbers:
+        warn_of_degrees(numbers["angle"], f"set_joints: joint {name!r}: angle")
     return {key: as_jax(x, system.dtype) for key, x in numbers.items()}
 
 

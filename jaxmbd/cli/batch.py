@@ -56,7 +56,11 @@ def batch(
     """Simulate MODEL for every combination of some of its numbers."""
     check_out(out_file, (".npz",))
     m = mbd.load_mechanism(model)
-    ranges = dict(_range(text, m) for text in vary)
+    ranges: dict[str, np.ndarray] = {}
+    for path, values in (_range(text, m) for text in vary):
+        if path in ranges:
+            raise ValueError(f"--vary: {path!r} is given twice; give one range for it")
+        ranges[path] = values
     grid = np.array(list(product(*ranges.values())))
     steps = mbd.count_steps(h, t_end, None)
     system, _ = m.build()

@@ -267,7 +267,14 @@ def _act_on_joint(model, data, m, scene: Scene, j: int, joint, report) -> None:
         rest = float(model.qpos_spring[model.jnt_qposadr[j]])
         label = unused(f"spring of {name}", m.forces)
         m.add(
-            mbd.JointSpring(label, joint, stiffness=stiffness, damping=damping, reference=rest - q)
+            mbd.JointSpring(
+                label,
+                joint,
+                stiffness=stiffness,
+                damping=damping,
+                reference=rest - q,
+                allow_negative=min(stiffness, damping) < 0.0,
+            )
         )
     armature = float(model.dof_armature[dof])
     if armature:

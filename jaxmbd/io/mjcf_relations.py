@@ -167,6 +167,7 @@ def _add_tendon(mujoco, model, data, m, scene: Scene, t: int, report) -> None:
             stiffness=stiffness,
             damping=damping,
             reference=low - float(data.ten_length[t]) if stiffness else 0.0,
+            allow_negative=min(stiffness, damping) < 0.0,
         )
     )
 
@@ -180,14 +181,16 @@ def _add_line_spring(mujoco, model, data, m, scene: Scene, t: int, label: str, r
     if len(bodies) != 2 or bodies[0] == bodies[1]:
         report.refuse("spatial", label, "a tendon that is no straight line is not supported")
         return
+    stiffness, damping = float(model.tendon_stiffness[t]), float(model.tendon_damping[t])
     m.add(
         mbd.SpringDamper(
             label,
             *bodies,
             point_i=tuple(data.site_xpos[sites[0]]),
             point_j=tuple(data.site_xpos[sites[1]]),
-            stiffness=float(model.tendon_stiffness[t]),
-            damping=float(model.tendon_damping[t]),
+            stiffness=stiffness,
+            damping=damping,
+            allow_negative=min(stiffness, damping) < 0.0,
             free_length=float(model.tendon_lengthspring[t][0]),
         )
     )
@@ -249,6 +252,7 @@ def _add_actuator(mujoco, model, data, m, scene: Scene, a: int, report) -> None:
                 gain=gear * gain,
                 stiffness=-(gear**2) * b1,
                 damping=-(gear**2) * b2,
+                allow_negative=max(b1, b2) > 0.0,
                 offset=gear * b0 + gear**2 * b1 * here,
             )
         )
@@ -265,6 +269,7 @@ def _add_actuator(mujoco, model, data, m, scene: Scene, a: int, report) -> None:
             gain=gear * gain,
             stiffness=-(gear**2) * b1,
             damping=-(gear**2) * b2,
+            allow_negative=max(b1, b2) > 0.0,
             offset=gear * b0 + gear**2 * b1 * here,
         )
     )

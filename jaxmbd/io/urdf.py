@@ -301,6 +301,8 @@ class _Reader:
         damping = friction = 0.0
         if dynamics is not None:
             damping, friction = (number(dynamics, x, 0.0) for x in ("damping", "friction"))
+            if damping < 0.0:
+                raise dynamics.error(f"damping must not be negative, is {damping:g}")
         if damping:
             m.add(mbd.JointSpring(f"damping of {name}", made, damping=damping))
         if friction and self.options.friction:
@@ -324,12 +326,23 @@ class _Reader:
         if mimic is None:
             return
         name, other = joint.get("name") or "", mimic.get("joint")
+        masters = [name]
+        while (follows := self._master(masters[-1])) is not None:
+            if follows in masters:
+                chain = " -> ".join([*masters, follows])
+                raise mimic.error(f"joint {name!r} ends up with itself as its master: {chain}")
+            masters.append(follows)
         if other not in m.constraints or name not in m.constraints:
             raise mimic.error(f"there is no joint {other!r} that moves")
         ratio, offset = number(mimic, "multiplier", 1.0), number(mimic, "offset", 0.0)
         label = f"mimic of {name}"
         m.add(mbd.Coupler(label, m.constraints[other], name, coefficients=(offset, ratio)))
         self.report.loops.append(label)
+
+    def _master(self, name: str) -> str | None:
+        """The joint that a joint mimics, or None."""
+        mimic = self.joints[name].first("mimic") if name in self.joints else None
+        return None if mimic is None else mimic.get("joint")
 
     def _add_transmission(self, m: Mechanism, element: Element) -> None:
         """A motor without control for every joint that something drives."""

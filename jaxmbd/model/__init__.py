@@ -86,6 +86,7 @@ from .state import Pose as Pose
 from .state import State as State
 from .state import Twist as Twist
 from .system import System as System
+from .validation import DescriptionWarning as DescriptionWarning
 from .validation import enable_x64 as enable_x64
 from .visuals import Looks as Looks
 from .visuals import Visual as Visual

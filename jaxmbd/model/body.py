@@ -17,6 +17,7 @@ from .validation import (
     is_concrete,
     number,
     vector,
+    warn_of_degrees,
 )
 
 # A matrix farther than this from its transpose's inverse is a mistake, not a rounded rotation.
@@ -147,7 +148,9 @@ def orientation(A: Any, quaternion: Any, euler: Any, what: str) -> Array:
             raise ValueError(f"{what}: the zero quaternion is no rotation")
         return euler_parameters.to_matrix(p / library_of(p).linalg.norm(p))
     if euler is not None:
-        return euler_angles.to_matrix(vector(euler, 3, f"{what}: euler"))
+        angles = vector(euler, 3, f"{what}: euler")
+        warn_of_degrees(angles, f"{what}: euler")
+        return euler_angles.to_matrix(angles)
     if A is None:
         return host.eye(3, dtype=default_dtype())
     A = array(A, (3, 3), f"{what}: A")

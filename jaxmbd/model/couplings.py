@@ -314,6 +314,11 @@ class Coupler(AbstractCoupling):
             )
         first = coordinate_among(self.title, self.joint_1, self.coordinate_1, bodies)
         second = coordinate_among(self.title, self.joint_2, self.coordinate_2, bodies)
+        if self.joint_1.name == self.joint_2.name and type(first) is type(second):
+            raise ValueError(
+                f"{self.title}: couples joint {self.joint_1.name!r} with itself; name two joints, "
+                "or the angle and the displacement of one"
+            )
         return [("coupling", Coupled(first, second, c))]
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from .body import Body
 from .expressions import Components, Expression
 from .functions import numbers_of_shape, traced_shape
-from .validation import default_dtype, vector
+from .given import specs
+from .validation import concrete, default_dtype, vector
 
 _KINDS: dict[str, type["AbstractElement"]] = {}
 
@@ -57,6 +58,21 @@ class AbstractElement(abc.ABC):
     def title(self) -> str:
         """As messages call it: "driver 'motor'"."""
         return f"{self.what} {self.name!r}"
+
+    def check_numbers(self) -> None:
+        """Refuse numbers below the least that their fields declare, as far as they are known.
+
+        Raises:
+            ValueError: There is one; the message names it.
+        """
+        for field, (spec, _) in specs(type(self)).items():
+            value = getattr(self, field)
+            permitted = bool(spec.unless) and getattr(self, spec.unless)
+            known = None if spec.least is None or value is None else concrete(value)
+            if known is not None and not permitted and not known >= spec.least:
+                wanted = f"be at least {spec.least:g}" if spec.least else "not be negative"
+                cure = f"; {spec.unless}=True permits it" if spec.unless else ""
+                raise ValueError(f"{self.title}: {field} must {wanted}, is {known:g}{cure}")
 
     def _motion(self, value: Any, field: str, shape: tuple[int, ...] = ()) -> Any:
         """A function of time as given, checked; a text becomes an expression."""

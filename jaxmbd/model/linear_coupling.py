@@ -41,6 +41,12 @@ class LinearCoupling(AbstractRelation):
         if not self.joints:
             raise ValueError(f"{self.title}: name at least one joint")
         c = array(self.coefficients, (len(self.joints),), f"{self.title}: coefficients")
+        names = [joint.name for joint in self.joints]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(
+                    f"{self.title}: names joint {name!r} more than once; give it one coefficient"
+                )
         known = concrete(c)
         if known is not None and not np.any(known):
             raise ValueError(f"{self.title}: all coefficients are zero")

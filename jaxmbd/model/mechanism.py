@@ -15,6 +15,7 @@ from . import parameters
 from .beams import Beam, described
 from .body import Body, ground, make_body
 from .coordinates import Angle, AngleStack
+from .doubts import warn_of_doubts
 from .forces import AbstractForceDescription, AbstractInertia, ForceStack
 from .frames import Frame
 from .given import Kind, specs
@@ -253,6 +254,7 @@ class Mechanism:
             bodies = [self._body(b, joint.name) for b in joint.targets()]
             self._check_different(bodies, f"joint {joint.name!r}")
             joint.rows(*bodies)  # refuses impossible data here, where the user can see the line
+            joint.check_numbers()
             self.constraints[joint.name] = joint
             return joint
         elif isinstance(part, AbstractForceDescription):
@@ -266,6 +268,7 @@ class Mechanism:
                     f"force {force.name!r}: acts on the ground only; name a moving body"
                 )
             force.element(*bodies)
+            force.check_numbers()
             self.forces[force.name] = force
             return force
         elif isinstance(part, AbstractLawDescription):
@@ -274,6 +277,7 @@ class Mechanism:
             bodies = [self._body(b, law.name) for b in law.targets()]
             self._check_different(bodies, law.title)
             law.element(*bodies)
+            law.check_numbers()
             self.laws[law.name] = law
             return law
         elif isinstance(part, Frame):
@@ -321,6 +325,7 @@ class Mechanism:
             raise ValueError(f"mechanism {self.name!r} has no bodies; add one with add_body")
         bodies = list(self.bodies.values())
         stacks, order, connections, angles = self._stack_constraints()
+        warn_of_doubts(self, connections)
         forces, inertias, beams = self._stack_forces(connections)
         index = self._indices()
         light = tuple(k for k, b in enumerate(bodies) if b.massless)

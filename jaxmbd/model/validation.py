@@ -123,6 +123,30 @@ def nonzero(value: Any, what: str) -> Array:
     return result
 
 
+class DescriptionWarning(UserWarning):
+    """A number or a part of a description is possible, and is seldom what is meant."""
+
+
+def degrees_for_radians(value: Any, what: str) -> list[str]:
+    """A sentence where a known angle, or one of several, is more than a turn and a multiple of a
+    tenth, as people write degrees; several turns in radians are seldom that.
+    """
+    known = None if callable(value) or isinstance(value, str) else concrete(value)
+    if known is None or known.dtype.kind not in "iuf":
+        return []
+    tenths = 10.0 * known.astype(float)
+    whole = np.abs(tenths - np.round(tenths)) < 1e-6
+    if not np.any(whole & (np.abs(known) > 2.0 * np.pi)):
+        return []
+    return [f"{what} = {known.tolist()} rad is more than a turn; were degrees meant?"]
+
+
+def warn_of_degrees(value: Any, what: str) -> None:
+    """Warn where an angle looks as if it were in degrees, see `degrees_for_radians`."""
+    for sentence in degrees_for_radians(value, what):
+        warnings.warn(sentence, DescriptionWarning, stacklevel=users_line())
+
+
 def vector(value: Any, n: int, what: str) -> Array:
     """A finite vector of n numbers."""
     return array(value, (n,), what)

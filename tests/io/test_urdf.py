@@ -145,6 +145,7 @@ def test_meshes_are_found_beside_the_file_and_in_its_package(tmp_path, name):
         mbd.from_urdf(folder / "robot.urdf")
 
 
+HEAVY = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
 BAD = {
     "broken": ("<robot name='x'> <link>", "line 1: broken XML"),
     "not a robot": ("<model/>", "line 1: <model>: not a URDF file"),
@@ -184,6 +185,27 @@ BAD = {
         "</inertial></link><joint name='j' type='revolute'><parent link='a'/><child link='b'/>"
         "</joint></robot>",
         "line 2: <mass>: value must be a number, not 'heavy'",
+    ),
+    "a mimic of itself": (
+        f"<robot name='x'><link name='a'/><link name='b'>{HEAVY}</link>\n"
+        "<joint name='j' type='continuous'><parent link='a'/><child link='b'/>"
+        "<mimic joint='j'/></joint></robot>",
+        "line 2: <mimic>: joint 'j' ends up with itself as its master: j -> j",
+    ),
+    "mimics in a circle": (
+        f"<robot name='x'><link name='a'/><link name='b'>{HEAVY}</link><link name='c'>{HEAVY}"
+        "</link>\n"
+        "<joint name='j' type='continuous'><parent link='a'/><child link='b'/>"
+        "<mimic joint='k'/></joint>"
+        "<joint name='k' type='continuous'><parent link='b'/><child link='c'/>"
+        "<mimic joint='j'/></joint></robot>",
+        "line 2: <mimic>: joint 'j' ends up with itself as its master: j -> k -> j",
+    ),
+    "negative damping": (
+        f"<robot name='x'><link name='a'/><link name='b'>{HEAVY}</link>\n"
+        "<joint name='j' type='continuous'><parent link='a'/><child link='b'/>"
+        "<dynamics damping='-1'/></joint></robot>",
+        "line 2: <dynamics>: damping must not be negative, is -1",
     ),
     "no mass": (
         "<robot name='x'><link name='a'/>\n<link name='b'/>"

@@ -219,7 +219,10 @@ def test_the_ratio_has_a_derivative():
 
 def test_setting_a_joint_keeps_the_teeth_in_place():
     system, state = chain_of(add_belt).build()
-    moved = mbd.set_joints(system, state, {"axle": {"angle": 20.0}, "other axle": {"angle": -8.0}})
+    turn = 6.4 * np.pi
+    moved = mbd.set_joints(
+        system, state, {"axle": {"angle": turn}, "other axle": {"angle": -0.4 * turn}}
+    )
     report = mbd.assemble(system, moved)[1]
     assert bool(report.closed) and float(jnp.max(report.rotation)) < 1e-9
 

@@ -92,14 +92,16 @@ class SpringDamper(AbstractPairForce):
         stiffness: [N/m].  damping: [N·s/m].
         free_length: [m]; defaults to the initial length.
         actuator: Push [N] as a function of time, or None.
+        allow_negative: Accept a negative stiffness or damping, which drives its bodies on.
     """
 
     point_i: Any = given.point()
     point_j: Any = given.point()
-    stiffness: Any = given.number("N/m", 0.0)
-    damping: Any = given.number("N·s/m", 0.0)
+    stiffness: Any = given.number("N/m", 0.0, least=0.0, unless="allow_negative")
+    damping: Any = given.number("N·s/m", 0.0, least=0.0, unless="allow_negative")
     free_length: Any = given.number("m", None)
     actuator: Any = given.motion("N", None)
+    allow_negative: bool = given.flag(False)
 
     def element(self, *bodies: Body) -> LineForce:
         i, j = bodies
@@ -139,13 +141,15 @@ class TorsionalSpringDamper(AbstractPairForce):
         free_angle: Of body j relative to body i, zero being the initial pose, of any number of
             turns [rad].
         actuator: Torque on body j [N·m] as a function of time, or None.
+        allow_negative: Accept a negative stiffness or damping, which drives its bodies on.
     """
 
     axis: Any = given.axis()
-    stiffness: Any = given.number("N·m/rad", 0.0)
-    damping: Any = given.number("N·m·s/rad", 0.0)
+    stiffness: Any = given.number("N·m/rad", 0.0, least=0.0, unless="allow_negative")
+    damping: Any = given.number("N·m·s/rad", 0.0, least=0.0, unless="allow_negative")
     free_angle: Any = given.number("rad", 0.0)
     actuator: Any = given.motion("N·m", None)
+    allow_negative: bool = given.flag(False)
 
     def element(self, *bodies: Body) -> AngleTorque:
         i, j = bodies
@@ -229,8 +233,8 @@ class ViscousFriction(AbstractJointForce):
         translational: [N·s/m].
     """
 
-    rotational: Any = given.number("N·m·s/rad", 0.0)
-    translational: Any = given.number("N·s/m", 0.0)
+    rotational: Any = given.number("N·m·s/rad", 0.0, least=0.0)
+    translational: Any = given.number("N·s/m", 0.0, least=0.0)
 
     def element(self, *bodies: Body) -> RelativeDamping:
         i, j = bodies

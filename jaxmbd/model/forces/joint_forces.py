@@ -30,12 +30,14 @@ class JointSpring(AbstractJointForce):
         reference: Where the spring is at rest; the coordinate is zero at the initial pose as
             described [rad] or [m].
         coordinate: "angle" or "displacement"; the angle by default where the joint has both.
+        allow_negative: Accept a negative stiffness or damping, which drives its bodies on.
     """
 
-    stiffness: Any = given.number("N·m/rad or N/m", 0.0)
-    damping: Any = given.number("N·m·s/rad or N·s/m", 0.0)
+    stiffness: Any = given.number("N·m/rad or N/m", 0.0, least=0.0, unless="allow_negative")
+    damping: Any = given.number("N·m·s/rad or N·s/m", 0.0, least=0.0, unless="allow_negative")
     reference: Any = given.number("rad or m", 0.0)
     coordinate: str | None = given.choice(*COORDINATES, default=None)
+    allow_negative: bool = given.flag(False)
 
     def element(self, *bodies: Body) -> AlongCoordinates:
         i, j = bodies
@@ -59,14 +61,16 @@ class Servo(AbstractJointForce):
         damping: [N·m·s/rad] or [N·s/m].
         offset: [N·m] or [N].
         coordinate: "angle" or "displacement"; the angle by default where the joint has both.
+        allow_negative: Accept a negative stiffness or damping, which drives its bodies on.
     """
 
     control: Any = given.value("rad, m or any", 0.0)
     gain: Any = given.number("-", None)
-    stiffness: Any = given.number("N·m/rad or N/m", 0.0)
-    damping: Any = given.number("N·m·s/rad or N·s/m", 0.0)
+    stiffness: Any = given.number("N·m/rad or N/m", 0.0, least=0.0, unless="allow_negative")
+    damping: Any = given.number("N·m·s/rad or N·s/m", 0.0, least=0.0, unless="allow_negative")
     offset: Any = given.number("N·m or N", 0.0)
     coordinate: str | None = given.choice(*COORDINATES, default=None)
+    allow_negative: bool = given.flag(False)
 
     def element(self, *bodies: Body) -> AlongCoordinates:
         i, j = bodies
@@ -87,16 +91,18 @@ class FixedTendon(AbstractForceDescription):
         control: u, a number or a function of time; None for a tendon that nothing drives.
         gain: Pull per unit of control.
         stiffness, damping, reference, offset: In units of L.
+        allow_negative: Accept a negative stiffness or damping, which drives its bodies on.
     """
 
     joints: Sequence[Any] = given.joints()
     coefficients: Any = given.numbers("-")
     control: Any = given.value("any", None)
     gain: Any = given.number("-", 1.0)
-    stiffness: Any = given.number("N/m", 0.0)
-    damping: Any = given.number("N·s/m", 0.0)
+    stiffness: Any = given.number("N/m", 0.0, least=0.0, unless="allow_negative")
+    damping: Any = given.number("N·s/m", 0.0, least=0.0, unless="allow_negative")
     reference: Any = given.number("m", 0.0)
     offset: Any = given.number("N", 0.0)
+    allow_negative: bool = given.flag(False)
 
     def targets(self) -> tuple[Body | str, ...]:
         return bodies_of_joints(self.title, self.joints)

@@ -14,7 +14,7 @@ from .. import given
 from ..body import Body
 from ..shapes import AbstractShape, Box, Capsule, HollowCylinder, Rod, Sphere, Tetrahedron
 from ..state import Pose, Twist
-from ..validation import array, direction, vector
+from ..validation import array, concrete, direction, vector
 from .base import CONTACT, AbstractLaw, AbstractLawDescription
 from .boxes import Boxes
 from .capsules import BallsAndCapsule, CapsuleAndBox, Capsules, Core
@@ -121,6 +121,12 @@ class Contact(AbstractLawDescription):
 
     def element(self, *bodies: Body) -> PairContact:
         i, j = bodies
+        radius = concrete(self._not_negative("radius"))
+        if self.points is None and radius is not None and radius > 0.0:
+            raise ValueError(
+                f"{self.title}: radius is that of balls around points; give points, or leave it "
+                "out: a body without points touches with its shape"
+            )
         pair = self._pair(i, j)
         return PairContact(pair, self._not_negative("friction"), self._restitution())
 

@@ -303,7 +303,8 @@ def from_urdf(
         limits: Make stops of the joints' ranges; the mechanism then takes `mbd.Moreau`.
         friction: Make dry friction of `friction`; likewise.
         merge_fixed: Merge links on fixed joints into their parents; those without mass are always.
-        strict: Refuse what changes the motion and is not supported, as in `from_mjcf`.
+        strict: Refuse what changes the motion and is not supported, as in `from_mjcf`. A mesh that
+            cannot be read is left out and listed either way: meshes are drawn alone.
         anywhere: Allow files outside of the model's folder.
 
     Returns:

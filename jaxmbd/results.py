@@ -25,7 +25,8 @@ class RESULTS(eqx.Enumeration):
     )
     singular = (
         "the constraint Jacobian lost rank: "
-        "the mechanism has reached a locking or branching position"
+        "the mechanism has reached a locking or branching position; or a body without inertia can "
+        "move on its own"
     )
     non_finite = (
         "a NaN or an infinity appeared; check forces, user functions and motions at this time"

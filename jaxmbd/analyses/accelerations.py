@@ -15,6 +15,7 @@ from ..model.state import State, Twist
 from ..model.system import System
 from ..model.validation import as_jax
 from ..rotations import so3
+from .arguments import needs_state
 from .compiled import compiled_once
 
 
@@ -36,6 +37,7 @@ class Accelerations(eqx.Module):
     undetermined: Bool[Array, ""]
 
 
+@needs_state
 def accelerations(system: System, state: State, t: Any = 0.0, *, rate: Any = None) -> Accelerations:
     """Solve the index-1 equations of motion at a state; a pure function.
 

@@ -1,8 +1,10 @@
 """Refuse what cannot be computed, in words, before anything is compiled."""
 
 import dataclasses
+import functools
 import inspect
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +21,9 @@ from ..model.system import System
 from ..model.validation import as_jax, concrete, is_concrete
 from ..rotations.types import Scalar
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _LONGEST = 10**12  # steps of a run
 _ROTATION_DEFECT = (
     1e-6  # in double precision; a matrix farther from SO(3) gives errors of that size
@@ -34,7 +39,8 @@ def check_system(system: Any, state: Any, entry: str) -> None:
     """
     if isinstance(system, tuple):
         raise TypeError(
-            f"{entry}: the first argument is a pair; write system, state = mechanism.build()"
+            f"{entry}: the first argument is a pair; write system, state = mechanism.build() and "
+            f"{entry}(system, state, ...)"
         )
     if isinstance(system, Mechanism):
         raise TypeError(
@@ -47,6 +53,11 @@ def check_system(system: Any, state: Any, entry: str) -> None:
         raise TypeError(
             f"{entry}: the first argument must be the system of mechanism.build(), not "
             f"{_kind(system)}"
+        )
+    if state is None:
+        raise TypeError(
+            f"{entry}: the state is missing; write system, state = mechanism.build() and "
+            f"{entry}(system, state, ...)"
         )
     if not isinstance(state, State):
         hint = (
@@ -73,6 +84,22 @@ def check_system(system: Any, state: Any, entry: str) -> None:
         if found != shape:
             raise ValueError(f"{entry}: state.{name} must have the shape {shape}, not {found}")
     _check_numbers(system, state, entry)
+
+
+def needs_state(function: Callable[P, R]) -> Callable[P, R]:
+    """An analysis `function(system, state, ...)` that says what to write where the state is left
+    out, as in `function(mechanism.build())`; Python's own message only counts arguments.
+    """
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        system = args[0] if args else kwargs.get("system")
+        missing = len(args) < 2 and "state" not in kwargs
+        if missing or isinstance(system, tuple | Mechanism):
+            check_system(system, None, function.__name__)
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def _kind(value: Any) -> str:

@@ -22,7 +22,7 @@ from ..model.validation import as_jax, is_concrete
 from ..roots import AbstractRootProblem, implicit_root
 from ..rotations import so3
 from ..rotations.types import Scalar
-from .arguments import check_system
+from .arguments import check_system, needs_state
 from .compiled import compiled_once
 
 METRICS = ("identity", "mass")
@@ -126,6 +126,7 @@ def _assemble(
     return new, jax.lax.stop_gradient(report)
 
 
+@needs_state
 def assemble(
     system: System,
     state: State,

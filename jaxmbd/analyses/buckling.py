@@ -13,7 +13,7 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..rotations.types import Scalar
-from .arguments import check_system
+from .arguments import check_system, needs_state
 from .balancing import balance_poses
 from .compiled import compiled_once
 from .mobility import mobility
@@ -41,6 +41,7 @@ class Buckling(eqx.Module):
     shapes: Float[Array, "n nb 6"]
 
 
+@needs_state
 def buckling(
     system: System,
     state: State,

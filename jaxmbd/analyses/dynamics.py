@@ -27,6 +27,7 @@ from .arguments import (
     chosen_formulation,
     chosen_integrator,
     count_steps,
+    needs_state,
     solved_by,
 )
 from .assembly import AssemblyReport
@@ -58,6 +59,7 @@ class Progress(eqx.Module):
     result: RESULTS
 
 
+@needs_state
 def simulate(
     system: System,
     state: State,

@@ -16,7 +16,7 @@ from ..model.validation import as_jax, is_concrete
 from ..results import RESULTS, ended_as
 from ..rotations import so3
 from ..rotations.types import Scalar
-from .arguments import check_system, valid_numbers
+from .arguments import check_system, needs_state, valid_numbers
 from .assembly import assemble
 from .balancing import Balanced, balance_poses, yielding_pose
 from .compiled import compiled_once
@@ -90,6 +90,7 @@ class Equilibrium(eqx.Module):
         return self.motion.reactions()
 
 
+@needs_state
 def equilibrium(
     system: System,
     state: State,

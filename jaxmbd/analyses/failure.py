@@ -13,7 +13,7 @@ from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..results import RESULTS, ended_as
 from .export import result_name
-from .mobility import nearly_repeating
+from .mobility import moving_without_inertia, nearly_repeating
 from .run_warnings import bends
 from .start_checks import LARGEST, open_joints
 
@@ -61,11 +61,15 @@ def describe_failure(system: System, solution, state: State | None = None, h: An
     good = np.flatnonzero(np.all(np.isfinite(np.asarray(solution.r)), axis=(1, 2)))
     sentence = RESULTS[solution.result]
     name = result_name(solution.result)
+    if name == "singular":
+        at = solution.at(int(good[-1])) if len(good) else state
+        sentence = _moving_without_inertia(system, at, float(solution.t[0])) or sentence
     if not len(good):
         parts = [f"mechanism {system.name!r}: the run failed at the start ({name}): {sentence}"]
         if state is not None:
             parts += _culprits(system, state, [float(solution.t[0])])
-        return ". ".join(parts + _advice(system, name))
+        advice = _advice(system, name) if sentence == RESULTS[solution.result] else []
+        return ". ".join(parts + advice)
     k = int(good[-1])
     t = float(solution.t[k])
     parts = [f"mechanism {system.name!r}: the run failed after t = {t:g} s (row {k}): {sentence}"]
@@ -78,7 +82,7 @@ def describe_failure(system: System, solution, state: State | None = None, h: An
     )
     if found:
         return ". ".join(parts + found)
-    parts += _advice(system, name)
+    parts += _advice(system, name) if sentence == RESULTS[solution.result] else []
     if name in ("non_finite", "newton_max_steps"):
         parts += most_bent(last)
     if name == "contact_not_converged":
@@ -135,6 +139,24 @@ def most_bent(row) -> list[str]:
         f"Element {k} of beam {name!r} bends by {np.degrees(angle):.0f} degrees there, and its "
         "strains are defined up to half a turn; use more elements"
     ]
+
+
+def _moving_without_inertia(system: System, state: State | None, t: float) -> str:
+    """That bodies move without inertia, or nothing; otherwise the matrix of the equations of motion
+    is singular for want of independent rows.
+    """
+    if state is None or max(system.nc, 6 * system.nb) > LARGEST:
+        return ""
+    names = moving_without_inertia(system, state, t)
+    if not names:
+        return ""
+    several = len(names) > 1
+    return (
+        f"bod{'ies' if several else 'y'} {', '.join(map(repr, names[:6]))} can move without moving "
+        "anything that has inertia, so that no acceleration is determined; give "
+        f"{'them' if several else 'it'} mass and inertia (not massless=True, no zero moment about "
+        "an axis of free rotation), or connect it to a body that has them"
+    )
 
 
 def _singular_pose(system: System, state: State, t: float) -> list[str]:

@@ -20,7 +20,7 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..rotations.types import Scalar
-from .arguments import check_system
+from .arguments import check_system, needs_state
 from .compiled import Compiled, runs_now
 from .export import check_fit
 from .inputs import AbstractInput, ActuatorInput, collect_inputs
@@ -60,6 +60,7 @@ class InverseDynamics(eqx.Module):
         return Sampled(self.solution.t, self.efforts[name])
 
 
+@needs_state
 def inverse_dynamics(
     system: System,
     state: State,

@@ -34,6 +34,7 @@ from .arguments import (
     check_system,
     chosen_formulation,
     instants,
+    needs_state,
     row_size,
     solved_by,
     valid_numbers,
@@ -47,6 +48,7 @@ from .solution import Row, Solution, make_row, make_solution
 from .starting import angles_ahead, assembled, checked_motion, outcome_of_assembly
 
 
+@needs_state
 def kinematics(
     system: System,
     state: State,

@@ -25,7 +25,7 @@ from ..model.validation import as_jax
 from ..results import RESULTS
 from ..rotations import so3
 from ..rotations.types import Scalar
-from .arguments import check_system
+from .arguments import check_system, needs_state
 from .compiled import compiled_once
 from .inputs import AbstractInput, collect_inputs, unit_wrenches
 from .mobility import mobility, scaled_rows
@@ -200,6 +200,7 @@ class StateFeedback(eqx.Module):
         return load[:, :3], load[:, 3:]
 
 
+@needs_state
 def linearize(
     system: System,
     state: State,

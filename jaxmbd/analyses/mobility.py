@@ -13,7 +13,7 @@ from ..model.state import State
 from ..model.system import System
 from ..model.topology import Forest
 from ..model.validation import as_jax, is_concrete
-from .arguments import check_system
+from .arguments import check_system, needs_state
 from .compiled import compiled_once
 
 # Rows or columns beyond which singular values take minutes and gigabytes.
@@ -71,6 +71,7 @@ class Mobility:
             object.__setattr__(self, "position_freedoms", self.freedoms)
 
 
+@needs_state
 def mobility(system: System, state: State, *, t: Any = 0.0) -> Mobility:
     """Count degrees of freedom and find redundant constraints, by singular values at a consistent
     state.
@@ -97,8 +98,7 @@ def mobility(system: System, state: State, *, t: Any = 0.0) -> Mobility:
         return _of_tree(system, state, t)
     jacobian = np.asarray(scaled_rows(system, state, jnp.asarray(t, system.dtype)))
     left, values, _ = np.linalg.svd(jacobian)
-    tolerance = max(jacobian.shape) * np.sqrt(np.finfo(jacobian.dtype).eps) * values[0] * 1e-1
-    rank = int(np.sum(values > tolerance))
+    rank = _rank(jacobian, values)
     null = left[:, rank:]
     weight = np.sqrt(np.sum(null**2, axis=1)) if null.shape[1] else np.zeros(system.nc)
     part = {c.name: bool(np.any(weight[list(c.rows)] > _PART)) for c in system.connections}
@@ -132,8 +132,7 @@ def freedoms_lost_nearby(system: System, state: State, t: Any) -> int:
     """
     rows = scaled_rows(system, state, t)
     _, values, right = np.linalg.svd(rows)
-    tolerance = max(rows.shape) * np.sqrt(np.finfo(rows.dtype).eps) * values[0] * 1e-1
-    rank = int(np.sum(values > tolerance))
+    rank = _rank(rows, values)
     free = right[rank:]
     if not len(free):
         return 0
@@ -158,8 +157,7 @@ def nearly_repeating(system: System, state: State, t: Any) -> tuple[float, tuple
         return 1.0, ()
     rows = scaled_rows(system, state, t)
     left, values, _ = np.linalg.svd(rows)
-    tolerance = max(rows.shape) * np.sqrt(np.finfo(rows.dtype).eps) * values[0] * 1e-1
-    rank = int(np.sum(values > tolerance))
+    rank = _rank(rows, values)
     if not rank:
         return 1.0, ()
     vector = np.abs(left[:, rank - 1])
@@ -167,6 +165,35 @@ def nearly_repeating(system: System, state: State, t: Any) -> tuple[float, tuple
         c.name for c in system.connections if np.any(vector[list(c.rows)] > 0.1 * vector.max())
     )
     return float(values[rank - 1] / values[0]), joints
+
+
+def moving_without_inertia(system: System, state: State, t: Any) -> tuple[str, ...]:
+    """The bodies of motions that the joints allow and that have no kinetic energy, by name: no
+    force can say how fast they go.
+    """
+    if system.massless or system.inertias:
+        return ()
+    rows = scaled_rows(system, state, t)
+    free = np.eye(6 * system.nb)
+    if len(rows):
+        _, values, right = np.linalg.svd(rows)
+        free = right[_rank(rows, values) :]
+    motions = free.reshape(-1, system.nb, 6)
+    length = float(np.asarray(system.length))
+    moments, axes = np.linalg.eigh(np.asarray(system.inertia))
+    roots = np.sqrt(np.maximum(moments, 0.0))[:, :, None] * np.swapaxes(axes, 1, 2) / length
+    linear = np.sqrt(np.asarray(system.mass))[:, None] * motions[..., :3]
+    momenta = np.concatenate([linear, np.einsum("bij,kbj->kbi", roots, motions[..., 3:])], axis=2)
+    combined, values, _ = np.linalg.svd(momenta.reshape(len(free), -1))
+    idle = combined[:, values <= 1e-8 * np.max(values, initial=1e-300)]
+    sizes = np.linalg.norm(np.einsum("kn,kbi->nbi", idle, motions), axis=(0, 2))
+    return tuple(name for name, size in zip(system.bodies, sizes, strict=True) if size > _PART)
+
+
+def _rank(rows: np.ndarray, values: np.ndarray) -> int:
+    """Rank of scaled rows by their singular values."""
+    tolerance = max(rows.shape) * np.sqrt(np.finfo(rows.dtype).eps) * values[0] * 1e-1
+    return int(np.sum(values > tolerance))
 
 
 @compiled_once

@@ -19,7 +19,7 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..rotations.types import Scalar
-from .arguments import check_system
+from .arguments import check_system, needs_state
 from .assembly import assemble
 from .compiled import compiled_once
 from .start_checks import refuse_open, refuse_penetration
@@ -28,6 +28,7 @@ _MAX_MOVES = 50
 _CLOSED = 1e-10  # of the mechanism's length: a gap that counts as closed
 
 
+@needs_state
 def move_apart(system: System, state: State, *, t: float = 0.0) -> State:
     """The state with bodies moved out of each other, and joints back within their stops, by the
     least displacement, weighted by mass, that also meets the joints.

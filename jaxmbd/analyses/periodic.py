@@ -18,7 +18,7 @@ from ..model.validation import as_jax, is_concrete
 from ..results import RESULTS, ended_as
 from ..rotations import so3
 from ..rotations.types import Scalar
-from .arguments import check_system, chosen_formulation, chosen_integrator, count_steps
+from .arguments import check_system, chosen_formulation, chosen_integrator, count_steps, needs_state
 from .compiled import Compiled, runs_now
 from .dynamics import advance, has_least, run_stats, start, times
 from .equilibrium import EquilibriumError
@@ -59,6 +59,7 @@ class Periodic(eqx.Module):
     motion: Solution
 
 
+@needs_state
 def periodic(
     system: System,
     state: State,

@@ -16,13 +16,14 @@ from ..equations.spanning_tree import Tree, spanning_tree
 from ..formulations import RA
 from ..model.drivers import RotationDriver, TranslationDriver
 from ..model.motions import Turning
+from ..model.names import unknown
 from ..model.primitives import DP1, DP2
 from ..model.state import Pose, State, Twist
 from ..model.system import Connection, System
 from ..model.validation import as_jax, is_concrete, number, warn_of_degrees
 from ..rotations import so3
 from ..rotations.types import Scalar
-from .arguments import check_system
+from .arguments import check_system, needs_state
 from .assembly import assemble
 from .start_checks import refuse_open
 
@@ -41,6 +42,7 @@ class _Ramp(eqx.Module):
         return self.value + self.rate * (t - self.t0)
 
 
+@needs_state
 def set_joints(system: System, state: State, values: Mapping[str, Any], *, t: Any = 0.0) -> State:
     """The state with some joints at given coordinates; nobody computes poses by hand.
 
@@ -90,8 +92,8 @@ def set_joints(system: System, state: State, values: Mapping[str, Any], *, t: An
 def _connection(system: System, name: str) -> Connection:
     found = [c for c in system.connections if c.name == name]
     if not found:
-        known = ", ".join(c.name for c in system.connections) or "none"
-        raise ValueError(f"set_joints: there is no joint {name!r}; the joints are {known}")
+        names = [c.name for c in system.connections]
+        raise ValueError(f"set_joints: {unknown('joint', 'joints', name, names)}")
     return found[0]
 
 

@@ -16,6 +16,7 @@ from ..linalg.saddle import apply_rows
 from ..model.coordinates import Angle, JointMotion, along_motion
 from ..model.frames import FrameMotion, frame_motion, still
 from ..model.laws.base import CONTACT, DRY, STOP
+from ..model.names import ByName, unknown
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..model.validation import is_concrete
@@ -191,8 +192,8 @@ class Solution(eqx.Module):
         system = self._own(system)
         found = [c for c in system.connections if c.name == name]
         if not found:
-            known = ", ".join(c.name for c in system.connections) or "none"
-            raise ValueError(f"there is no joint {name!r}; the joints are {known}")
+            names = [c.name for c in system.connections]
+            raise ValueError(unknown("joint", "joints", name, names))
         c = found[0]
         if c.angle is None and not c.element.has_displacement:
             raise ValueError(
@@ -236,8 +237,8 @@ class Solution(eqx.Module):
         system = self._own(system)
         found = [frame for frame in system.frames if frame.name == name]
         if not found:
-            known = ", ".join(frame.name for frame in system.frames) or "none"
-            raise ValueError(f"there is no frame {name!r}; the frames are {known}")
+            names = [frame.name for frame in system.frames]
+            raise ValueError(unknown("frame", "frames", name, names))
         (frame,) = found
         body = (self.r, self.A, self.v, self.omega, self.a, self.alpha)
         if frame.body < system.nb:
@@ -288,7 +289,7 @@ class Solution(eqx.Module):
         system = self._own(system)
         found = _by_rows(_reactions, system, self.state, self.lam, self.t)
         names = [c.name for c in system.connections]
-        return {name: Reaction(*pair) for name, pair in zip(names, found, strict=True)}
+        return ByName((name, Reaction(*pair)) for name, pair in zip(names, found, strict=True))
 
     def normal_forces(self, system: System | None = None) -> dict[str, Float[Array, " T"]]:
         """Normal force of every rolling or sliding contact by the joint's name, (T,) [N]; positive
@@ -297,12 +298,12 @@ class Solution(eqx.Module):
         A negative one holds the bodies together, as a real contact cannot: it would be lost there.
         """
         system = self._own(system)
-        return {
-            c.name: -_part(self.lam, np.s_[:, c.rows[c.labels.index(label)]])
+        return ByName(
+            (c.name, -_part(self.lam, np.s_[:, c.rows[c.labels.index(label)]]))
             for c in system.connections
             for label in c.element.normal_rows
             if label in c.labels
-        }
+        )
 
     def contact(self, name: str, system: System | None = None) -> LawMotion:
         """What a contact did, see `LawMotion`."""

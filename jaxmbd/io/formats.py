@@ -80,8 +80,13 @@ def read_file(path: str | Path) -> Mechanism:
     read = _READERS.get(path.suffix.lower(), read_mechanism)
     try:
         return read(path)
-    except ModelFileError:
-        raise
+    except ModelFileError as error:
+        if path.suffix.lower() in _READERS:
+            raise
+        raise ModelFileError(
+            f"{error}. The suffix names the format; known are {', '.join(sorted(_READERS))}, and "
+            f"{path.suffix or 'a file without one'} is read as .json"
+        ) from None
     except (OSError, ValueError) as error:
         raise ModelFileError(f"{path.name}: {error}") from error
 

@@ -278,6 +278,11 @@ def _explain(error: ValidationError, data: dict) -> str:
 
 def _message(item: Any, field: str) -> str:
     kind, context = item["type"], item.get("ctx", {})
+    if kind == "literal_error" and field == "format":
+        return (
+            f"this version of jaxmbd reads {context['expected']}, not {shown(item['input'])}; a "
+            "newer file needs a newer version"
+        )
     if kind == "missing":
         return f"the field {shown(field)} is missing"
     if kind == "extra_forbidden":

@@ -81,6 +81,11 @@ def read_urdf(source: str | Path, options: UrdfOptions) -> tuple[Mechanism, Impo
     report.locate(root)
     reader = _Reader(root, path, options, report)
     m = reader.mechanism()
+    if not m.bodies:
+        raise root.error(
+            "nothing in it moves: its root link is part of the ground, and so is all that is fixed "
+            "to it. Pass base='free' to mbd.from_urdf for a root link that moves"
+        )
     if options.strict and report.refused:
         raise ModelFileError(
             f"{shown}: cannot be read as it moves: {'; '.join(map(str, report.refused))}. Pass "
@@ -261,7 +266,9 @@ class _Reader:
                 continue
             for visual in link.element.all("visual"):
                 geometry = needed(visual, "geometry")
-                shape = self.looks.shape(geometry)
+                shape = self._shape(geometry)
+                if shape is None:
+                    continue
                 xyz, R = origin_of(visual)
                 r, turned = link.r + link.A @ xyz, link.A @ R
                 material = visual.first("material")
@@ -272,6 +279,21 @@ class _Reader:
                     mbd.Visual(shape, position=A.T @ (r - center), A=A.T @ turned, color=color)
                 )
         return found
+
+    def _shape(self, geometry: Element) -> Any:
+        """The shape of a geometry; None for a mesh that cannot be had, which is left out: meshes of
+        URDF are drawn alone, masses stand in `<inertial>`.
+        """
+        mesh = geometry.first("mesh")
+        try:
+            return self.looks.shape(geometry)
+        except ModelFileError as error:
+            if mesh is None:
+                raise
+            why = str(error).removeprefix(str(mesh.error("")))
+            name = mesh.get("filename") or ""
+            self.report.ignore("mesh", name, f"it is not drawn: {why}", mesh.line, moves=False)
+            return None
 
     # --- joints ---
 

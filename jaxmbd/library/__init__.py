@@ -4,6 +4,7 @@ This layer knows names and files only. A new packaged mechanism is a new JSON fi
 mechanisms is a function in `generators.py`.
 """
 
+import difflib
 import os
 from importlib import resources
 from pathlib import Path
@@ -50,8 +51,10 @@ def load_mechanism(model: str | Path) -> Mechanism:
         return _packaged(name, *([_size(name, size)] if colon else []))
     if os.path.exists(text):
         return read_file(text)
+    near = difflib.get_close_matches(name, names(), n=3)
+    meant = f" did you mean {' or '.join(map(repr, near))}?" if near else ""
     raise ModelFileError(
-        f"{shown(text)} is neither a file nor a packaged mechanism; packaged are "
+        f"{shown(text)} is neither a file nor a packaged mechanism;{meant} packaged are "
         f"{', '.join(names())}"
     )
 

@@ -168,6 +168,22 @@ CASES = {
         lambda: simulate(built(), None),
         "write system, state = ",
     ),
+    "the pair of build and nothing else": (
+        lambda: mbd.simulate(built(), h=1e-3, steps=2),
+        r"write system, state = mechanism.build\(\) and simulate\(system, state, ...\)",
+    ),
+    "the pair of build before other arguments": (
+        lambda: mbd.kinematics(built(), [0.0, 1.0]),
+        "kinematics: the first argument is a pair",
+    ),
+    "a mechanism and nothing else": (
+        lambda: mbd.linearize(mechanism()),
+        "linearize: 'arm' is a mechanism; build it first",
+    ),
+    "a system without its state": (
+        lambda: mbd.equilibrium(built()[0]),
+        "equilibrium: the state is missing",
+    ),
     "a state of another mechanism": (other_state, "the state has 2 bodies, the system 1"),
     "all rows of a solution as a state": (many_rows, "holds 2 rows; give one of them"),
     "a solution as a state": (lambda: simulate(built()[0], eqx.Module()), "must be a State"),

@@ -158,6 +158,8 @@ def test_what_is_no_model_file_is_refused(tmp_path):
         ModelFileError, match="neither a file nor a packaged mechanism; packaged are"
     ):
         mbd.load("no_such_thing")
+    with pytest.raises(ModelFileError, match="mechanism; did you mean 'slider_crank' or"):
+        mbd.load("slider_crnk")
     with pytest.raises(ModelFileError, match="neither a file nor a packaged mechanism"):
         mbd.load("a\0b")
     with pytest.raises(ModelFileError, match="neither a file nor a packaged mechanism"):
@@ -165,6 +167,12 @@ def test_what_is_no_model_file_is_refused(tmp_path):
     with pytest.raises(ModelFileError, match="models: this is a folder, not a model file"):
         (tmp_path / "models").mkdir()
         mbd.load(tmp_path / "models")
+    (tmp_path / "robot.sdf").write_text("<sdf/>")
+    with pytest.raises(ModelFileError, match=r"known are .json, .urdf, .xml.*, and .sdf is read"):
+        mbd.load(tmp_path / "robot.sdf")
+    newer = GOOD | {"format": "jaxmbd-2"}
+    with pytest.raises(ModelFileError, match="reads 'jaxmbd-1', not 'jaxmbd-2'; a newer file need"):
+        mechanism_from_dict(newer)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from urdf_models import FOUR_BAR, arm_mjcf, arm_urdf
 import jaxmbd as mbd
 from jaxmbd.io import ModelFileError, ModelFileWarning
 
+HEAVY = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
+
 
 def joint_accelerations(mechanism, system, state):
     """Second derivatives of all hinge angles, from the bodies' accelerations."""
@@ -135,18 +137,43 @@ def test_meshes_are_found_beside_the_file_and_in_its_package(tmp_path, name):
     assert np.ptp(np.asarray(visual.shape.vertices), axis=0).tolist() == pytest.approx(
         [0.2, 0.4, 0.6]
     )
-    bad = text.replace("cube.obj", "sphere.obj")
-    (folder / "robot.urdf").write_text(bad)
-    with pytest.raises(ModelFileError, match=r"robot.urdf: line \d+: <mesh>: there is no file"):
-        mbd.from_urdf(folder / "robot.urdf")
-    (folder / "robot.urdf").write_text(text.replace(name, "../../secret.obj"))
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("meshes/sphere.obj", "there is no file"),
+        ("../secret.obj", "lies outside of the model's folder"),
+        ("file:///opt/robot/link.stl", "lies outside of the model's folder"),
+        ("package://robot/link.dae", "the package 'robot' is not below the model's folder"),
+        ("broken.obj", "broken.obj"),
+    ],
+)
+def test_a_mesh_that_cannot_be_had_is_left_out_and_listed(tmp_path, name, why, strict):
+    folder = tmp_path / "here"
+    folder.mkdir()
     (tmp_path / "secret.obj").write_text(CUBE)
-    with pytest.raises(ModelFileError, match="lies outside of the model's folder"):
-        mbd.from_urdf(folder / "robot.urdf")
+    (folder / "broken.obj").write_text("no mesh")
+    text = f"""<robot name="arm"><link name="base"/><link name="l">
+      <visual><geometry><mesh filename="{name}"/></geometry></visual>
+      <visual><geometry><sphere radius="0.1"/></geometry></visual>{HEAVY}</link>
+      <joint name="j" type="continuous"><parent link="base"/><child link="l"/></joint></robot>"""
+    (folder / "robot.urdf").write_text(text)
+    mechanism, report = mbd.from_urdf(folder / "robot.urdf", strict=strict)
+    (visual,) = mechanism.bodies["l"].visuals  # the others are drawn
+    assert isinstance(visual.shape, mbd.Sphere)
+    (item,) = report.ignored
+    assert (item.tag, item.name, item.line, item.moves) == ("mesh", name, 2, False)
+    assert why in item.why and "robot.urdf" not in item.why
 
 
-HEAVY = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
 BAD = {
+    "nothing that moves": (
+        f"<robot name='x'><link name='a'>{HEAVY}</link></robot>",
+        "line 1: <robot name='x'>: nothing in it moves: its root link is part of the ground, and "
+        "so is all that is fixed to it. Pass base='free' to mbd.from_urdf",
+    ),
     "broken": ("<robot name='x'> <link>", "line 1: broken XML"),
     "not a robot": ("<model/>", "line 1: <model>: not a URDF file"),
     "no links": ("<robot name='x'/>", "line 1: <robot name='x'>: has no links"),

@@ -7,7 +7,7 @@ import numpy as np
 class RESULTS(eqx.Enumeration):
     """What became of a run. Codes travel through `jit` and `vmap`; nothing raises inside a loop."""
 
-    successful = ""
+    successful = "successful"
     assembly_failed = (
         "the initial pose cannot be assembled: the joints do not close; check their points and "
         "axes, or start closer to a closed pose"

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from ..equations.statics import Spin
 from ..formulations import RA
+from ..model.readable import counted, known, listed, readable
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
@@ -23,9 +24,10 @@ from .compiled import compiled_once
 from .failure import most_bent
 from .run_warnings import warn_of_bent_beams
 from .solution import Reaction, Row, Solution, make_solution
-from .stability import LARGEST, Stability, stability_of
+from .stability import LARGEST, Stability, stability_if_made, stability_of
 from .starting import assembled, outcome_of_assembly
 from .steadiness import Unsteadiness, unsteadiness
+from .summaries import outcomes
 
 # Saddles that a search leaves again, and how far aside it then starts [rad, or lengths].
 _KICKS, _KICK = 5, 0.1
@@ -68,6 +70,9 @@ class Equilibrium(eqx.Module):
     t: Scalar
     spin: Spin | None
     motion: Solution
+
+    def __repr__(self) -> str:
+        return readable(self, _described)
 
     def stability(self) -> Stability:
         """The stiffness against the displacements that all joints allow, and whether it is
@@ -169,6 +174,39 @@ def equilibrium(
             refuse_failure(system, given, found, last, changes)
         warn_of_bent_beams(system, found.motion)
     return found
+
+
+def _described(found: Equilibrium) -> str:
+    """Outcome, angles of the joints and stability, from numbers that are there already."""
+    system = found.motion.system
+    name = "" if system is None else f" of {system.name!r}"
+    if not known(found.t, found.state.r, found.result._value) or found.t.ndim or system is None:
+        batch = " x ".join(map(str, getattr(found.t, "shape", ()))) or "traced"
+        return f"Equilibrium{name} ({batch})"
+    turning = "at rest" if found.spin is None else "in steady rotation"
+    lines = [
+        f"Equilibrium{name} {turning}, t = {float(np.asarray(found.t)):g} s",
+        f"  outcome: {outcomes(found.result)}, residual {float(np.asarray(found.residual)):.1e}",
+        f"  stability: {_stability(system, found)}",
+    ]
+    angles = np.asarray(found.state.angles)
+    rows = [
+        (repr(c.name), f"{angles[c.angle]:.6g} rad", f"({np.degrees(angles[c.angle]):.4g} degrees)")
+        for c in system.connections
+        if c.angle is not None
+    ]
+    return "\n".join(lines + listed(rows))
+
+
+def _stability(system: System, found: Equilibrium) -> str:
+    state, lam = found.state, found.lam
+    judged = stability_if_made(system, state, lam, found.t, found.spin)
+    if judged is None:
+        return "see .stability()"
+    words = ["stable" if judged.stable else f"unstable in {counted(judged.unstable, 'direction')}"]
+    if judged.indifferent:
+        words.append(f"indifferent in {judged.indifferent}")
+    return ", ".join(words)
 
 
 def _made(system: System, t: Scalar, spin, row: Row, result: RESULTS, residual, last, changes):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..equations.rows import dense_rows, rows
 from ..formulations import RA
+from ..model.readable import counted, listed
 from ..model.state import State
 from ..model.system import System
 from ..model.topology import Forest
@@ -19,6 +20,7 @@ from .compiled import compiled_once
 # Rows or columns beyond which singular values take minutes and gigabytes.
 _LARGEST = 3000
 _PART = 1e-6  # of a redundant combination, below which a row takes no part in it
+_LISTED = 6  # redundant sets of a printed mobility
 _ASIDE = 3e-4  # how far aside a pose is compared, in parts of the system's length
 
 
@@ -36,7 +38,7 @@ class RedundantSet:
     rows: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Mobility:
     """What the constraint Jacobian says at one pose.
 
@@ -66,9 +68,34 @@ class Mobility:
     redundant_sets: tuple[RedundantSet, ...] = ()
     position_freedoms: int = -1
 
+    def __repr__(self) -> str:
+        return _described(self)
+
     def __post_init__(self) -> None:
         if self.position_freedoms < 0:
             object.__setattr__(self, "position_freedoms", self.freedoms)
+
+
+def _described(found: Mobility) -> str:
+    """A table."""
+    rows = [
+        ("coordinates", str(found.coordinates)),
+        ("constraint rows", str(found.rows)),
+        ("rank", str(found.rank)),
+        ("redundant rows", str(found.redundant_rows)),
+    ]
+    if found.position_freedoms != found.freedoms:
+        rows.append(("freedoms of positions", str(found.position_freedoms)))
+    if np.isfinite(found.condition):
+        rows.append(("condition of the Jacobian", f"{found.condition:.3g}"))
+    lines = [f"Mobility: {counted(found.freedoms, 'degree')} of freedom", *listed(rows)]
+    lines += [
+        f"  redundant: {counted(len(x.rows), 'row')} among {', '.join(x.joints)}"
+        for x in found.redundant_sets[:_LISTED]
+    ]
+    if found.redundant_drivers:
+        lines.append(f"  redundant drivers: {', '.join(found.redundant_drivers)}")
+    return "\n".join(lines)
 
 
 @needs_state

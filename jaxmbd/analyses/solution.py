@@ -17,13 +17,14 @@ from ..model.coordinates import Angle, JointMotion, along_motion
 from ..model.frames import FrameMotion, frame_motion, still
 from ..model.laws.base import CONTACT, DRY, STOP
 from ..model.names import ByName, unknown
+from ..model.readable import readable
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
 from ..roots import batched_in_lanes
 from .beams import BeamMotion, beam_motion
-from .compiled import Compiled, runs_now
+from .compiled import Compiled, if_made, remembered, runs_now
 from .contact_places import ContactPlaces, contact_places, slices
 
 
@@ -133,6 +134,11 @@ class Solution(eqx.Module):
     system: System | None = None
     observed: tuple[str, ...] = eqx.field(static=True, default=())
     least: bool = eqx.field(static=True, default=True)
+
+    def __repr__(self) -> str:
+        from .summaries import of_solution
+
+        return readable(self, of_solution)
 
     @property
     def lam(self) -> Float[Array, "*batch T nc"]:
@@ -526,6 +532,16 @@ def _by_rows(program: Compiled, about: Any, *motion: Any) -> Any:
     """
     if not runs_now(about, motion):
         return program(about, *motion)
+    count, filled = _filled(motion)
+    bodies, like = (about.nb, about.unnamed()) if isinstance(about, System) else (2, about)
+    found = remembered(program, program.for_work(count * bodies, like), about, *filled)
+    return jax.device_put(jax.tree.map(lambda x: np.asarray(x)[:count], found))
+
+
+def _filled(motion: tuple) -> tuple[int, tuple]:
+    """The number of rows of a motion, and the motion with its last row repeated up to a power of
+    two.
+    """
     count = jax.tree.leaves(motion)[0].shape[0]
     size = 1 << max(4, (count - 1).bit_length())
 
@@ -533,7 +549,13 @@ def _by_rows(program: Compiled, about: Any, *motion: Any) -> Any:
         x = np.asarray(x)
         return jax.device_put(np.concatenate([x, np.repeat(x[-1:], size - count, axis=0)]))
 
-    bodies, like = (about.nb, about.unnamed()) if isinstance(about, System) else (2, about)
-    program_of_rows = program.for_work(count * bodies, like)
-    found = program_of_rows(about, *jax.tree.map(filled, motion))
-    return jax.device_put(jax.tree.map(lambda x: np.asarray(x)[:count], found))
+    return count, jax.tree.map(filled, motion)
+
+
+def by_rows_if_made(program: Compiled, about: Any, *motion: Any) -> Any:
+    """As `_by_rows`, where that compiles nothing; None elsewhere."""
+    if about is None or not is_concrete((about, motion)):
+        return None
+    count, filled = _filled(motion)
+    found = if_made(program, about, *filled)
+    return None if found is None else jax.tree.map(lambda x: np.asarray(x)[:count], found)

@@ -14,12 +14,13 @@ from ..formulations import RA
 from ..model.state import State
 from ..model.system import System
 from ..rotations.types import Scalar
-from .compiled import compiled_once
+from .compiled import compiled_once, if_made, remembered
 
 # Of the largest stiffness: what counts as none. Slender beams have ratios down to 1e-10.
 _NONE = 1e-12
 # Unknowns beyond which singular values take minutes.
 LARGEST = 3000
+_MOMENT = 300  # unknowns whose eigenvalues take a moment
 
 
 class Stability(eqx.Module):
@@ -61,7 +62,22 @@ def stability_of(
     n = 6 * system.nb
     if max(n, system.nc) > LARGEST:
         return None
-    K, M, R = (np.asarray(x) for x in _matrices(system, state, lam, t, spin))
+    matrices = remembered(_matrices, _matrices, system, state, lam, t, spin)
+    return _judged(system, *map(np.asarray, matrices))
+
+
+def stability_if_made(
+    system: System, state: State, lam: Any, t: Any, spin: Spin | None
+) -> Stability | None:
+    """As `stability_of`, where that compiles nothing and takes a moment; None elsewhere."""
+    if max(6 * system.nb, system.nc) > _MOMENT:
+        return None
+    matrices = if_made(_matrices, system, state, lam, t, spin)
+    return None if matrices is None else _judged(system, *map(np.asarray, matrices))
+
+
+def _judged(system: System, K: np.ndarray, M: np.ndarray, R: np.ndarray) -> Stability:
+    """The stability of an equilibrium with stiffness K, mass matrix M and constraint rows R."""
     scale = np.tile([1.0] * 3 + [1.0 / float(system.length)] * 3, system.nb)
     Z = scale[:, None] * null_space(R * scale[None, :])
     if not Z.shape[1]:

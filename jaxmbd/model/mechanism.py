@@ -24,6 +24,7 @@ from .laws import KINDS, AbstractLawDescription, LawStack
 from .laws.base import CONTACT
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, AbstractPrimitive, PrimitiveStack
+from .readable import counted, listed, numbers, readable
 from .shapes import AbstractShape
 from .stacking import asarrays, group_alike, on_device, stack_arrays
 from .stacking import stack as stack_alike
@@ -72,6 +73,9 @@ class Mechanism:
         self.laws: dict[str, AbstractLawDescription] = {}
         self.frames: dict[str, Frame] = {}
         self.beams: dict[str, Beam] = {}
+
+    def __repr__(self) -> str:
+        return readable(self, _described)
 
     @property
     def gravity(self) -> Array:
@@ -550,6 +554,40 @@ class Mechanism:
             )
             for members, stacked in groups
         )
+
+
+def _described(m: Mechanism) -> str:
+    """What a mechanism consists of, part by part."""
+    drivers = sum(joint.is_driver for joint in m.constraints.values())
+    parts = [
+        counted(len(m.single_bodies), "body", "bodies"),
+        counted(len(m.beams), "beam"),
+        counted(len(m.constraints) - drivers, "joint"),
+        counted(drivers, "driver"),
+        counted(len(m.forces), "force"),
+        counted(len(m.laws), "law"),
+        counted(len(m.frames), "frame"),
+    ]
+    counts = [part for part in parts[:1] + [p for p in parts[1:] if not p.startswith("0 ")]]
+    gravity = f", gravity {numbers(m.gravity)} m/s²" if is_concrete(m.gravity) else ""
+    lines = [f"Mechanism {m.name!r}: {', '.join(counts)}{gravity}"]
+    lines += listed([("body", repr(b.name), _mass(b)) for b in m.single_bodies.values()])
+    lines += listed([("beam", repr(b.name), counted(b.count, "element")) for b in m.beams.values()])
+    for table in (m.constraints, m.forces, m.laws):
+        rows = []
+        for part in table.values():
+            bodies = [b.name if isinstance(b, Body) else b for b in part.targets()]
+            rows.append((part.what, repr(part.name), type(part).__name__, " - ".join(bodies)))
+        lines += listed(rows)
+    return "\n".join(lines)
+
+
+def _mass(body: Body) -> str:
+    if body.mass is None:
+        return "kinematics only"
+    if body.massless:
+        return "massless"
+    return f"{float(np.asarray(body.mass)):.4g} kg" if is_concrete(body.mass) else "traced mass"
 
 
 def _outlines(

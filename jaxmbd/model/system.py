@@ -21,6 +21,7 @@ from .frames import FrameOnBody
 from .laws import LawStack
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, PrimitiveStack
+from .readable import counted, known, numbers, readable
 from .state import Pose, State, Twist
 from .validation import is_concrete
 
@@ -146,6 +147,9 @@ class System(eqx.Module):
     frames: tuple[FrameOnBody, ...] = ()
     beams: tuple[BeamLabel, ...] = ()
     light: tuple[int, ...] = eqx.field(static=True, default=())
+
+    def __repr__(self) -> str:
+        return readable(self, _described)
 
     def unnamed(self) -> "System":
         """The same arrays and topology without names, shapes and other labels, which no computation
@@ -475,6 +479,32 @@ class System(eqx.Module):
             local = Pose(take(pose.r, stack.index), take(pose.A, stack.index))
             energy = energy + jnp.sum(stack.each(lambda element, p: element.potential(p), local))
         return energy
+
+
+def _described(system: System) -> str:
+    """What a system is, in numbers; those that are traced or batched are left out."""
+    drivers = sum(c.is_driver for c in system.connections)
+    forces, laws = (
+        sum(len(stack.names) for stack in x) for x in (system.forces + system.inertias, system.laws)
+    )
+    counts = [
+        counted(system.nb, "body", "bodies"),
+        counted(len(system.connections) - drivers, "joint"),
+        *([counted(drivers, "driver")] if drivers else []),
+        counted(system.nc, "constraint row"),
+        *([counted(forces, "force element")] if forces else []),
+        *([counted(laws, "law")] if laws else []),
+    ]
+    facts = ["with closed loops" if system.has_loops else "without closed loops"]
+    if known(system.mass) and system.mass.ndim == 1 and not system.massless:
+        facts.append(f"{float(np.sum(np.asarray(system.mass))):.4g} kg")
+    if known(system.gravity) and system.gravity.ndim == 1:
+        facts.append(f"gravity {numbers(np.asarray(system.gravity))} m/s²")
+    solver = system.linear_solver.replace("_", "-")
+    return (
+        f"System {system.name!r}: {', '.join(counts)}\n"
+        f"  {', '.join(facts)}; linear systems: {solver}"
+    )
 
 
 def _unlabeled(connections: tuple[Connection, ...]) -> tuple[Connection, ...]:

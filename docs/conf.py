@@ -15,6 +15,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("JAXMBD_COMPILE", "quick")
 os.environ.setdefault("JAXMBD_CACHE", str(ROOT / ".cache" / "programs"))
 
+from docstrings import prepared
+
 import jaxmbd
 
 project = "jaxmbd"
@@ -60,28 +62,11 @@ html_static_path = []
 html_theme_options = {"navigation_with_keys": True}
 
 
-def _plain_text(app, what, name, obj, options, lines):
-    """Docstrings are plain text: indented blocks are shown as they are, and marks that
-    reStructuredText would read are escaped outside code.
-    """
-    text, literal, blank = [], False, True
-    for line in lines:
-        indented = line.startswith("    ")
-        if blank and indented and not literal and text:
-            text += ["::", ""]
-            literal = True
-        elif line.strip() and not indented:
-            literal = False
-        blank = not line.strip()
-        if not literal:
-            pieces = line.split("`")
-            pieces[::2] = [x.replace("*", r"\*").replace("|", r"\|") for x in pieces[::2]]
-            line = "``".join(pieces)  # a name in single backticks is code
-        text.append(line)
-    lines[:] = text
+def _read_docstring(app, what, name, obj, options, lines):
+    lines[:] = prepared(lines)
 
 
 def setup(app):
     """Called by Sphinx."""
-    app.connect("autodoc-process-docstring", _plain_text, priority=100)
+    app.connect("autodoc-process-docstring", _read_docstring, priority=100)
     return {"parallel_read_safe": True}

@@ -102,7 +102,9 @@ def simulate(
             or contacts; see the manual, "Choosing".
         linear_solver: "range_space", "block_sparse" or "dense", see the manual, "Choosing"; by
             default the one that suits the mechanism.
-        save_every: Save every k-th step; the number of steps must be a multiple of it.
+        save_every: Save every k-th step; the number of steps must be a multiple of it. With
+            `Moreau`, forces, accelerations and multipliers are means over the step that ends at a
+            row; the other steps between two rows do not count in them.
         t0: Initial time [s]; instants are t0 + n h exactly.
         checkpoints: For reverse-mode derivatives of long runs: with more than one, the backward
             pass keeps the state at so many instants only and runs the steps between them again,

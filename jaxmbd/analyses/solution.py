@@ -51,12 +51,17 @@ class Momentum(eqx.Module):
 
 
 class Reaction(eqx.Module):
-    """What a joint does to its body j, at the joint's point, global components; body i gets the
-    opposite.
+    """What a joint does to its body j, at the joint's point on that body, global components; body
+    i gets the opposite.
+
+    The moment is taken about that point: the center of gear, pulley, wheel or rolling body j for
+    gears, belts and rolling pairs, where it contains the lever arm of the tooth or contact force;
+    the center of the pinion, the point on the axis of a screw, and the mass center of body j for a
+    joint or driver without a point.
 
     Attributes:
         force: (T, 3) [N].
-        moment: (T, 3) [N·m].
+        moment: About the joint's point on body j, (T, 3) [N·m].
     """
 
     force: Float[Array, "T 3"]
@@ -66,10 +71,17 @@ class Reaction(eqx.Module):
 class LawMotion(eqx.Module):
     """What a stop, dry friction or a contact did, at its n places.
 
+    All of it is about the one step that ends at each row. With `save_every` > 1 the steps between
+    two rows leave no trace here: a force is no mean over the interval between rows, and an impact
+    within it may be missed.
+
     Attributes:
         gap: (T, n) [m] or [rad]; zero for friction.
-        force: Mean over the step that ends at each row, (T, n, 3) for a contact, along the normal
-            first and positive where it pushes [N]; (T, n) for the others [N] or [N·m].
+        force: Mean over that step, impulses included. For a contact (T, n, 3) [N], on body i, along
+            the normal first and positive where it pushes. For a stop (T, n) [N] or [N·m], positive
+            where it pushes: the lower one towards larger coordinates, the upper one towards smaller
+            ones. For dry friction (T, n) [N] or [N·m], along the joint's coordinate: against its
+            rate, so negative where the coordinate grows.
         state: 0 open, 1 closed without sliding, 2 sliding, (T, n).
         impact: How long after the start of that step an impact happened, (T, n) [s]; zero where
             there was none.
@@ -286,7 +298,8 @@ class Solution(eqx.Module):
         return Violation(*_by_rows(_violations, system, self.state, self.t))
 
     def reactions(self, system: System | None = None) -> dict[str, Reaction]:
-        """Force and moment of every joint and driver on its body j, by name.
+        """Force and moment of every joint and driver on its body j, by name; about which point,
+        see `Reaction`.
 
         They are the physical result where constraints are redundant too, as far as it is unique:
         single multipliers of a redundant set are not, and neither is the share of each of several
@@ -316,7 +329,7 @@ class Solution(eqx.Module):
         return self._law(name, CONTACT, system)
 
     def limit(self, name: str, system: System | None = None) -> LawMotion:
-        """What the stops of a joint did, the lower one first; see `LawMotion`."""
+        """What the stops of a joint did, the lower one first; for signs see `LawMotion`."""
         return self._law(name, STOP, system)
 
     def friction(self, name: str, system: System | None = None) -> LawMotion:

@@ -89,7 +89,8 @@ class SpringDamper(AbstractPairForce):
     Attributes:
         body_i, body_j: The bodies (objects or names); either may be the ground.
         point_i, point_j: Where it is attached, global at the initial pose [m].
-        stiffness: [N/m].  damping: [N·s/m].
+        stiffness: [N/m].
+        damping: [N·s/m].
         free_length: [m]; defaults to the initial length.
         actuator: Push [N] as a function of time, or None.
         allow_negative: Accept a negative stiffness or damping, which drives its bodies on.
@@ -137,7 +138,8 @@ class TorsionalSpringDamper(AbstractPairForce):
     Attributes:
         body_i, body_j: The bodies; either may be the ground.
         axis: Global at the initial pose; where the bodies can tilt, it stays with body i.
-        stiffness: [N·m/rad].  damping: [N·m·s/rad].
+        stiffness: [N·m/rad].
+        damping: [N·m·s/rad].
         free_angle: Of body j relative to body i, zero being the initial pose, of any number of
             turns [rad].
         actuator: Torque on body j [N·m] as a function of time, or None.

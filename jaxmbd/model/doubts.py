@@ -17,6 +17,7 @@ from .validation import (
     is_concrete,
     users_line,
 )
+from .visuals import Looks
 
 _ANY_SCALE = "rad or m"  # the unit of numbers along the coordinate of a joint
 _WIDE = 10.0  # a radius of gyration by the size of the mechanism
@@ -103,11 +104,20 @@ def _wide_inertias(mechanism: Any, size: float) -> Iterator[str]:
         if body.shape is not None and np.allclose(inertia, np.asarray(body.shape.inertia)):
             continue
         radius = np.sqrt(np.linalg.eigvalsh(inertia)[-1] / mass) if mass > 0.0 else 0.0
-        if radius > _WIDE * size:
+        if radius > _WIDE * size and radius > _WIDE * _extent(body):
             yield (
                 f"body {name!r}: its inertia makes a radius of gyration of {radius:.3g} m in a "
                 f"mechanism of {size:.3g} m; inertia is in kg·m², were kg·mm² meant?"
             )
+
+
+def _extent(body: Body) -> float:
+    """How far what a body shows reaches from its mass center [m]: the size of a wheel on its
+    shaft.
+    """
+    lines = Looks.of(body.visuals).outline() if body.visuals else []
+    lines += [] if body.shape is None else body.shape.outline()
+    return max((float(np.max(np.linalg.norm(line, axis=1))) for line in lines), default=0.0)
 
 
 def _millimeters(mechanism: Any, size: float) -> Iterator[str]:

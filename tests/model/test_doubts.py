@@ -67,7 +67,19 @@ DOUBTS = {
     "a forgotten body": (beside, "body 'other' is connected to nothing"),
     "millimeters": (lambda: in_millimeters((0, 0, -9.81)), "500 m long.*2 kg.*millimeters"),
 }
+
+
+def wheel():
+    """A rotor whose shaft is a millimeter beside its mass center."""
+    m = mbd.Mechanism("rotor")
+    disc = mbd.Cylinder(0.3, 0.02, mass=1.0, axis="y")
+    m.add_body("disc", shape=disc, inertia=(0.03, 0.05, 0.03), r=(0.001, 0, 0))
+    m.add(mbd.Revolute("shaft", "ground", "disc", point=(0, 0, 0), axis=(0, 1, 0)))
+    return m
+
+
 MEANT = {
+    "a wheel on its shaft": wheel,
     "a limit in radians": lambda: built(1.5),
     "two turns": lambda: built(4.0 * np.pi),
     "a length": lambda: built(90.0, coordinate="displacement"),

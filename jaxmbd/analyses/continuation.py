@@ -15,6 +15,7 @@ from ..equations.rows import dense_rows, phi
 from ..equations.rows import rows as joint_rows
 from ..equations.statics import Rest, reactions, static_loads, static_matrix
 from ..formulations import RA
+from ..model.readable import readable
 from ..model.state import Pose, State
 from ..model.system import System
 from ..model.validation import users_line
@@ -57,7 +58,7 @@ class SpecialPoint:
     indifferent: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Path:
     """Equilibria over a parameter, in the order in which they were passed.
 
@@ -84,6 +85,11 @@ class Path:
     angles: Float[np.ndarray, "n w"]
     _build: Any = None
     _options: Any = None
+
+    def __repr__(self) -> str:
+        from .summaries import of_path
+
+        return readable(self, of_path)
 
     @property
     def stable(self) -> np.ndarray:

@@ -16,6 +16,7 @@ from ..equations.rows import dense_rows, explicit_rate
 from ..formulations import RA, AbstractFormulation
 from ..linalg import DenseFactors, dense_solve
 from ..model.motions import Sampled
+from ..model.readable import readable
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
@@ -47,6 +48,11 @@ class InverseDynamics(eqx.Module):
     efforts: dict[str, Float[Array, " T"]]
     rates: dict[str, Float[Array, " T"]]
     unbalanced: Float[Array, " T"]
+
+    def __repr__(self) -> str:
+        from .summaries import of_inverse_dynamics
+
+        return readable(self, of_inverse_dynamics)
 
     @property
     def power(self) -> dict[str, Float[Array, " T"]]:

@@ -19,6 +19,7 @@ from ..equations.rows import row_bodies, velocity_right_side
 from ..equations.rows import rows as constraint_rows
 from ..formulations import RA
 from ..linalg import SaddleMatrix, factorize, linear_solve
+from ..model.readable import readable
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..model.validation import as_jax
@@ -55,6 +56,11 @@ class Modes(eqx.Module):
     damping_ratio: Float[np.ndarray | Array, " n"]
     shapes: Complex[np.ndarray | Array, "n nb 6"] | None
     state: State | None = None
+
+    def __repr__(self) -> str:
+        from .summaries import of_modes
+
+        return readable(self, of_modes)
 
     def motion(self, k: int, system: System, *, size: float = 0.1, frames: int = 25) -> Solution:
         """One period of a mode as a solution, for `jaxmbd.viz.animate` and `snapshot`; of one
@@ -131,6 +137,11 @@ class Linearization(eqx.Module):
     coordinates: tuple[str, ...] = eqx.field(static=True)
     speeds: tuple[str, ...] = eqx.field(static=True)
     bodies: tuple[str, ...] = eqx.field(static=True)
+
+    def __repr__(self) -> str:
+        from .summaries import of_linearization
+
+        return readable(self, of_linearization)
 
     def modes(self) -> Modes:
         """Eigenvalues and shapes of the small motions (concrete values only)."""

@@ -12,6 +12,7 @@ from ..equations.index1 import closest_position, closest_velocity
 from ..formulations import RA, AbstractFormulation
 from ..integrators import AbstractIntegrator
 from ..linalg.linear_solve import held
+from ..model.readable import readable
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
@@ -57,6 +58,11 @@ class Periodic(eqx.Module):
     iterations: Int[Array, ""]
     result: RESULTS
     motion: Solution
+
+    def __repr__(self) -> str:
+        from .summaries import of_periodic
+
+        return readable(self, of_periodic)
 
 
 @needs_state

@@ -11,6 +11,7 @@ from ..equations.motion import mass_matrix
 from ..equations.rows import dense_rows
 from ..equations.statics import Rest, Spin, static_matrix
 from ..formulations import RA
+from ..model.readable import readable
 from ..model.state import State
 from ..model.system import System
 from ..rotations.types import Scalar
@@ -45,6 +46,11 @@ class Stability(eqx.Module):
     relative: Float[np.ndarray, " f"]
     indifferent: int = eqx.field(static=True)
     unstable: int = eqx.field(static=True)
+
+    def __repr__(self) -> str:
+        from .summaries import of_stability
+
+        return readable(self, of_stability)
 
     @property
     def stable(self) -> bool:

@@ -123,3 +123,35 @@ def test_an_equilibrium_tells_angles_and_stability_and_compiles_nothing():
     assert lines[1].startswith("  outcome: successful, residual ")
     assert lines[2:] == ["  stability: stable", "  'pin'  1.5708 rad  (90 degrees)"]
     assert "(traced)" in repr(jax.tree.map(lambda _: None, found))
+
+
+def test_small_results_are_tables_and_never_fail():
+    state = pendulum().build()[1]
+    values, shapes = np.array([2.0j, -1.0 + 3.0j]), np.zeros((1, 1, 6), complex)
+    modes = mbd.Modes(values, None, np.array([0.5, 2.0]), np.array([0.0, 0.25]), None, state)
+    assert repr(modes).splitlines() == [
+        "Modes: 2",
+        "  0  0.5 Hz  damping ratio 0",
+        "  1  2 Hz    damping ratio 0.25",
+    ]
+    assert "frequency=None" in repr(jax.tree.map(lambda _: None, modes))
+    steady = mbd.Stability(np.array([-4.0 + 0j]), shapes, np.ones(1), 0, 1)
+    assert repr(steady) == (
+        "Stability: unstable in 1 direction, 0 indifferent, of 1 freedom, lowest stiffness -4"
+    )
+    x = jnp.zeros((2, 2))
+    basis = jnp.zeros((1, 6, 1))
+    found = mbd.Linearization(x, x[:, :0], x[0], basis, state, (), ("q",), ("q",), ("rod",))
+    assert repr(found).splitlines()[0] == "Linearization: 1 coordinate, 1 speed, 0 inputs"
+    path = mbd.Path(
+        parameter=np.array([0.0, 1.0]),
+        r=np.zeros((2, 1, 3)),
+        A=np.zeros((2, 1, 3, 3)),
+        lam=np.zeros((2, 5)),
+        unstable=np.array([0, 1]),
+        points=(),
+        complete=False,
+        reason="lost",
+        angles=np.zeros((2, 1)),
+    )
+    assert repr(path) == "Path: 2 points from 0 to 1, 1 stable, ended early: lost"

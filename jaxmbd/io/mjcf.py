@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..model.doubts import let_fly
 from ..model.mechanism import Mechanism
 from ..model.state import State
 from . import xml_tree
@@ -150,6 +151,7 @@ def _mechanism(
     scene = add_bodies(mujoco, model, data, m, options, report, moving=moving)
     add_relations(mujoco, model, data, m, scene, report)
     _list_the_rest(model, root, report)
+    let_fly(m)
     report.describe(m, lambda *q: _state_at(mujoco, model, options, *q))
     return m
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import model as mbd
+from ..model.doubts import let_fly
 from ..model.laws import CoulombFriction, JointLimit
 from ..model.mechanism import Mechanism
 from . import xml_tree
@@ -91,6 +92,7 @@ def read_urdf(source: str | Path, options: UrdfOptions) -> tuple[Mechanism, Impo
             f"{shown}: cannot be read as it moves: {'; '.join(map(str, report.refused))}. Pass "
             "strict=False to leave that out"
         )
+    let_fly(m)
     report.describe(m)
     return m, report
 

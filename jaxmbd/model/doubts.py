@@ -2,6 +2,7 @@
 that nothing holds. One check, when a mechanism is built, which warns by name.
 """
 
+import dataclasses
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -29,7 +30,12 @@ def warn_of_doubts(mechanism: Any, connections: Sequence[Any]) -> None:
     """Warn of what is seldom meant, all of it in one warning that names the parts; traced numbers
     are passed over. `connections` are those of the mechanism's system.
     """
-    found = [*_degrees(mechanism), *_unconnected(mechanism)]
+    found = [*_degrees(mechanism)]
+    found += [
+        f"body {body.name!r} is connected to nothing: no joint, force or contact names it. Connect "
+        "it, or give it a velocity, v=(0, 0, 0), if it shall move freely"
+        for body in unconnected(mechanism)
+    ]
     size = _size(list(mechanism.bodies.values()), connections)
     if size is not None:
         found += [*_wide_inertias(mechanism, size), *_millimeters(mechanism, size)]
@@ -62,7 +68,15 @@ def _is_angle(part: Any, field: str, spec: Any) -> bool:
     return joint.has_angle if coordinate is None else coordinate == "angle"
 
 
-def _unconnected(mechanism: Any) -> Iterator[str]:
+def let_fly(mechanism: Any) -> None:
+    """Describe the velocities of bodies that nothing connects, so that they are meant to fly: in
+    foreign files a body without a joint says that itself.
+    """
+    for body in unconnected(mechanism):
+        mechanism.bodies[body.name] = dataclasses.replace(body, described=(True, True))
+
+
+def unconnected(mechanism: Any) -> list[Body]:
     """Bodies that no part names, among others that parts name; one whose velocity is described is
     meant to fly.
     """
@@ -73,14 +87,8 @@ def _unconnected(mechanism: Any) -> Iterator[str]:
         for part in table.values()
         for body in part.targets()
     }
-    if not named:
-        return
-    for name, body in mechanism.single_bodies.items():
-        if name not in named and not any(body.described):
-            yield (
-                f"body {name!r} is connected to nothing: no joint, force or contact names it. "
-                "Connect it, or give it a velocity, v=(0, 0, 0), if it shall move freely"
-            )
+    bodies = mechanism.single_bodies.values() if named else ()
+    return [b for b in bodies if b.name not in named and not any(b.described)]
 
 
 def _size(bodies: Sequence[Body], connections: Sequence[Any]) -> float | None:

@@ -308,3 +308,11 @@ def test_a_mesh_without_volume_that_must_give_mass_is_refused(tmp_path):
 def test_a_text_names_no_files():
     with pytest.raises(ModelFileError, match="a text has no folder"):
         mbd.from_mjcf("<mujoco><include file='x.xml'/></mujoco>")
+
+
+def test_a_body_that_flies_beside_others_is_meant_to():
+    mechanism, _ = mbd.from_mjcf("""<mujoco><worldbody>
+      <body><joint name="pin" axis="0 1 0"/><geom size="0.1" pos="0.5 0 0"/></body>
+      <body name="ball" pos="2 0 0"><freejoint/><geom size="0.1"/></body></worldbody></mujoco>""")
+    mechanism.build()  # warnings are errors
+    assert mechanism.bodies["ball"].described == (True, True)

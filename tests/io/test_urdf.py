@@ -258,3 +258,15 @@ def test_load_tells_what_it_leaves_out(tmp_path):
     path.write_text(arm_urdf())
     with pytest.warns(ModelFileWarning, match=r"'joint5' and 1 more: its range.*mbd.from_urdf"):
         mbd.load(path)
+
+
+def test_a_link_that_floats_beside_others_is_meant_to():
+    mechanism, _ = (
+        mbd.from_urdf(f"""<robot name="x"><link name="base"/><link name="a">{HEAVY}</link>
+      <link name="b">{HEAVY}</link>
+      <joint name="j" type="continuous"><parent link="base"/><child link="a"/></joint>
+      <joint name="k" type="floating"><parent link="base"/><child link="b"/>
+        <origin xyz="2 0 0"/></joint></robot>""")
+    )
+    mechanism.build()  # warnings are errors
+    assert mechanism.bodies["b"].described == (True, True)

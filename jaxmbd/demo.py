@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import jaxmbd as mbd
+from jaxmbd.files import stem_of
 
 
 def run_demo(model: str, folder: Path, t_end: float, h: float, console: Console, viz) -> None:
@@ -19,11 +21,12 @@ def run_demo(model: str, folder: Path, t_end: float, h: float, console: Console,
     began = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
     system, state = mbd.load(model)
+    stem = stem_of(system.name)
     consistent, _ = mbd.assemble(system, state)
     m = mbd.mobility(system, consistent)
     console.print(
-        f"[bold]{system.name}[/]: {system.nb} bodies, {system.nc} constraint rows, {m.freedoms} "
-        f"freedom(s); {t_end:g} s in steps of {h:g} s"
+        f"[bold]{escape(system.name)}[/]: {system.nb} bodies, {system.nc} constraint rows, "
+        f"{m.freedoms} freedom(s); {t_end:g} s in steps of {h:g} s"
     )
     formulations = {}
     for name, formulation in mbd.FORMULATIONS.items():
@@ -39,20 +42,20 @@ def run_demo(model: str, folder: Path, t_end: float, h: float, console: Console,
             system, state, t_end=t_end, h=h, formulation=formulations[name], progress=True
         )
         took = time.perf_counter() - start
-        solution.to_npz(folder / f"{system.name}_{name}.npz")
+        solution.to_npz(folder / f"{stem}_{name}.npz")
         return solution, took
 
     first, *others = formulations
     reference, took = simulated(first)
-    viz.snapshot(reference, k=len(reference.t) // 5, out=folder / f"{system.name}_pose.png")
-    viz.plot(reference, out=folder / f"{system.name}.png")
-    reference.to_csv(folder / f"{system.name}_{first}.csv")
+    viz.snapshot(reference, k=len(reference.t) // 5, out=folder / f"{stem}_pose.png")
+    viz.plot(reference, out=folder / f"{stem}.png")
+    reference.to_csv(folder / f"{stem}_{first}.csv")
     console.print(
         f"the motion and its first pictures are in [bold]{folder}[/] after "
         f"{time.perf_counter() - began:.0f} s; now the animation, and the same motion by the other "
         "formulations"
     )
-    viz.animate(reference, out=folder / f"{system.name}.gif", speed=0.5)
+    viz.animate(reference, out=folder / f"{stem}.gif", speed=0.5)
 
     table = Table(box=None)
     for heading in ("formulation", r"took \[s]", "iterations", "|Φ| max", rf"to {first} \[m]"):
@@ -77,5 +80,5 @@ def run_demo(model: str, folder: Path, t_end: float, h: float, console: Console,
     )
     console.print(f"results, plots and an animation are in [bold]{folder}[/]:")
     for file in sorted(folder.iterdir()):
-        if file.name.startswith(system.name):
+        if file.name.startswith(stem):
             console.print(f"  {file.name}  ({file.stat().st_size / 1024:.0f} kB)", highlight=False)

@@ -1,33 +1,204 @@
-"""Files that appear whole or not at all."""
+"""Files: those that are written appear whole or not at all, those that a model names lie in its
+folder.
+"""
 
 import contextlib
+import errno
 import os
+import re
+import secrets
+import shutil
+import signal
+import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+# --- reading ---
+
+
+def inside(folder: Path, name: str, *, anywhere: bool = False) -> Path:
+    """The file that a model in a folder names: every path that a model holds goes through here.
+
+    Args:
+        folder: The folder, resolved.
+        name: As the model writes it, relative to the folder.
+        anywhere: Whether it may lie outside of the folder.
+
+    Raises:
+        ValueError: There is no such file, or it lies outside of the folder, by `..`, an absolute
+            path or a link.
+    """
+    if "\0" in name:
+        raise ValueError("a path contains a zero byte")
+    try:
+        path = (folder / name).resolve()
+        is_file = path.is_file()
+    except (OSError, RuntimeError):  # a name that is too long, a circle of links
+        path, is_file = folder, False
+    if not anywhere and not path.is_relative_to(folder):
+        raise ValueError(
+            f"the file {name!r} lies outside of the model's folder; move it there, or pass "
+            "anywhere=True for a model that you trust"
+        )
+    if not is_file:
+        raise ValueError(f"there is no file {name!r} in the model's folder")
+    return path
+
+
+# --- writing ---
+
+# How files of a kind begin; an existing file that begins otherwise holds something else.
+_BEGINNINGS = {
+    ".npz": (b"PK",),
+    ".csv": (b"t,", b"t\r", b"t\n"),  # tables of this package begin with the time
+    ".png": (b"\x89PNG",),
+    ".pdf": (b"%PDF",),
+    ".svg": (b"<?xml", b"<svg"),
+    ".gif": (b"GIF8",),
+    ".mp4": (b"\0\0\0",),
+    ".html": (b"<",),
+    ".glb": (b"glTF",),
+}
+
+
+def check_writable(path: Path, what: str = "file") -> None:
+    """Refuse, before any work, a path that `written` could not write.
+
+    Raises:
+        OSError: As `written` would.
+    """
+    temporary = _unused(path)
+    with _terminable(), _named_errors(path, what), _removed(temporary):
+        _check_replaceable(path)
+        with open(temporary, "wb", opener=_exclusive):
+            pass
 
 
 @contextlib.contextmanager
-def written(path: str | Path, mode: str, what: str = "file", **options) -> Iterator[IO]:
+def written(path: str | Path, mode: str, what: str = "file", **options: Any) -> Iterator[IO]:
     """A file that appears whole or not at all: written beside its place and moved there.
 
+    Two processes that write one path both succeed, and the file of the last one stays. A path that
+    is a link is replaced itself.
+
     Raises:
-        OSError: It cannot be written; the message names the path.
+        OSError: It cannot be written, or would replace something else than a file of its kind; the
+            message names the path.
         ValueError: What is written failed.
     """
     path = Path(path)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with open(partial, mode, **options) as file:
+    temporary = _unused(path)
+    with _terminable(), _named_errors(path, what), _removed(temporary):
+        _check_replaceable(path)
+        with open(temporary, mode, opener=_exclusive, **options) as file:
             yield file
-        os.replace(partial, path)
-    except BaseException as error:
+        os.replace(temporary, path)
+
+
+@contextlib.contextmanager
+def placed(path: str | Path, what: str = "file") -> Iterator[Path]:
+    """As `written`, for writers that open the file by its name: the path to write, of the same
+    name, in a folder that is closed to other users.
+    """
+    path = Path(path)
+    temporary = _unused(path)
+    with _terminable(), _named_errors(path, what), _removed(temporary):
+        _check_replaceable(path)
+        temporary.mkdir(mode=0o700)
+        yield temporary / path.name
+        os.replace(temporary / path.name, path)
+
+
+def stem_of(name: str) -> str:
+    """A file's name, without a suffix, for something that a model may call anything."""
+    return re.sub(r"[^\w-]+", "_", name)[:100] or "model"
+
+
+def _unused(path: Path) -> Path:
+    """A name beside the path that nobody can foresee."""
+    return path.with_name(f".jaxmbd-{secrets.token_hex(16)}.partial")
+
+
+def _exclusive(path: str, flags: int) -> int:
+    """Create a file: never open one that is there, nor follow a link."""
+    return os.open(path, flags | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse to replace anything but a file of the kind that the suffix of its path names.
+
+    Raises:
+        OSError: There is something else; the message says what to do.
+    """
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(status.st_mode):
+        return  # the link is replaced, not what it leads to
+    if not stat.S_ISREG(status.st_mode):
+        raise FileExistsError(errno.EEXIST, "it exists and is not a file; choose another name")
+    folder = path.absolute().parent.stat()
+    owners = (0, status.st_uid, folder.st_uid)
+    if folder.st_mode & stat.S_ISVTX and hasattr(os, "geteuid") and os.geteuid() not in owners:
+        raise PermissionError(errno.EPERM, "it belongs to another user; choose another name")
+    kind = path.suffix.lower()
+    with open(path, "rb") as file:
+        begins = file.read(8)
+    if begins and kind in _BEGINNINGS and not begins.startswith(_BEGINNINGS[kind]):
+        raise FileExistsError(
+            errno.EEXIST,
+            f"it exists and is not a {kind} file of jaxmbd; choose another name, or remove it",
+        )
+
+
+@contextlib.contextmanager
+def _removed(temporary: Path) -> Iterator[None]:
+    """Leave nothing of a temporary file or folder, however it ends."""
+    try:
+        yield
+    finally:
         with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise OSError(
-                f"cannot write the {what} {str(path)!r}: {error.strerror or error}"
-            ) from error
-        if isinstance(error, Exception):
-            raise ValueError(f"cannot write the {what} {str(path)!r}: {error}") from error
-        raise
+            temporary.unlink(missing_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _named_errors(path: Path, what: str) -> Iterator[None]:
+    """Errors that name the path."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            f"cannot write the {what} {str(path)!r}: {error.strerror or error}"
+        ) from error
+    except Exception as error:
+        raise ValueError(f"cannot write the {what} {str(path)!r}: {error}") from error
+
+
+class _Terminated(BaseException):
+    """The process was asked to end."""
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Within it SIGTERM ends the process only after what was begun is cleaned up."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield  # the program has its own handler, or it is this one
+        return
+
+    def stop(*_: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise _Terminated
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except _Terminated:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -12,7 +12,7 @@ import pytest
 import jaxmbd as mbd
 import jaxmbd.cli as cli
 from helpers import ImpatientBar
-from jaxmbd import cache
+from jaxmbd import cache, files
 from jaxmbd.analyses import host_loop
 
 # Warnings are printed for the user; as errors they would never get there.
@@ -81,19 +81,22 @@ def test_programs_are_kept_between_processes_and_nothing_of_that_is_shown(tmp_pa
     kept = tmp_path / "kept"
     environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
 
-    def info(*options, cache=kept):
+    def info(*options, folder=kept):
         command = [sys.executable, "-m", "jaxmbd", *options, "info", "double_pendulum"]
-        own = environment | {"JAXMBD_CACHE": str(cache)}
+        own = environment | {"JAXMBD_CACHE": str(folder)}
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=own)
         assert done.returncode == 0 and done.stderr == ""
         return done.stdout
 
     first = info()
-    programs = sorted(kept.iterdir())
+    (own,) = kept.iterdir()
+    programs = sorted(own.iterdir())
     assert programs
-    assert info() == first and sorted(kept.iterdir()) == programs
+    # Those that are deleted where the folder has grown beyond its bound.
+    assert all(cache._PROGRAM.fullmatch(x.name) for x in programs)
+    assert info() == first and sorted(own.iterdir()) == programs
     other = tmp_path / "other"
-    assert info("--no-cache", cache=other) == first and not other.exists()
+    assert info("--no-cache", folder=other) == first and not other.exists()
 
 
 def test_a_folder_for_programs_that_cannot_be_written_is_said_and_the_command_goes_on(
@@ -108,14 +111,6 @@ def test_a_folder_for_programs_that_cannot_be_written_is_said_and_the_command_go
         assert done.code == 0 and "no programs can be kept in" in done.stderr
         monkeypatch.setenv("JAXMBD_CACHE", "off")
         assert mbd.enable_compilation_cache() is None
-        # The oldest programs go where the folder has grown beyond its bound.
-        monkeypatch.setattr(cache, "_LARGEST", 10)
-        for k in range(4):
-            (tmp_path / f"{k}").write_bytes(b"12345")
-            os.utime(tmp_path / f"{k}", (k, k))
-        (tmp_path / "file").unlink()
-        assert mbd.enable_compilation_cache(tmp_path) == tmp_path
-        assert sorted(x.name for x in tmp_path.iterdir()) == ["2", "3"]
     finally:
         jax.config.update("jax_compilation_cache_dir", before)
 
@@ -411,7 +406,7 @@ REFUSED = {
     "a folder as file": (("simulate", "double_pendulum", "--out", "folder.npz"), "is a folder"),
     "a name that is too long": (
         ("simulate", "double_pendulum", "--out", "x" * 300 + ".npz"),
-        "cannot write to",
+        "cannot write the file",
     ),
     "a negative step": (
         ("simulate", "double_pendulum", "--h", "-1", "--out", "x.npz"),
@@ -479,10 +474,24 @@ def test_what_cannot_be_done_is_refused_at_once_and_leaves_no_file(jaxmbd, tmp_p
     assert set(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize("out", ["/proc/o.npz", "m.npz"])
+def test_what_cannot_be_written_is_refused_before_the_run(jaxmbd, tmp_path, monkeypatch, out):
+    """A folder that takes no files, and a model that is called like a result."""
+    monkeypatch.setattr(mbd, "simulate", None)  # would fail
+    model = pendulum(tmp_path)
+    model = (tmp_path / model).rename(tmp_path / "m.npz")
+    before = model.read_text()
+    done = jaxmbd("simulate", model, "--out", out)
+    assert done.code == 1 and "error: --out: cannot write the file" in done.stderr
+    assert model.read_text() == before
+
+
 def test_an_unwritable_folder_is_refused_before_the_run(jaxmbd, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(cli.files.tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(files, "_exclusive", refuse)
     done = jaxmbd("simulate", "double_pendulum", "--out", "x.npz")
-    assert done.code == 1 and "--out: cannot write to 'x.npz': Permission denied" in done.stderr
+    assert (
+        done.code == 1 and "--out: cannot write the file 'x.npz': Permission denied" in done.stderr
+    )

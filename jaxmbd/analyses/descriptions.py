@@ -5,14 +5,14 @@ description could not say in full, such as a function or a class of the user's, 
 """
 
 import dataclasses
-import functools
-import importlib
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
+
+from ..model.elements import AbstractElement
 
 _OURS = ("jaxmbd", "equinox")  # whose classes are known by their names
 
@@ -92,36 +92,59 @@ def _describe_fields(module: eqx.Module, *, held: bool) -> Any:
     return ["module", _path(type(module)), fields]
 
 
+def _label(cls: type) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
 def _path(cls: type) -> str:
-    """A class of this package by its name, which a rebuilt one is looked up by."""
-    path = f"{cls.__module__}:{cls.__qualname__}"
-    if cls.__module__.split(".")[0] not in _OURS or _class_of(path) is not cls:
-        raise Undescribed(path)
-    return path
+    """A class of data by the label under which a rebuilt one is found."""
+    label = _label(cls)
+    if _find(label) is not cls:
+        raise Undescribed(label)
+    return label
 
 
-@functools.cache
-def _class_of(path: str) -> Any:
-    module, _, name = path.partition(":")
-    if module.split(".")[0] not in _OURS or "<" in name:
-        raise Undescribed(path)
-    try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError):
-        raise Undescribed(path) from None
-    if not isinstance(found, type):
-        raise Undescribed(path)
+def _class_of(label: str) -> type:
+    found = _find(label)
+    if found is None:
+        raise Undescribed(label)
     return found
 
 
-def _module(arrays: list[Any], path: str, fields: list[Any]) -> Any:
-    cls = _class_of(path)
+# A description finds classes here and nowhere else: no name in it is imported, nor followed to an
+# attribute. Whatever it says, it makes data of these classes and calls nothing.
+_allowed: dict[str, type] = {}
+
+
+def _find(label: str) -> type | None:
+    """The class of data of this label, if this process has defined it."""
+    if label not in _allowed:
+        _allowed.update(_classes_of_data())
+    return _allowed.get(label)
+
+
+def _classes_of_data() -> dict[str, type]:
+    """Modules, enumerations, named tuples and elements of this package and of equinox, by label."""
+    todo: list[type] = [eqx.Module, eqx.Enumeration, AbstractElement]
+    todo += [c for c in tuple.__subclasses__() if hasattr(c, "_fields")]
+    found: dict[str, type] = {}
+    for cls in todo:
+        todo += type.__subclasses__(cls)
+        ours = cls.__module__.split(".")[0] in _OURS and "<" not in cls.__qualname__
+        if ours:
+            found.setdefault(_label(cls), cls)  # equinox derives classes of the same label
+    return found
+
+
+def _module(arrays: list[Any], label: str, fields: list[Any]) -> Any:
+    cls = _class_of(label)
     if not issubclass(cls, eqx.Module):
-        raise Undescribed(path)
+        raise Undescribed(label)
+    known = {field.name for field in dataclasses.fields(cls)}
     module = object.__new__(cls)
     for name, value in fields:
+        if name not in known:
+            raise Undescribed(f"{label} has no field {name!r}")
         object.__setattr__(module, name, rebuild(value, arrays))
     return module
 
@@ -130,8 +153,21 @@ def _constant(arrays: list[Any], dtype: str, shape: list[int], content: str) -> 
     return np.frombuffer(bytes.fromhex(content), np.dtype(dtype)).reshape(shape)
 
 
+def _value(arrays: list[Any], x: Any) -> Any:
+    if x is not None and not isinstance(x, bool | int | str):
+        raise Undescribed(f"a value is no {type(x).__name__}")
+    return x
+
+
+def _named(arrays: list[Any], label: str, parts: list[Any]) -> Any:
+    cls: Any = _class_of(label)
+    if not issubclass(cls, tuple):
+        raise Undescribed(label)
+    return cls(*(rebuild(p, arrays) for p in parts))
+
+
 _REBUILD: dict[str, Callable[..., Any]] = {
-    "value": lambda arrays, x: x,
+    "value": _value,
     "float": lambda arrays, x: float.fromhex(x),
     "slot": lambda arrays, k: arrays[k],
     "dtype": lambda arrays, x: np.dtype(x),
@@ -141,7 +177,7 @@ _REBUILD: dict[str, Callable[..., Any]] = {
     "tuple": lambda arrays, parts: tuple(rebuild(p, arrays) for p in parts),
     "list": lambda arrays, parts: [rebuild(p, arrays) for p in parts],
     "dict": lambda arrays, parts: {rebuild(k, arrays): rebuild(v, arrays) for k, v in parts},
-    "named": lambda arrays, path, parts: _class_of(path)(*(rebuild(p, arrays) for p in parts)),
+    "named": _named,
 }
 
 

@@ -6,13 +6,12 @@ itself is kept, under a key that says everything it follows from: the code of th
 versions beneath it, the options of JAX, and the structure of the arguments.
 """
 
+import contextlib
 import functools
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable
-from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,13 @@ import jax
 from jax import export
 
 from .. import cache
+from ..files import written
 from ..roots import kernels_wanted, left_apart
 from .descriptions import Undescribed, describe, rebuild, with_slots
 
 Program = Callable[..., Any]
-_MARK = b"jaxmbd program 1\n"
+_MARK = b"jaxmbd program 2\n"
+_START = len(_MARK) + 32  # of the content, after its digest
 
 
 class KeptPrograms:
@@ -62,17 +63,16 @@ class KeptPrograms:
             return None
         name = f"{self._function.__module__}.{self._function.__qualname__}"
         try:
-            with left_apart() if self._options else nullcontext():
+            with left_apart() if self._options else contextlib.nullcontext():
                 surroundings = _surroundings()
             about = [surroundings, name, describe(jax.tree.unflatten(structure, leaves))]
         except (Undescribed, TypeError):
             return None
         key = hashlib.sha256(json.dumps(about).encode()).hexdigest()
         file = folder / f"{self._function.__name__}-{key}-traced"
-        try:
-            return self._program(*_read(file))
-        except (OSError, ValueError, KeyError, Undescribed):
-            pass  # not there, or spoiled
+        known = _read(file)
+        if known is not None:
+            return self._program(*known)
         try:
             out, exported = self._traced(leaves, structure)
             text = exported.serialize()
@@ -96,7 +96,7 @@ class KeptPrograms:
 
         flat.__name__ = self._function.__name__
         arrays = [x for x in leaves if eqx.is_array(x)]
-        with left_apart() if self._options else nullcontext():
+        with left_apart() if self._options else contextlib.nullcontext():
             exported = export.export(jax.jit(flat))(*arrays)
         return described[-1], exported
 
@@ -163,24 +163,24 @@ def _surroundings() -> list[Any]:
     ]
 
 
-def _read(file: Path) -> tuple[Any, export.Exported]:
-    content = file.read_bytes()
-    if not content.startswith(_MARK):
-        raise ValueError("no program")
-    header, _, text = content[len(_MARK) :].partition(b"\n")
-    digest, out = json.loads(header)
-    if hashlib.sha256(text).hexdigest() != digest:
-        raise ValueError("a spoiled program")
-    return out, export.deserialize(bytearray(text))
+def _read(file: Path) -> tuple[Any, export.Exported] | None:
+    """The description and the program in a file; None where it is not there, or spoiled."""
+    try:
+        content = file.read_bytes()
+        mark, digest, body = content[: len(_MARK)], content[len(_MARK) :][:32], content[_START:]
+        if mark != _MARK or hashlib.sha256(body).digest() != digest:
+            return None
+        header, _, text = body.partition(b"\n")
+        out, exported = json.loads(header), export.deserialize(bytearray(text))
+        rebuild(out, list(exported.out_avals))  # fails here, not in a run
+    except Exception:  # whatever its bytes are: a dozen kinds of errors
+        return None
+    return out, exported
 
 
 def _write(file: Path, out: Any, text: bytes) -> None:
     """Write a program at once or not at all: other processes read while this one writes."""
-    header = json.dumps([hashlib.sha256(text).hexdigest(), out]).encode()
-    try:
-        handle, path = tempfile.mkstemp(dir=file.parent, prefix="writing-")
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(_MARK + header + b"\n" + text)
-        os.replace(path, file)
-    except OSError:
-        pass  # a full disk: the program is traced again next time
+    body = json.dumps(out).encode() + b"\n" + text
+    # A full disk, or a folder that is gone: the program is traced again next time.
+    with contextlib.suppress(OSError), written(file, "wb", "program") as stream:
+        stream.write(_MARK + hashlib.sha256(body).digest() + body)

@@ -1,7 +1,6 @@
 """Files that commands write: checked before any work, and kept from a run that fails."""
 
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import numpy as np
 import typer
 
 import jaxmbd as mbd
+from jaxmbd.files import check_writable
 
 from .console import INTERRUPTED, complain, err, say
 
@@ -18,21 +18,14 @@ def check_out(path: Path, suffixes: tuple[str, ...]) -> None:
     if path.suffix not in suffixes:
         raise ValueError(f"--out must end in {' or '.join(suffixes)}, not {path.name!r}")
     folder = path.absolute().parent
+    if os.path.isdir(path):
+        raise ValueError(f"--out: {str(path)!r} is a folder; name a file in it")
+    if not os.path.isdir(folder):
+        raise ValueError(f"--out: the folder {str(folder)!r} does not exist")
     try:
-        if path.is_dir():
-            raise ValueError(f"--out: {str(path)!r} is a folder; name a file in it")
-        if not folder.is_dir():
-            raise ValueError(f"--out: the folder {str(folder)!r} does not exist")
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-        # Longest of the names that writing needs.
-        os.lstat(path.with_name(path.name + ".partial"))
-    except FileNotFoundError:
-        pass
+        check_writable(path)
     except OSError as error:
-        raise ValueError(
-            f"--out: cannot write to {str(path)!r}: {error.strerror or error}"
-        ) from None
+        raise ValueError(f"--out: {error}") from None
 
 
 def keep(job: Callable[[], mbd.Solution], system: mbd.System, path: Path) -> mbd.Solution:

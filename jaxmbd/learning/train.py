@@ -17,6 +17,7 @@ import numpy as np
 import optax
 from tqdm import tqdm
 
+from ..files import written
 from ..results import RESULTS
 
 # Seconds between two writings of a checkpoint.
@@ -313,11 +314,9 @@ class _Run:
     def save(self, file: Path) -> None:
         """Write all, as a whole or not at all."""
         file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_name(file.name + ".part")
-        with part.open("wb") as stream:
+        with written(file, "wb", "checkpoint") as stream:
             stream.write((json.dumps(self._header()) + "\n").encode())
             eqx.tree_serialise_leaves(stream, self._arrays())
-        part.replace(file)
 
     def resume(self, file: Path) -> None:
         """Take all from a file."""

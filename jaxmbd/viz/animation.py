@@ -2,6 +2,7 @@
 
 import math
 import operator
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,21 @@ import numpy as np
 from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
 
 from ..analyses.solution import Solution
+from ..files import check_writable, placed
 from ..model.system import System
 from .beams import beam_lines
-from .data import Picture, cube, drawn, ends, label, outlines, parts, picture, quiet_fonts
+from .data import (
+    Picture,
+    cube,
+    drawn,
+    ends,
+    label,
+    outlines,
+    parts,
+    picture,
+    quiet_fonts,
+    save_figure,
+)
 
 MAX_FRAMES = 20_000
 
@@ -55,7 +68,8 @@ def animate(
     Args:
         source: A solution, or the path of a result file.
         system: Its system, for shapes and joints (a result file carries its own).
-        out: Where to save: .gif, .html (self-contained, with controls) or .mp4 (needs ffmpeg).
+        out: Where to save: .gif, .html (self-contained, with controls) or .mp4 (needs ffmpeg,
+            on the path or by the package `imageio-ffmpeg`).
         fps: Frames per second, 1 to 240 (.gif: 1 to 50).
         speed: Seconds of motion per second of animation.
         size: Edge of the picture [inch], up to 50.
@@ -68,6 +82,7 @@ def animate(
     Raises:
         ValueError: An argument out of range, more than 20000 frames, another ending, .mp4 without
             ffmpeg, or a result without a finite row.
+        OSError: The file cannot be written, or would replace one of another kind.
     """
     path = None if out is None else Path(out)
     _check_arguments(path, fps, speed, size, view)
@@ -117,8 +132,7 @@ def snapshot(
     artists.move(k % count)
     title.set_text(_title(data, k))
     if out is not None:
-        with quiet_fonts():
-            figure.savefig(out, dpi=130)
+        save_figure(figure, out)
     return figure
 
 
@@ -143,12 +157,15 @@ def _check_arguments(
         raise ValueError(
             f"view must be two finite angles in degrees, elevation and azimuth, not {view}"
         )
-    if ending == ".mp4" and not FFMpegWriter.isAvailable():
+    if ending == ".mp4" and _ffmpeg() is None:
         raise ValueError(
-            "writing .mp4 needs ffmpeg, which is not installed; write .gif or .html instead"
+            "writing .mp4 needs ffmpeg, which is not on the path: pip install imageio-ffmpeg, or "
+            "write .gif or .html instead"
         )
     if path is not None and not path.absolute().parent.is_dir():
         raise ValueError(f"cannot write {str(path)!r}: there is no such folder")
+    if path is not None:
+        check_writable(path, "animation")
 
 
 def _frames(t: np.ndarray, fps: int, speed: float) -> np.ndarray:
@@ -169,16 +186,30 @@ def _frames(t: np.ndarray, fps: int, speed: float) -> np.ndarray:
 
 def _save(film: FuncAnimation, path: Path, fps: int) -> None:
     ending = path.suffix.lower()
-    with quiet_fonts():
+    with quiet_fonts(), placed(path, "animation") as target:
         if ending == ".gif":
-            film.save(path, writer=PillowWriter(fps=fps), dpi=80)
+            film.save(target, writer=PillowWriter(fps=fps), dpi=80)
         elif ending == ".html":
             # Beyond this limit [MB] matplotlib would leave frames out; their number is limited
             # already.
             with plt.rc_context({"animation.embed_limit": 1e6}):
-                path.write_text(film.to_jshtml(fps=fps), encoding="utf-8")
+                target.write_text(film.to_jshtml(fps=fps), encoding="utf-8")
         else:
-            film.save(path, writer=FFMpegWriter(fps=fps), dpi=110)
+            with plt.rc_context({"animation.ffmpeg_path": _ffmpeg()}):
+                film.save(target, writer=FFMpegWriter(fps=fps), dpi=110)
+
+
+def _ffmpeg() -> str | None:
+    """The program ffmpeg: on the path, or that of the package imageio-ffmpeg."""
+    found = shutil.which(plt.rcParams["animation.ffmpeg_path"])
+    if found is None:
+        try:
+            import imageio_ffmpeg  # pyright: ignore[reportMissingImports]
+
+            found = imageio_ffmpeg.get_ffmpeg_exe()
+        except (ImportError, RuntimeError):  # not installed, or without the program
+            return None
+    return found
 
 
 def _title(data: Picture, k: int) -> str:

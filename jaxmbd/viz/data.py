@@ -19,6 +19,7 @@ from ..analyses.export import (
     result_name,
 )
 from ..analyses.solution import Solution
+from ..files import placed
 from ..io.results import CONTACTS, plain_drawing, read_npz
 from ..model.system import System
 
@@ -97,6 +98,14 @@ def quiet_fonts() -> Iterator[None]:
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
         yield
+
+
+def save_figure(figure: Any, out: str | Path) -> None:
+    """Write a matplotlib figure in the format that the suffix names, PNG by default."""
+    path = Path(out)
+    path = path if path.suffix else path.with_name(f"{path.name}.png")
+    with quiet_fonts(), placed(path, "picture") as target:
+        figure.savefig(target, dpi=130)
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:

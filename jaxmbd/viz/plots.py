@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ..analyses.solution import Solution
 from ..model.system import System
-from .data import Picture, label, listed, picture, quiet_fonts
+from .data import Picture, label, listed, picture, save_figure
 
 QUANTITIES = {
     "r": "position [m]",
@@ -95,8 +95,7 @@ def plot(
     stopped = "" if data.result == "successful" else f" (stopped: {label(data.result)})"
     figure.suptitle(label(data.drawing["name"]) + left_out + stopped)
     if out is not None:
-        with quiet_fonts():
-            figure.savefig(out, dpi=130)
+        save_figure(figure, out)
     return figure
 
 

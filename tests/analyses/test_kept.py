@@ -2,6 +2,8 @@
 are the same."""
 
 import dataclasses
+import hashlib
+import sys
 
 import jax
 import numpy as np
@@ -12,6 +14,7 @@ from helpers import ALL_FORMULATIONS, name_of
 from jaxmbd import cache
 from jaxmbd.analyses import dynamics, kept
 from jaxmbd.analyses.descriptions import Undescribed, describe, rebuild, with_slots
+from jaxmbd.rotations import skew
 
 
 @pytest.fixture
@@ -93,7 +96,7 @@ def test_a_spoiled_file_is_traced_anew(folder, monkeypatch):
     system, state = mbd.load("double_pendulum")
     first = run(system, state)
     (file,) = traced(folder)
-    for content in (b"", file.read_bytes()[:-7] + b"spoiled", b'jaxmbd program 1\n["", []]\n'):
+    for content in (b"", file.read_bytes()[:-7] + b"spoiled", b'jaxmbd program 2\n["", []]\n'):
         file.write_bytes(content)
         another_process(monkeypatch)
         np.testing.assert_array_equal(run(system, state).r, first.r)
@@ -127,8 +130,62 @@ def test_what_cannot_be_described_is_refused(part):
         ["module", "jaxmbd.cli:main", []],
         ["named", "jaxmbd.nowhere:Nothing", []],
         ["call", "print"],
+        # Attributes of modules and of classes lead anywhere.
+        ["named", "jaxmbd.analyses.arguments:psutil.subprocess.Popen", [["value", "true"]]],
+        ["class", "jaxmbd.analyses.arguments:psutil.subprocess.Popen"],
+        ["named", "jaxmbd.model.joints:Revolute", [["value", "pin"]]],  # no class of data
+        ["named", "jaxmbd.model.state:State", []],
+        ["module", "jaxmbd.integrators.tableaus:Tableau", []],
+        ["module", "jaxmbd.model.state:State", [["__class__", ["value", 1]]]],
+        ["value", {"a": 1}],
     ],
 )
 def test_a_description_makes_nothing_but_parts_of_this_package(description):
     with pytest.raises(Undescribed):
         rebuild(description, [])
+
+
+def test_a_description_loads_no_code():
+    label = "jaxmbd.learning.train:Training"
+    before = set(sys.modules)
+    with pytest.raises(Undescribed):
+        rebuild(["class", label], [])
+    assert set(sys.modules) == before
+
+
+EVIL = {
+    "a command": '["named", "jaxmbd.analyses.arguments:psutil.subprocess.Popen", '
+    '[["list", [["value", "touch"], ["value", "CANARY"]]]]]',
+    "no JSON": "{",
+    "nested too deeply": "[" * 100_000,
+    "an array that is not there": '["slot", 7]',
+    "a number that is none": '["float", "one"]',
+    "not a list": "3",
+}
+
+
+@pytest.mark.parametrize("what", EVIL)
+def test_a_header_that_was_changed_makes_nothing(folder, tmp_path, what):
+    """Even where its digest was computed anew."""
+    x, canary = np.array([1.0, 2.0, 3.0]), tmp_path / "canary"
+    expected = skew(jax.numpy.asarray(x))
+
+    def found():
+        program = kept.KeptPrograms(skew, None).find((jax.numpy.asarray(x),), {})
+        assert program is not None
+        return program((jax.numpy.asarray(x),), {})
+
+    np.testing.assert_array_equal(found(), expected)
+    (file,) = folder.glob("skew-*-traced")
+    content = file.read_bytes()
+    start = len(kept._MARK) + 32
+    _, _, text = content[start:].partition(b"\n")
+    body = EVIL[what].replace("CANARY", str(canary)).encode() + b"\n" + text
+    file.write_bytes(kept._MARK + hashlib.sha256(body).digest() + body)
+    assert kept._read(file) is None
+    np.testing.assert_array_equal(found(), expected)
+    assert not canary.exists() and kept._read(file) is not None  # made anew
+    # The digest covers the header: a byte of it changed alone is noticed.
+    spoiled = content[: start + 2] + b"?" + content[start + 3 :]
+    file.write_bytes(spoiled)
+    assert kept._read(file) is None

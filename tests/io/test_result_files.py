@@ -350,7 +350,8 @@ def test_a_full_disk_leaves_no_partial_file_and_the_older_one_as_it_was(
     """The bound on the size of files acts like a full disk."""
     resource = pytest.importorskip("resource")
     path = tmp_path / f"r.{kind}"
-    path.write_text("older")
+    older = {"npz": "PK older", "csv": "t,older"}[kind]
+    path.write_text(older)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
     try:
@@ -360,7 +361,7 @@ def test_a_full_disk_leaves_no_partial_file_and_the_older_one_as_it_was(
             getattr(solution, f"to_{kind}")(path, system)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert [p.name for p in tmp_path.iterdir()] == [f"r.{kind}"] and path.read_text() == "older"
+    assert [p.name for p in tmp_path.iterdir()] == [f"r.{kind}"] and path.read_text() == older
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Pictures: what they show, what they refuse, and that names and sizes do not break them."""
 
+import sys
 import time
+import types
 import warnings
 
 import jax
@@ -8,7 +10,6 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.animation import FFMpegWriter
 
 import jaxmbd as mbd
 from jaxmbd import viz
@@ -289,10 +290,11 @@ def test_animate_refuses_arguments_out_of_range(motion, arguments, message):
 
 def test_a_missing_ffmpeg_is_one_sentence_without_a_warning(motion, tmp_path, monkeypatch):
     """Matplotlib warned of an animation that was deleted without being shown."""
-    monkeypatch.setattr(FFMpegWriter, "isAvailable", classmethod(lambda cls: False))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ValueError, match="writing .mp4 needs ffmpeg, which is not installed"):
+        with pytest.raises(ValueError, match="needs ffmpeg, .* pip install imageio-ffmpeg"):
             viz.animate(*motion, out=tmp_path / "a.mp4")
     assert not plt.get_fignums() and not list(tmp_path.iterdir())
 
@@ -386,3 +388,25 @@ def test_names_of_any_characters_do_not_break_pictures(tmp_path):
 def test_labels_are_one_line_without_formulas():
     assert [label(name) for name in NAMES[:5]] == [r"\$\frac{", r"\$x", " _under", "a b  ", "[/x]"]
     assert len(label("x" * 300)) == 40 and label("\ud800") == " "
+
+
+def test_ffmpeg_of_imageio_is_used_where_none_is_on_the_path(motion, tmp_path, monkeypatch):
+    """A stand-in that copies its input, so that the bytes of the frames arrive."""
+    program = tmp_path / "bin" / "their-ffmpeg"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nfor last; do :; done\nexec /bin/cat > "$last"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", "")
+    theirs = types.SimpleNamespace(get_ffmpeg_exe=lambda: str(program))
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", theirs)
+    viz.animate(*motion, out=tmp_path / "a.mp4", fps=1)
+    assert (tmp_path / "a.mp4").stat().st_size > 1000
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["a.mp4", "bin"]
+
+
+def test_pictures_replace_no_file_of_another_kind(motion, tmp_path):
+    for name, draw in (("m.gif", viz.animate), ("m.png", viz.plot), ("m.html", mbd.view)):
+        (tmp_path / name).write_text('{"format": "jaxmbd-1"}')
+        with pytest.raises(OSError, match="choose another name"):
+            draw(*motion, out=tmp_path / name)
+        assert (tmp_path / name).read_text() == '{"format": "jaxmbd-1"}'

@@ -18,13 +18,14 @@ from typing import IO, Any
 # --- reading ---
 
 
-def inside(folder: Path, name: str, *, anywhere: bool = False) -> Path:
+def inside(folder: Path, name: str, *, anywhere: bool = False, cure: str = "move it there") -> Path:
     """The file that a model in a folder names: every path that a model holds goes through here.
 
     Args:
         folder: The folder, resolved.
         name: As the model writes it, relative to the folder.
         anywhere: Whether it may lie outside of the folder.
+        cure: What the message tells the user to do with a file outside of it.
 
     Raises:
         ValueError: There is no such file, or it lies outside of the folder, by `..`, an absolute
@@ -38,10 +39,7 @@ def inside(folder: Path, name: str, *, anywhere: bool = False) -> Path:
     except (OSError, RuntimeError):  # a name that is too long, a circle of links
         path, is_file = folder, False
     if not anywhere and not path.is_relative_to(folder):
-        raise ValueError(
-            f"the file {name!r} lies outside of the model's folder; move it there, or pass "
-            "anywhere=True for a model that you trust"
-        )
+        raise ValueError(f"the file {name!r} lies outside of the model's folder; {cure}")
     if not is_file:
         raise ValueError(f"there is no file {name!r} in the model's folder")
     return path

@@ -17,13 +17,11 @@ from ..model.state import State
 from . import xml_tree
 from .import_report import ImportReport
 from .mjcf_bodies import Options, add_bodies
+from .mjcf_files import Resolved, resolved
 from .mjcf_relations import add_relations
 from .model_files import ModelFileError
 
 INITIAL = "initial"  # a keyframe of this name is the description where none is asked for
-# Files that MuJoCo would open, by tag; those without effect on the motion are left to it.
-_FILES = ("mesh", "hfield", "texture", "skin", "model", "flexcomp")
-_FOLDERS = {"mesh": "meshdir", "hfield": "meshdir", "skin": "meshdir", "flexcomp": "meshdir"}
 
 
 def read_mjcf(
@@ -41,20 +39,16 @@ def read_mjcf(
     text, path = _source(source)
     shown = path.name if path else "MJCF text"
     root = xml_tree.read(path) if path else xml_tree.parse(text or "", shown)
-    if root.tag != "mujoco":
-        cure = "; a URDF file has the suffix .urdf" if root.tag == "robot" else ""
-        raise ModelFileError(
-            f"{shown}: not an MJCF file: its root is {root.title}, not <mujoco>{cure}"
-        )
-    root = _checked(root, path, anywhere)
+    files = resolved(root, path, anywhere=anywhere)
+    root = files.root
     report = ImportReport(shown)
     with warnings.catch_warnings(record=True) as remarks:
         warnings.simplefilter("always")
         try:
-            spec = mujoco.MjSpec.from_file(str(path)) if path else mujoco.MjSpec.from_string(text)
+            spec = mujoco.MjSpec.from_string(files.text, include=files.models)
             model = spec.compile()
         except ValueError as error:
-            raise ModelFileError(_explained(shown, str(error))) from None
+            raise ModelFileError(_explained(files, str(error))) from None
     report.notes += [" ".join(f"MuJoCo: {x.message}".split()) for x in remarks]
     report.locate(root)
     options = Options(limits=limits, friction=friction, merge_fixed=merge_fixed)
@@ -89,48 +83,24 @@ def _source(source: str | Path) -> tuple[str | None, Path | None]:
     return None, path
 
 
-def _checked(root: xml_tree.Element, path: Path | None, anywhere: bool) -> xml_tree.Element:
-    """The tree with its includes, after all files that it names were found where they may be."""
-    if path is None:
-        for element in root.walk():
-            if element.get("file") is not None:
-                raise element.error("a text has no folder; save it to a file that names others")
-        return root
-    folder = xml_tree.Folder(path.parent, anywhere=anywhere)
-
-    def opened(element: xml_tree.Element) -> Path:
-        return folder.path(element.get("file") or "", element)
-
-    root = xml_tree.including(root, path, opened)
-    folders: dict[str, str] = {}
-    stripped = any(x.get("strippath") == "true" for x in root.all("compiler"))
-    for compiler in root.all("compiler"):
-        for key in ("meshdir", "texturedir"):
-            folders[key] = compiler.get(key) or compiler.get("assetdir") or folders.get(key) or ""
-    for element in root.walk():
-        named = element.get("file")
-        if element.tag in _FILES and named:
-            named = Path(named).name if stripped else named
-            below = folders.get(_FOLDERS.get(element.tag, "texturedir"), "")
-            found = folder.path(named, element, below="" if element.tag == "model" else below)
-            if element.tag == "model":
-                _checked(xml_tree.read(found), found, anywhere)
-    return root
-
-
-def _explained(shown: str, message: str) -> str:
+def _explained(files: Resolved, message: str) -> str:
     """MuJoCo's message on one line, with the file, and the line and tag where it tells them."""
+    if files.folder is not None:
+        message = message.replace(f"{files.folder}/", "")
     lines = [x.strip() for x in message.splitlines() if x.strip()]
     text = re.sub(r"^(XML )?Error:\s*", "", lines[0]).rstrip(".:") if lines else "cannot be read"
     rest = " ".join(lines[1:])
     line = re.search(r"line (\d+)", rest) or re.search(r"line (\d+)", text)
     element = re.search(r"Element(?: name)? '([^']*)'", rest)
-    where = f"line {line.group(1)}: " if line else ""
+    where = f"{files.root.file}: "
+    if line is not None and 1 <= int(line.group(1)) <= len(files.lines):
+        at = files.lines[int(line.group(1)) - 1]
+        where = f"{at.file}: line {at.line}: "
     what = f"<{element.group(1)}>: " if element and "name" not in rest else ""
     if element and not what and element.group(1):
         what = f"element {element.group(1)!r}: "
     detail = "" if element else f" {rest}" if rest and not line else ""
-    return f"{shown}: {where}{what}{text}{detail}"
+    return f"{where}{what}{text}{detail}"
 
 
 def _mechanism(

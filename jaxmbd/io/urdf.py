@@ -113,12 +113,21 @@ class _Reader:
         }
         self.above = self._tree()  # the joint above every link but the root
         self.links: dict[str, _Link] = {}
+        self.parts: dict[str | None, list[_Link]] = {}  # of every body
+        self.carrying: set[str | None] = set()  # bodies that others are joined to
 
     def mechanism(self) -> Mechanism:
         """All of it."""
         m = Mechanism(self.root.get("name") or "robot")
         self._place()
         self._merge()
+        for link in self.links.values():
+            self.parts.setdefault(link.into, []).append(link)
+        self.carrying = {
+            self._into(j, "parent")
+            for j in self.joints.values()
+            if self._into(j, "parent") != self._into(j, "child")
+        }
         for name, link in self.links.items():
             if link.into == name:
                 self._add_body(m, name)
@@ -162,6 +171,10 @@ class _Reader:
         if name not in self.elements:
             raise (element or joint).error(f"there is no link {name!r}")
         return name
+
+    def _into(self, joint: Element, which: str) -> str | None:
+        """The body that a link of a joint is part of; None for the ground."""
+        return self.links[self._link_of(joint, which)].into
 
     def _in_order(self) -> list[Element]:
         """Joints from the root outwards."""
@@ -225,15 +238,10 @@ class _Reader:
 
     def _add_body(self, m: Mechanism, name: str) -> None:
         link = self.links[name]
-        parts = [x for x in self.links.values() if x.into == name]
+        parts = self.parts[name]
         mass = sum(x.mass for x in parts)
         if mass <= 0.0:
-            moves = any(
-                self.links[self._link_of(j, "parent")].into == name
-                and self.links[self._link_of(j, "child")].into != name
-                for j in self.joints.values()
-            )
-            if not moves:
+            if name not in self.carrying:
                 raise link.element.error("it moves and has no mass (<inertial>)")
             m.add_body(name, massless=True, r=link.r, A=link.A, visuals=self._looks(name, link.r))
             return
@@ -263,9 +271,7 @@ class _Reader:
     def _looks(self, name: str, center: np.ndarray) -> list[mbd.Visual]:
         found = []
         A = self.links[name].A
-        for link in self.links.values():
-            if link.into != name:
-                continue
+        for link in self.parts[name]:
             for visual in link.element.all("visual"):
                 geometry = needed(visual, "geometry")
                 shape = self._shape(geometry)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import model as mbd
-from ..model.mesh import read_mesh
+from ..model.mesh_files import read_mesh
 from . import xml_tree
 from .model_files import ModelFileError
 from .urdf_elements import number, vector

@@ -316,8 +316,8 @@ class Coupler(AbstractCoupling):
         second = coordinate_among(self.title, self.joint_2, self.coordinate_2, bodies)
         if self.joint_1.name == self.joint_2.name and type(first) is type(second):
             raise ValueError(
-                f"{self.title}: couples joint {self.joint_1.name!r} with itself; name two joints, "
-                "or the angle and the displacement of one"
+                f"{self.title}: couples joint {self.joint_1.name!r} with itself, which would lock "
+                "it; name two joints or the angle and the displacement of one, or use a driver"
             )
         return [("coupling", Coupled(first, second, c))]
 

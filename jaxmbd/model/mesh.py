@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..rotations.types import Array, Mat3, Scalar, Vec3, host
+from .mesh_files import read_mesh
 from .shapes import AbstractShape
 from .validation import array, concrete, default_dtype, number
 
@@ -190,24 +191,3 @@ def _sharp_edges(points: np.ndarray, faces: np.ndarray) -> list[tuple[int, int]]
     lengths = np.linalg.norm(points[kept[:, 0]] - points[kept[:, 1]], axis=1)
     kept = kept[np.argsort(-lengths, kind="stable")[:_MOST_LINES]]
     return [(int(a), int(b)) for a, b in kept]
-
-
-def read_mesh(path: str | Path, scale: Any = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices (n, 3) and faces (m, 3) of a mesh file, all of its parts together."""
-    try:
-        import trimesh
-    except ImportError:
-        raise ValueError(
-            f"reading the mesh {Path(path).name!r} needs trimesh: pip install 'jaxmbd[mjcf]'"
-        ) from None
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"there is no mesh file {str(path)!r}")
-    try:
-        mesh: Any = trimesh.load(path, force="mesh")
-    except Exception as error:  # trimesh raises what its parsers raise
-        raise ValueError(f"{path.name}: not a mesh that trimesh reads: {error}") from None
-    vertices, faces = np.asarray(mesh.vertices, float), np.asarray(mesh.faces, int)
-    if not len(faces):
-        raise ValueError(f"{path.name}: the mesh has no triangles")
-    return vertices * np.asarray(scale, float), faces

@@ -1,9 +1,11 @@
 """The command line as a user meets it: exit codes, messages, files; in process but for two."""
 
+import io
 import json
 import os
 import subprocess
 import sys
+import time
 
 import jax
 import numpy as np
@@ -370,6 +372,49 @@ def test_a_batch_equals_single_runs(jaxmbd, tmp_path):
     ):
         done = jaxmbd("batch", model, "--vary", vary, "--out", "x.npz")
         assert done.code == 1 and not (tmp_path / "x.npz").exists(), vary
+
+
+def test_a_batch_is_counted_before_it_is_made(jaxmbd, tmp_path):
+    """A million times a million combinations were listed first, until memory ran out."""
+    friction = [{"type": "ViscousFriction", "name": "f", "joint": "pin", "rotational": 1.0}]
+    path = tmp_path / "model.json"
+    model = json.loads((tmp_path / pendulum(tmp_path)).read_text())
+    path.write_text(json.dumps(model | {"forces": friction}))
+    million = ("--vary", "bodies.rod.mass=1:2:1000000")
+    other = ("--vary", "forces.f.rotational=1:2:1000000")
+    began = time.process_time()
+    done = jaxmbd("batch", path, "--out", "o.npz", "--t-end", "0.01", *million, *other)
+    assert time.process_time() - began < 5.0
+    assert done.code == 1 and "these are 1000000000000 combinations: vary fewer" in done.stderr
+    done = jaxmbd("batch", path, "--out", "o.npz", "--t-end", "0.01", *million, *million)
+    assert done.code == 1 and "--vary: 'bodies.rod.mass' is given twice" in done.stderr
+    assert not (tmp_path / "o.npz").exists()
+
+
+SHOWN = {
+    "ascii": r"m/s^2 kg*m^2 +- |Phi| ... Gr\xf6\xdfe \u7403\U0001f980 \ud800 --",
+    "latin-1": r"m/s² kg·m² ± |Phi| ... Größe \u7403\U0001f980 \ud800 --",
+    "cp437": r"m/s² kg·m² ± |Φ| ... Größe \u7403\U0001f980 \ud800 -─",
+    "utf-8": r"m/s² kg·m² ± |Φ| … Größe 球🦀 \ud800 ⠋─",
+}
+
+
+@pytest.mark.parametrize("encoding", SHOWN)
+def test_a_terminal_of_any_encoding_shows_everything(encoding, monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict")
+    monkeypatch.setattr(sys, "stdout", stream)
+    cli.console.write_anywhere()
+    stream.write("m/s² kg·m² ± |Φ| … Größe 球🦀 \ud800 ⠋─")
+    stream.flush()
+    shown = stream.buffer.getvalue().decode(encoding)
+    assert shown == SHOWN[encoding]
+
+
+@pytest.mark.essential
+def test_a_model_is_shown_on_an_ascii_terminal(tmp_path):
+    done = process("info", pendulum(tmp_path, body="Größe"), cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0 and "m/s^2" in done.stdout and "[kg*m^2]" in done.stdout
+    assert "error" not in done.stderr
 
 
 @pytest.mark.parametrize("command", ["simulate", "kinematics"])

@@ -11,7 +11,7 @@ from rich.markup import escape
 import jaxmbd as mbd
 from jaxmbd.model.functions import debugging
 
-from .console import add_row, complain, err, new_table
+from .console import add_row, complain, err, new_table, write_anywhere
 
 app = typer.Typer(
     add_completion=False,
@@ -68,6 +68,7 @@ def _show_timing(programs: dict[str, Any]) -> None:
 def main() -> None:
     """Run the command; errors of the user's making become one line and exit code 1."""
     mbd.enable_x64()
+    write_anywhere()
     warnings.showwarning = _show_warning
     try:
         app()

@@ -1,6 +1,6 @@
 """The command that simulates a model for a grid of numbers."""
 
-from itertools import product
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -56,12 +56,8 @@ def batch(
     """Simulate MODEL for every combination of some of its numbers."""
     check_out(out_file, (".npz",))
     m = mbd.load_mechanism(model)
-    ranges: dict[str, np.ndarray] = {}
-    for path, values in (_range(text, m) for text in vary):
-        if path in ranges:
-            raise ValueError(f"--vary: {path!r} is given twice; give one range for it")
-        ranges[path] = values
-    grid = np.array(list(product(*ranges.values())))
+    ranges = _ranges(vary, m)
+    count = math.prod(len(values) for values in ranges.values())
     steps = mbd.count_steps(h, t_end, None)
     system, _ = m.build()
     method = integrator_of(
@@ -69,9 +65,10 @@ def batch(
     )
     check_memory(
         system,
-        len(grid) * (steps // max(save_every, 1) + 1),
-        "vary fewer numbers, or save fewer rows",
+        count * (steps // max(save_every, 1) + 1),
+        f"these are {count} combinations: vary fewer numbers, or save fewer rows",
     )
+    grid = np.stack(np.meshgrid(*ranges.values(), indexing="ij"), axis=-1).reshape(count, -1)
 
     def one(values):
         system, state = m.with_values(dict(zip(ranges, values, strict=True))).build()
@@ -91,7 +88,7 @@ def batch(
     interrupted = False
     try:
         found = mbd.run_batch(one, grid, chunk=chunk)
-        interrupted = len(found["result"]) < len(grid)
+        interrupted = len(found["result"]) < count
     except KeyboardInterrupt:
         complain("interrupted before the first chunk; nothing was written")
         raise typer.Exit(INTERRUPTED) from None
@@ -102,13 +99,24 @@ def batch(
     )
     failed = int(np.sum(found["result"] != int(mbd.RESULTS.successful._value)))
     say(
-        f"{m.name}: {done} of {len(grid)} runs, {failed} of them failed (see the array result); "
+        f"{m.name}: {done} of {count} runs, {failed} of them failed (see the array result); "
         f"wrote {out_file}"
     )
     if interrupted:
         raise typer.Exit(INTERRUPTED)
     if failed:
         raise typer.Exit(1)
+
+
+def _ranges(vary: list[str], m: mbd.Mechanism) -> dict[str, np.ndarray]:
+    """The values of every path of --vary."""
+    ranges: dict[str, np.ndarray] = {}
+    for text in vary:
+        path, values = _range(text, m)
+        if path in ranges:
+            raise ValueError(f"--vary: {path!r} is given twice; give one range for it")
+        ranges[path] = values
+    return ranges
 
 
 def _range(text: str, m: mbd.Mechanism) -> tuple[str, np.ndarray]:

@@ -1,5 +1,7 @@
 """What the command says, and how."""
 
+import codecs
+import sys
 from contextlib import contextmanager
 
 import typer
@@ -10,6 +12,30 @@ from rich.text import Text
 
 out, err = Console(), Console(stderr=True)
 INTERRUPTED = 130
+
+
+_PLAIN = {"²": "^2", "³": "^3", "·": "*", "±": "+-", "…": "...", "Φ": "Phi"}
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """Characters that a stream cannot write, in those that every stream can."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(x) or _spelled(x) for x in found), error.end
+
+
+def _spelled(x: str) -> str:
+    """A drawn line as a line; anything else as Python writes it, since names must stay apart."""
+    return "-" if "\u2500" <= x <= "\u28ff" else ascii(x)[1:-1]
+
+
+def write_anywhere() -> None:
+    """Let standard output and error take any text, whatever the encoding of the terminal."""
+    codecs.register_error("jaxmbd", _plain)
+    for stream in (sys.stdout, sys.stderr):
+        if getattr(stream, "errors", None) in ("strict", "backslashreplace"):
+            stream.reconfigure(errors="jaxmbd")  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def complain(text: str) -> None:

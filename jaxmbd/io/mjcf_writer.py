@@ -4,6 +4,7 @@ A spanning tree of the joints becomes nested bodies; what closes loops becomes e
 What MJCF cannot hold is refused by name.
 """
 
+import re
 import warnings
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -22,8 +23,10 @@ from .mjcf import INITIAL
 from .mjcf_writer_forces import write_actions
 from .mjcf_writer_parts import Placed, numbers, refusal, texts
 from .mjcf_writer_shapes import write_looks
-from .model_files import ModelFileWarning
+from .model_files import ModelFileError, ModelFileWarning
 
+# Control characters, halves of characters, and what Unicode sets aside.
+_NO_CHARACTER = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LEAST = 1e-14  # MuJoCo refuses masses and inertias at 1e-15
 
 
@@ -71,8 +74,21 @@ def mjcf_text(mechanism: Mechanism) -> str:
             ModelFileWarning,
             stacklevel=users_line(),
         )
+    _check_characters(root)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _check_characters(root: ET.Element) -> None:
+    """Refuse what XML has no way to write, so that every file is read back."""
+    for element in root.iter():
+        for text in element.attrib.values():
+            found = _NO_CHARACTER.search(text)
+            if found is not None:
+                raise ModelFileError(
+                    f"the name {text!r} cannot be written to MJCF, because XML has no character "
+                    f"{found.group()!r}; rename the part"
+                )
 
 
 class _Writer:

@@ -158,6 +158,22 @@ def test_looks_that_mjcf_has_not_are_told(tmp_path):
         mbd.save(m, tmp_path / "m.xml")
 
 
+@pytest.mark.parametrize("character", ["\x1b", "\0", "\ud800", "\ufffe"])
+def test_a_name_that_xml_cannot_hold_is_refused(tmp_path, character):
+    m = mbd.Mechanism("m")
+    m.add_body(f"a{character}b", mass=1.0, inertia=(1, 1, 1))
+    with pytest.raises(ModelFileError, match="XML has no character .*; rename the part"):
+        mbd.save(m, tmp_path / "m.xml")
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_of_any_other_characters_come_back(tmp_path):
+    m = mbd.Mechanism("a\nb\tc")
+    m.add_body("球🦀 <&>\"'\x7f", mass=1.0, inertia=(1, 1, 1))
+    again = back(m, tmp_path / "m.xml")
+    assert again.name == m.name and list(again.bodies) == list(m.bodies)
+
+
 def test_meshes_and_colors_come_back(tmp_path):
     pytest.importorskip("trimesh")
     corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]]) * 0.1

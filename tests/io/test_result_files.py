@@ -1,6 +1,7 @@
 """Result files: written whole or not at all, and read or refused in one sentence, whatever their
 bytes are."""
 
+import csv
 import errno
 import io
 import json
@@ -14,7 +15,7 @@ import psutil
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.analyses.export import drawing
+from jaxmbd.analyses.export import drawing, write_table
 from jaxmbd.io import read_npz
 from jaxmbd.io.results import ResultFileError
 
@@ -416,3 +417,19 @@ def test_names_of_any_characters_go_through_both_formats(tmp_path):
     assert read_npz(tmp_path / "r.npz")["stats"]["drawing"]["bodies"] == names
     solution.to_csv(tmp_path / "r.csv", system)
     assert "球🦀.r.x" in (tmp_path / "r.csv").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_name_is_a_formula_of_a_spreadsheet(tmp_path, first):
+    m = mbd.Mechanism("m")
+    names = [f"{first}cmd|' /C calc'!A0", f"{first}1+1"]
+    for k, name in enumerate(names):
+        m.add_body(name, mass=1.0, inertia=(1, 1, 1), r=(k, 0, 0))
+    solution_of(2, 0).to_csv(tmp_path / "r.csv", m.build()[0])
+    write_table(tmp_path / "t.csv", {"t": np.zeros(2), names[0]: np.ones(2)})
+    for name in ("r.csv", "t.csv"):
+        with open(tmp_path / name, newline="", encoding="utf-8") as file:
+            header, row = list(csv.reader(file))[:2]
+        assert not any(cell.startswith(first) for cell in header)
+        assert f"'{names[0]}" in header[1] and header[0] == "t"
+        assert all(np.isfinite(float(x)) for x in row)  # numbers stay numbers

@@ -86,12 +86,6 @@ def _core(capsule: Capsule) -> Core:
     return Core(0.5 * capsule.length * along, capsule.radius)
 
 
-def _is_zero(x: Any) -> bool:
-    """Whether a number or vector was left at its default."""
-    known = concrete(x)
-    return known is not None and not np.any(known)
-
-
 @dataclass(frozen=True, eq=False)
 class Contact(AbstractLawDescription):
     """Contact of two bodies with dry friction: no penetration, exact stick. It takes `mbd.Moreau`.
@@ -138,11 +132,6 @@ class Contact(AbstractLawDescription):
 
     def _pair(self, i: Body, j: Body) -> AbstractPair:
         round_i = self._balls(i)
-        if self.points is None and not _is_zero(self.radius):
-            raise ValueError(
-                f"{self.title}: radius is that of balls around points, and body {i.name!r} touches "
-                "with its shape; give points too, or leave radius out"
-            )
         if j.shape is None or self.normal is not None:
             up = (0.0, 0.0, 1.0) if self.normal is None else self.normal
             normal = direction(up, f"{self.title}: normal")
@@ -154,7 +143,8 @@ class Contact(AbstractLawDescription):
                 along = np.eye(3, dtype=i.r.dtype)[_AXES[i.shape.axis]]
                 return CylinderAndPlane(i.shape.radius, 0.5 * i.shape.length * along, *plane)
             raise ValueError(f"{self.title}: {self._nothing(i, i.shape)}")
-        if not _is_zero(self.point):
+        point = concrete(self.point)
+        if point is None or np.any(point):
             raise ValueError(
                 f"{self.title}: point is that of a plane, and body {j.name!r} touches with its "
                 "shape; give normal too, or leave point out"

@@ -36,6 +36,7 @@ STRAINS: dict[str, type[AbstractBeamElement]] = {
 RIGID = {"none": (), "stretch": (0,), "shear": (1, 2), "stretch and shear": (0, 1, 2)}
 _LABELS = ("no stretch", "no shear along y", "no shear along z")
 _UPRIGHT = 0.99  # cosine to the vertical from which a beam counts as vertical
+_MOST_ELEMENTS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,8 +145,12 @@ class Beam(AbstractElement):
         n = self.elements
         if n is None:
             return len(self.points) - 1 if self._by_points else 8
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"{self.title}: elements must be a whole number from 1 on, not {n!r}")
+        is_whole = isinstance(n, int | np.integer) and not isinstance(n, bool)
+        if not is_whole or not 1 <= n <= _MOST_ELEMENTS:
+            raise ValueError(
+                f"{self.title}: elements must be a whole number from 1 to {_MOST_ELEMENTS}, not "
+                f"{n!r}"
+            )
         return int(n)
 
     @functools.cached_property

@@ -288,6 +288,7 @@ REFUSED = {
     ),
     "no section": ({"section": 3.0}, "beam 'b': section must be an mbd.Section"),
     "no elements": ({"elements": 0}, "beam 'b': elements must be a whole number"),
+    "a thousand million elements": ({"elements": 10**9}, "from 1 to 10000, not 1000000000"),
     "one point": ({"points": [(0, 0, 0)]}, "beam 'b': points: needs at least 2 points"),
     "equal points": ({"points": [(0, 0, 0), (0, 0, 0)]}, "beam 'b': points: the line stands still"),
     "y along": ({"y_axis": (1, 0, 0)}, "beam 'b': y_axis is along the beam"),

@@ -179,7 +179,7 @@ def _line(tendons: ET.Element, part: Any, m: Mechanism, bodies: dict[str, ET.Ele
 
 
 def _law(law: Any, placed: dict[str, Placed]) -> None:
-    if isinstance(law, JointLimit) and not np.any(law.restitution):
+    if isinstance(law, JointLimit) and not (law.gives_way or np.any(law.restitution)):
         lower, upper = law.lower, law.upper
         if lower is not None and upper is not None:
             joint = _joint(law, placed, law.coordinate)

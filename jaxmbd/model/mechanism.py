@@ -262,7 +262,7 @@ class Mechanism:
             self.constraints[joint.name] = joint
             return joint
         elif isinstance(part, AbstractForceDescription):
-            self._check_name(part.name, "force", self.forces)
+            self._check_name(part.name, "force", self._force_elements())
             force: AbstractForceDescription = self._with_joints(part)
             bodies = [self._body(b, force.name) for b in force.targets()]
             if len(bodies) == 2:
@@ -277,6 +277,8 @@ class Mechanism:
             return force
         elif isinstance(part, AbstractLawDescription):
             self._check_name(part.name, "law", self.laws)
+            if part.gives_way:
+                self._check_name(part.name, "force", self.forces)
             law: AbstractLawDescription = self._with_joints(part)
             bodies = [self._body(b, law.name) for b in law.targets()]
             self._check_different(bodies, law.title)
@@ -427,6 +429,10 @@ class Mechanism:
             raise ValueError(f"{title}: unknown joint {named!r}; the joints are {known}")
         return joint
 
+    def _force_elements(self) -> dict[str, AbstractForceDescription | AbstractLawDescription]:
+        """The forces, and the laws that give way."""
+        return self.forces | {name: law for name, law in self.laws.items() if law.gives_way}
+
     # --- stacking --------------------------------------------------------------------------------
 
     def _indices(self) -> dict[str, int]:
@@ -494,9 +500,10 @@ class Mechanism:
         """Force elements; inertia of joint coordinates, which follows accelerations; beams."""
         dtype, index = default_dtype(), self._indices()
         elements, targets, names = [], [], []
-        for part in self.forces.values():
+        for part in self._force_elements().values():
             bodies = [self._body(b, part.name) for b in part.targets()]
             elements.append(asarrays(part.element(*bodies), dtype))
+            self._check_apart(part, elements[-1], bodies)
             targets.append(tuple(index[b.name] for b in bodies))
             names.append(part.name)
         for beam in self.beams.values():
@@ -518,6 +525,15 @@ class Mechanism:
         labels = tuple(beam.label(index, place, rows) for beam in self.beams.values())
         return tuple(forces), tuple(inertias), labels
 
+    def _check_apart(self, part: Any, element: Any, bodies: list[Body]) -> None:
+        """Refuse contact of bodies that are one."""
+        touches = getattr(element, "kind", None) == CONTACT
+        if touches and (held := self._fixed_together(*bodies)):
+            raise ValueError(
+                f"{part.title}: joint {held!r} holds its bodies rigidly together, so that they "
+                "cannot touch or part; leave it out"
+            )
+
     def _fixed_together(self, i: Body, j: Body) -> str | None:
         """The fixed joint that holds two bodies together, if one does."""
         wanted = {i.name, j.name}
@@ -533,13 +549,11 @@ class Mechanism:
         rows = {c.name: c.rows for c in connections}
         elements, targets, names, joints = [], [], [], []
         for part in self.laws.values():
+            if part.gives_way:
+                continue
             bodies = [self._body(b, part.name) for b in part.targets()]
             elements.append(asarrays(part.element(*bodies), dtype))
-            if elements[-1].kind == CONTACT and (held := self._fixed_together(*bodies)):
-                raise ValueError(
-                    f"{part.title}: joint {held!r} holds its bodies rigidly together, so that they "
-                    "cannot touch or part; leave it out"
-                )
+            self._check_apart(part, elements[-1], bodies)
             targets.append(tuple(index[b.name] for b in bodies))
             names.append(part.name)
             carrier = part.carrier()

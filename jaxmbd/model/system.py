@@ -242,8 +242,8 @@ class System(eqx.Module):
         who: str,
         cure: str = "use simulate with integrator=mbd.Moreau()",
     ) -> None:
-        """Raise where there are stops, dry friction or contacts, for a method that knows smooth
-        motions alone; it names them.
+        """Raise where there are stops, dry friction or contacts that do not give way, for a method
+        that knows smooth motions alone; it names them.
 
         Raises:
             ValueError: There are such laws.
@@ -252,7 +252,8 @@ class System(eqx.Module):
         if names:
             raise ValueError(
                 f"{who} knows no stops, dry friction and contacts; mechanism {self.name!r} has "
-                f"{', '.join(names)}: {cure}"
+                f"{', '.join(names)}: {cure}. Stops and contacts with stiffness= are forces, which "
+                "it takes"
             )
 
     def refuse_inertias(

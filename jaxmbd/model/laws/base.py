@@ -12,10 +12,12 @@ from jaxtyping import Float
 from ...rotations.types import Array, Scalar
 from ..body import Body
 from ..elements import AbstractElement
+from ..forces.base import AbstractForce
 from ..joints import AbstractConstraint
 from ..stacking import each
 from ..state import Pose, Twist
 from ..validation import concrete, number
+from .hunt_crossley import HuntCrossley
 
 CONTACT, STOP, DRY = KINDS = "contact", "stop", "dry"  # in the order of their rows
 
@@ -127,8 +129,15 @@ class AbstractLawDescription(AbstractElement):
     what: ClassVar[str] = "law"
 
     @abc.abstractmethod
-    def element(self, *bodies: Body) -> AbstractLaw:
-        """The numeric element on those bodies; data that make no sense are refused here."""
+    def element(self, *bodies: Body) -> AbstractLaw | AbstractForce:
+        """The numeric element on those bodies, a force where it gives way; data that make no sense
+        are refused here.
+        """
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether it has a stiffness, and is a force then."""
+        return getattr(self, "stiffness", None) is not None
 
     def carrier(self) -> AbstractConstraint | None:
         """The joint whose force bounds it, if one does."""
@@ -140,6 +149,31 @@ class AbstractLawDescription(AbstractElement):
         if known is not None and not 0.0 <= known <= 1.0:
             raise ValueError(f"{self.title}: restitution must lie in [0, 1], not {known:g}")
         return value
+
+    def _compliance(self, usual_exponent: float) -> HuntCrossley | None:
+        """The force of a part that gives way; None for a rigid one."""
+        if not self.gives_way:
+            self._refuse(("damping", "exponent"), f"is of a {self.what} with stiffness")
+            return None
+        self._refuse(
+            ("restitution",),
+            f"is of a rigid {self.what}; with stiffness it bounces as its damping lets it",
+        )
+        given = getattr(self, "exponent", None)
+        exponent = number(usual_exponent if given is None else given, f"{self.title}: exponent")
+        known = concrete(exponent)
+        if known is not None and not known >= 1.0:
+            raise ValueError(f"{self.title}: exponent must be 1 or more, not {known:g}")
+        return HuntCrossley(
+            self._not_negative("stiffness"), self._not_negative("damping"), exponent
+        )
+
+    def _refuse(self, fields: tuple[str, ...], why: str) -> None:
+        """Raise where one of the fields is given, that is neither None nor a known zero."""
+        for field in fields:
+            value = getattr(self, field, None)
+            if value is not None and (concrete(value) is None or np.any(np.asarray(value) != 0)):
+                raise ValueError(f"{self.title}: {field} {why}; leave {field} out")
 
     def _not_negative(self, field: str) -> Array:
         value = number(getattr(self, field), f"{self.title}: {field}")

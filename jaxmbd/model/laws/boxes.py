@@ -51,6 +51,10 @@ class Boxes(AbstractPair):
     def holds(self) -> bool:
         return True
 
+    def springs(self) -> None:
+        """None: the corners of the area that two faces share come and go."""
+        return None
+
     def witness(self, pose: Pose) -> Witness:
         return self.held(pose, pose).witness(pose)
 

@@ -94,6 +94,10 @@ class Capsules(AbstractPair):
     def places(self) -> int:
         return 5
 
+    def springs(self) -> "NearestOfCapsules":
+        """Their nearest points alone, with which an end may coincide."""
+        return NearestOfCapsules(self.core_i, self.core_j)
+
     def witness(self, pose: Pose) -> Witness:
         m_i, m_j = pose.r[0], pose.r[1]
         h_i, h_j = pose.A[0] @ self.core_i.half_bar, pose.A[1] @ self.core_j.half_bar
@@ -106,6 +110,29 @@ class Capsules(AbstractPair):
         return jax.vmap(lambda x, y: _between(x, self.core_i.radius, y, self.core_j.radius))(
             jnp.stack(p_i), jnp.stack(p_j)
         )
+
+
+class NearestOfCapsules(AbstractPair):
+    """Two capsules where they are nearest to each other: one place, anywhere along parallel ones.
+
+    Attributes:
+        core_i, core_j: Of the bodies.
+    """
+
+    core_i: Core
+    core_j: Core
+
+    @property
+    def places(self) -> int:
+        return 1
+
+    def witness(self, pose: Pose) -> Witness:
+        h_i, h_j = pose.A[0] @ self.core_i.half_bar, pose.A[1] @ self.core_j.half_bar
+        s, t = shares_of_both(pose.r[0], h_i, pose.r[1], h_j)
+        p_i, p_j = pose.r[0] + s * h_i, pose.r[1] + t * h_j
+        found = _between(p_i, self.core_i.radius, p_j, self.core_j.radius)
+        gap, normal, on_i, on_j = (x[None] for x in found)
+        return gap, normal, on_i, on_j
 
 
 class CapsuleAndBox(AbstractPair):
@@ -122,6 +149,10 @@ class CapsuleAndBox(AbstractPair):
     @property
     def places(self) -> int:
         return 3
+
+    def springs(self) -> None:
+        """None: an end may be the point of the middle line that is nearest to an edge."""
+        return None
 
     def witness(self, pose: Pose) -> Witness:
         ends = BallsAndBox(self.core.ends(), self.half_j).witness(pose)

@@ -12,8 +12,8 @@ from .. import given
 from ..body import Body
 from ..state import Pose
 from ..validation import concrete, direction, number, vector
-from .base import AbstractLawDescription
-from .contact import PairContact
+from .compliant_contact import CompliantContact
+from .contact import AbstractContactDescription, PairContact
 from .narrow import FLOOR, AbstractPair, Witness
 
 
@@ -57,9 +57,8 @@ class InsideOf(AbstractPair):
 
 
 @dataclass(frozen=True, eq=False)
-class Clearance(AbstractLawDescription):
-    """A joint with play: a ball of body i in a socket of body j, or a pin in a bore. It takes
-    `mbd.Moreau`.
+class Clearance(AbstractContactDescription):
+    """A joint with play: a ball of body i in a socket of body j, or a pin in a bore.
 
     It stands in place of a spherical or a revolute joint. A bore holds its pin across its axis
     alone: in a planar mechanism add `Planar` or keep other joints that hold it along the axis.
@@ -74,24 +73,19 @@ class Clearance(AbstractLawDescription):
         axis: Of the bore, global at the initial pose; none for a socket.
         friction: Coefficient μ of dry friction [-].
         restitution: Normal speed after an impact over that before it [-].
+        stiffness, damping, exponent, slip_speed: Of a hollow that gives way, as in `Contact`; rigid
+            by default, which takes `mbd.Moreau`.
     """
 
-    body_i: Body | str = given.body()
-    body_j: Body | str = given.body()
     play: Any = given.number("m")
     radius: Any = given.number("m")
     point: Any = given.vector("m")
     point_i: Any = given.vector("m", None)
     axis: Any = given.vector("-", None)
-    friction: Any = given.number("-", 0.0)
-    restitution: Any = given.number("-", 0.0)
 
     what: ClassVar[str] = "clearance"
 
-    def targets(self) -> tuple[Body | str, ...]:
-        return self.body_i, self.body_j
-
-    def element(self, *bodies: Body) -> PairContact:
+    def element(self, *bodies: Body) -> PairContact | CompliantContact:
         i, j = bodies
         play = number(self.play, f"{self.title}: play")
         known = concrete(play)
@@ -108,4 +102,4 @@ class Clearance(AbstractLawDescription):
         if self.axis is not None:
             axis = j.direction(direction(self.axis, f"{self.title}: axis"))
         pair = InsideOf(i.point(point_i), j.point(point), axis, self._not_negative("radius"), play)
-        return PairContact(pair, self._not_negative("friction"), self._restitution())
+        return self._between(pair)

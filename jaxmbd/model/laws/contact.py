@@ -14,10 +14,11 @@ from .. import given
 from ..body import Body
 from ..shapes import AbstractShape, Box, Capsule, HollowCylinder, Rod, Sphere, Tetrahedron
 from ..state import Pose, Twist
-from ..validation import array, concrete, direction, vector
+from ..validation import array, concrete, direction, number, positive, vector
 from .base import CONTACT, AbstractLaw, AbstractLawDescription
 from .boxes import Boxes
 from .capsules import BallsAndCapsule, CapsuleAndBox, Capsules, Core
+from .compliant_contact import CompliantContact
 from .narrow import (
     AbstractPair,
     Balls,
@@ -29,6 +30,7 @@ from .narrow import (
 )
 
 _AXES = {"x": 0, "y": 1, "z": 2}
+_HERTZ = 1.5  # the exponent of two balls, or of a ball on a plane
 
 
 class PairContact(AbstractLaw):
@@ -87,39 +89,90 @@ def _core(capsule: Capsule) -> Core:
 
 
 @dataclass(frozen=True, eq=False)
-class Contact(AbstractLawDescription):
-    """Contact of two bodies with dry friction: no penetration, exact stick. It takes `mbd.Moreau`.
-
-    A body touches with its shape (Sphere, Capsule, Box, HollowCylinder, Rod, Tetrahedron), or with
-    the points that are given. The surface of body j is its shape (Sphere, Capsule, Box), or a
-    plane: where `normal` says so, and where it has no shape, as the ground has none.
+class AbstractContactDescription(AbstractLawDescription):
+    """Contact of two surfaces, as described; to be derived from.
 
     Attributes:
-        name: Unique among the laws of a mechanism.
         body_i, body_j: The bodies (objects or names).
-        friction: Coefficient μ of dry friction [-].
-        restitution: Normal speed after an impact over that before it [-].
-        points: On body i, in place of its shape: (n, 3) [m], global at the initial pose.
-        radius: Of balls around these points [m].
-        normal: Of a plane on body j, global at the initial pose, pointing out of it; z by default.
-        point: Of that plane, global at the initial pose [m].
+        friction, restitution, stiffness, damping, exponent, slip_speed: As `Contact` has them.
     """
 
     body_i: Body | str = given.body()
     body_j: Body | str = given.body()
     friction: Any = given.number("-", 0.0)
     restitution: Any = given.number("-", 0.0)
-    points: Any = given.numbers("m", None)
-    radius: Any = given.number("m", 0.0)
-    point: Any = given.vector("m", (0.0, 0.0, 0.0))
-    normal: Any = given.vector("-", None)
+    stiffness: Any = given.number("N/m^exponent", None)
+    damping: Any = given.number("s/m", 0.0)
+    exponent: Any = given.number("-", None)
+    slip_speed: Any = given.number("m/s", None)
 
     what: ClassVar[str] = "contact"
 
     def targets(self) -> tuple[Body | str, ...]:
         return self.body_i, self.body_j
 
-    def element(self, *bodies: Body) -> PairContact:
+    def _between(self, pair: AbstractPair) -> PairContact | CompliantContact:
+        """The numeric element on two surfaces."""
+        law, friction = self._compliance(_HERTZ), self._not_negative("friction")
+        if law is None:
+            self._refuse(("slip_speed",), f"is of a {self.what} with stiffness")
+            return PairContact(pair, friction, self._restitution())
+        springs = pair.springs()
+        if springs is None:
+            raise NotImplementedError(
+                f"{self.title}: the places where these shapes touch come and go, and the stiffness "
+                "of all of them together with them; give points= on one body, or leave stiffness "
+                "out"
+            )
+        slip_speed = number(1.0, f"{self.title}: slip_speed")
+        if self.slip_speed is not None:
+            slip_speed = positive(self.slip_speed, f"{self.title}: slip_speed")
+        elif (known := concrete(friction)) is None or known > 0.0:
+            raise ValueError(
+                f"{self.title}: friction of a contact with stiffness needs slip_speed [m/s], below "
+                "which it falls off to zero"
+            )
+        return CompliantContact(springs, law, friction, slip_speed)
+
+
+@dataclass(frozen=True, eq=False)
+class Contact(AbstractContactDescription):
+    """Contact of two bodies, rigid with exact stick, or with stiffness and damping.
+
+    A body touches with its shape (Sphere, Capsule, Box, HollowCylinder, Rod, Tetrahedron), or with
+    the points that are given. The surface of body j is its shape (Sphere, Capsule, Box), or a
+    plane: where `normal` says so, and where it has no shape, as the ground has none.
+
+    A rigid contact takes `mbd.Moreau`. With `stiffness` surfaces give way: at a place where they
+    overlap by δ they push each other apart with F = stiffness δ^exponent (1 + damping dδ/dt), never
+    less than zero (Hunt and Crossley). Such a contact is a force: every integrator, `equilibrium`
+    and `linearize` take it, and `Solution.element` has what it does. Its friction is μ F w / √(w² +
+    slip_speed²), w being the sliding velocity: under load it creeps, by slip_speed at most while
+    the load is below 0.7 μ F.
+
+    Attributes:
+        name: Unique among the laws of a mechanism, with `stiffness` among its forces too.
+        body_i, body_j: The bodies (objects or names).
+        friction: Coefficient μ of dry friction [-].
+        restitution: Of a rigid contact: normal speed after an impact over that before it [-].
+        stiffness: Of every place where the surfaces touch, such as each corner of a box on a plane
+            [N/m^exponent]; rigid by default.
+        damping: Loss per speed of a contact with stiffness [s/m]; at low speed v the speed after an
+            impact is about v (1 - 2/3 damping v).
+        exponent: Of the depth [-], 1 or more; 1.5 by default, after Hertz.
+        slip_speed: Speed of sliding up to which friction of a contact with stiffness grows [m/s].
+        points: On body i, in place of its shape: (n, 3) [m], global at the initial pose.
+        radius: Of balls around these points [m].
+        normal: Of a plane on body j, global at the initial pose, pointing out of it; z by default.
+        point: Of that plane, global at the initial pose [m].
+    """
+
+    points: Any = given.numbers("m", None)
+    radius: Any = given.number("m", 0.0)
+    point: Any = given.vector("m", (0.0, 0.0, 0.0))
+    normal: Any = given.vector("-", None)
+
+    def element(self, *bodies: Body) -> PairContact | CompliantContact:
         i, j = bodies
         radius = concrete(self._not_negative("radius"))
         if self.points is None and radius is not None and radius > 0.0:
@@ -127,8 +180,7 @@ class Contact(AbstractLawDescription):
                 f"{self.title}: radius is that of balls around points; give points, or leave it "
                 "out: a body without points touches with its shape"
             )
-        pair = self._pair(i, j)
-        return PairContact(pair, self._not_negative("friction"), self._restitution())
+        return self._between(self._pair(i, j))
 
     def _pair(self, i: Body, j: Body) -> AbstractPair:
         round_i = self._balls(i)

@@ -14,7 +14,7 @@ from ..joint_coordinates import joint_coordinate
 from ..joints import AbstractConstraint
 from ..state import Pose, Twist
 from .base import DRY, AbstractLaw, AbstractLawDescription
-from .joint_limit import _each
+from .joint_limit import each_body
 
 
 class DryFriction(AbstractLaw):
@@ -40,7 +40,7 @@ class DryFriction(AbstractLaw):
         return jnp.zeros(1, pose.r.dtype)
 
     def rates(self, pose: Pose, twist: Twist) -> Float[Array, "1 1"]:
-        (pose_i, pose_j), (twist_i, twist_j) = _each(pose), _each(twist)
+        (pose_i, pose_j), (twist_i, twist_j) = each_body(pose), each_body(twist)
         return self.coordinate.rate(pose_i, twist_i, pose_j, twist_j).reshape(1, 1)
 
     def bound(self) -> Scalar:

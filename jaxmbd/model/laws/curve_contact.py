@@ -1,7 +1,7 @@
 """A point or a roller that may leave a curve."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from ..curves import Curve, Foot, upward
 from ..primitives.curves import left_normal
 from ..state import Pose
 from ..validation import direction, vector
-from .base import AbstractLawDescription
-from .contact import PairContact
+from .compliant_contact import CompliantContact
+from .contact import AbstractContactDescription, PairContact
 from .narrow import AbstractPair, Witness
 
 
@@ -46,9 +46,9 @@ class BallAndCurve(AbstractPair):
 
 
 @dataclass(frozen=True, eq=False)
-class CurveContact(AbstractLawDescription):
+class CurveContact(AbstractContactDescription):
     """Contact of a point or a roller of body i with a curve of body j: a cam follower that may
-    jump, a bead that may leave its track. It takes `mbd.Moreau`.
+    jump, a bead that may leave its track.
 
     Where contact is never lost, `PointOnCurve` and `Cam` are the joints for it.
 
@@ -66,10 +66,10 @@ class CurveContact(AbstractLawDescription):
             with `inside` it is on the other side.
         friction: Coefficient μ of dry friction [-].
         restitution: Normal speed after an impact over that before it [-].
+        stiffness, damping, exponent, slip_speed: Of surfaces that give way, as in `Contact`; rigid
+            by default, which takes `mbd.Moreau`.
     """
 
-    body_i: Body | str = given.body()
-    body_j: Body | str = given.body()
     point: Any = given.point()
     curve: Any = given.curve()
     axis: Any = given.axis()
@@ -77,15 +77,8 @@ class CurveContact(AbstractLawDescription):
     closed: bool = given.flag(True)
     span: Any = given.numbers("-", (0.0, 2.0 * np.pi))
     inside: bool = given.flag(False)
-    friction: Any = given.number("-", 0.0)
-    restitution: Any = given.number("-", 0.0)
 
-    what: ClassVar[str] = "contact"
-
-    def targets(self) -> tuple[Body | str, ...]:
-        return self.body_i, self.body_j
-
-    def element(self, *bodies: Body) -> PairContact:
+    def element(self, *bodies: Body) -> PairContact | CompliantContact:
         i, j = bodies
         curve = Curve.on(
             j, self.curve, closed=self.closed, span=self.span, what=f"{self.title}: curve"
@@ -96,4 +89,4 @@ class CurveContact(AbstractLawDescription):
         pair = BallAndCurve(
             foot, upward(curve, axis, inside=self.inside), self._not_negative("radius")
         )
-        return PairContact(pair, self._not_negative("friction"), self._restitution())
+        return self._between(pair)

@@ -53,6 +53,12 @@ class AbstractPair(eqx.Module):
         """
         return self
 
+    def springs(self) -> "AbstractPair | None":
+        """The pair with places that are different points of the surfaces, so that each may have a
+        spring of its own; None where there are no such.
+        """
+        return self
+
 
 class Balls(eqx.Module):
     """Balls in a body.
@@ -89,6 +95,10 @@ class Swapped(AbstractPair):
     @property
     def places(self) -> int:
         return self.pair.places
+
+    def springs(self) -> AbstractPair | None:
+        found = self.pair.springs()
+        return None if found is None else Swapped(found)
 
     def witness(self, pose: Pose) -> Witness:
         gap, normal, on_j, on_i = self.pair.witness(Pose(pose.r[::-1], pose.A[::-1]))

@@ -13,6 +13,7 @@ from .analyses import BentBeamWarning as BentBeamWarning
 from .analyses import Buckling as Buckling
 from .analyses import Campbell as Campbell
 from .analyses import DroppedBounceWarning as DroppedBounceWarning
+from .analyses import ElementMotion as ElementMotion
 from .analyses import Equilibrium as Equilibrium
 from .analyses import EquilibriumError as EquilibriumError
 from .analyses import FrequencyResponse as FrequencyResponse
@@ -127,6 +128,7 @@ from .model import Looks as Looks
 from .model import Mechanism as Mechanism
 from .model import Mesh as Mesh
 from .model import NoSlip as NoSlip
+from .model import Output as Output
 from .model import Planar as Planar
 from .model import PointForce as PointForce
 from .model import PointOnCurve as PointOnCurve

@@ -21,6 +21,7 @@ from .continuation import Path as Path
 from .continuation import SpecialPoint as SpecialPoint
 from .continuation import continuation as continuation
 from .dynamics import simulate as simulate
+from .elements import ElementMotion as ElementMotion
 from .equilibrium import Equilibrium as Equilibrium
 from .equilibrium import EquilibriumError as EquilibriumError
 from .equilibrium import Spin as Spin

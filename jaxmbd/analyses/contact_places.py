@@ -5,7 +5,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..indexing import take
@@ -91,22 +90,3 @@ def contact_places(
             state = jnp.asarray(stats["law_states"][:, where[CONTACT, name][0]])
             out[name] = ContactPlaces(points[:, k], normals[:, k], forces[:, k], state)
     return out
-
-
-def table(system: System, stats: dict[str, Any]) -> tuple[list[str], list[np.ndarray]]:
-    """Columns of gaps, forces and states of all laws, with their names."""
-    header, columns = [], []
-    components = (".normal", ".tangent1", ".tangent2")
-    for (kind, name), (places, rows) in slices(system).items():
-        n = places.stop - places.start
-        at = [name] if n == 1 else [f"{name}[{k}]" for k in range(n)]
-        parts = components if kind == CONTACT else ("",)
-        header += [f"{where}.gap" for where in at]
-        header += [f"{where}.force{part}" for where in at for part in parts]
-        header += [f"{where}.state" for where in at]
-        columns += [
-            np.asarray(stats["law_gaps"])[:, places],
-            np.asarray(stats["law_forces"])[:, rows],
-            np.asarray(stats["law_states"])[:, places],
-        ]
-    return header, columns

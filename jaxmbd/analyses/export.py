@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import json
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from ..model.shapes import AbstractShape, Composite
 from ..model.system import System
 from ..model.visuals import Looks
 from ..results import RESULTS
-from .contact_places import table
+from .columns import table_of
 
 ARRAYS = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "angles", "iterations")
 _EYE = np.eye(3)
@@ -86,10 +86,17 @@ def drawing(system: System) -> dict:
             for beam in system.beams
         ],
         "springs": [
-            {"bodies": list(bodies), "s_i_bar": s_i.tolist(), "s_j_bar": s_j.tolist()}
+            {
+                "name": name,
+                "bodies": list(bodies),
+                "s_i_bar": s_i.tolist(),
+                "s_j_bar": s_j.tolist(),
+            }
             for stack in system.forces
             if (ends := stack.force.line()) is not None
-            for bodies, s_i, s_j in zip(stack.bodies, *map(np.asarray, ends), strict=True)
+            for name, bodies, s_i, s_j in zip(
+                stack.names, stack.bodies, *map(np.asarray, ends), strict=True
+            )
         ],
     }
 
@@ -238,39 +245,17 @@ def write_npz(path, solution, system: System | None = None) -> None:
         np.savez_compressed(file, **arrays)
 
 
-def write_csv(path, solution, system: System | None = None) -> None:
-    """Write a table: t; r, v, omega, a, alpha and rotation matrix of every body; joint angles;
-    multipliers; gaps, forces and states of contacts, stops and dry friction.
+def write_csv(
+    path, solution, system: System | None = None, columns: Sequence[str] | None = None
+) -> None:
+    """Write a table, see `Solution.to_csv`.
 
     The file appears whole or not at all, and errors are those of `write_npz`.
     """
     system = solution.system if system is None else system
     check_fit(solution, system)
-    nb = solution.r.shape[1]
-    names = list(system.bodies) if system is not None else [f"body{k}" for k in range(nb)]
-    header, columns = ["t"], [np.asarray(solution.t)[:, None]]
-    for b, name in enumerate(names):
-        for field in ("r", "v", "omega", "a", "alpha"):
-            header += [f"{name}.{field}.{axis}" for axis in "xyz"]
-            columns.append(np.asarray(getattr(solution, field))[:, b])
-        header += [f"{name}.A{m + 1}{n + 1}" for m in range(3) for n in range(3)]
-        columns.append(np.asarray(solution.A)[:, b].reshape(-1, 9))
-    rows = (
-        system.row_names
-        if system is not None
-        else [f"row{k}" for k in range(solution.lam.shape[1])]
-    )
-    known = () if system is None or solution.angles is None else system.connections
-    named = [c for c in known if c.angle is not None]
-    header += (
-        [f"{c.name}.angle" for c in named] + [f"lam[{name}]" for name in rows] + ["iterations"]
-    )
-    columns.append(arrays_of(solution, ())["angles"][:, np.array([c.angle for c in named], int)])
-    columns += [np.asarray(solution.lam), np.asarray(solution.iterations)[:, None]]
-    if system is not None and has_laws(solution, system):
-        more, of_laws = table(system, solution.stats)
-        header, columns = header + more, columns + of_laws
-    _write_rows(path, header, np.concatenate(columns, axis=1))
+    laws = has_laws(solution, system)
+    _write_rows(path, *table_of(solution, system, columns, laws=laws))
 
 
 def write_table(path: Path, columns: dict[str, np.ndarray]) -> None:

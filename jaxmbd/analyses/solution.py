@@ -1,6 +1,7 @@
 """Solution: what an analysis returns, and the questions one asks of it."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -26,6 +27,7 @@ from ..roots import batched_in_lanes
 from .beams import BeamMotion, beam_motion
 from .compiled import Compiled, if_made, remembered, runs_now
 from .contact_places import ContactPlaces, contact_places, slices
+from .elements import ElementMotion, element_motions
 
 
 class Energy(eqx.Module):
@@ -276,6 +278,26 @@ class Solution(eqx.Module):
         """
         return beam_motion(self._own(system), name, self.state, self.lam, _by_rows)
 
+    def element(self, name: str, system: System | None = None) -> ElementMotion:
+        """What a force element did, see `ElementMotion`: a spring, damper, servo, actuator, tendon,
+        load or user's force, or a stop or contact with stiffness.
+
+        Raises:
+            ValueError: There is no such element.
+        """
+        found = self.elements(system)
+        if name not in found:
+            known = ", ".join(map(repr, found)) or "none"
+            raise ValueError(
+                f"mechanism {self._own(system).name!r} has no force element {name!r}; the elements "
+                f"are {known}"
+            )
+        return found[name]
+
+    def elements(self, system: System | None = None) -> dict[str, ElementMotion]:
+        """What all force elements did, by name, see `ElementMotion`; beams have `beam`."""
+        return element_motions(self._own(system), self.state, self.t, _by_rows)
+
     def energy(self, system: System | None = None) -> Energy:
         """Kinetic and potential energy; kinetic as the integrator counts it where it says so, see
         `AbstractIntegrator.observed`.
@@ -343,6 +365,10 @@ class Solution(eqx.Module):
     def _law(self, name: str, kind: str, system: System | None) -> LawMotion:
         system = self._own(system)
         where = slices(system)
+        if any(name in stack.names for stack in system.forces):
+            raise ValueError(
+                f"{kind} {name!r} has a stiffness, and is a force: ask element({name!r})"
+            )
         if (kind, name) not in where:
             known = [repr(n) for k, n in where if k == kind]
             raise ValueError(
@@ -363,11 +389,27 @@ class Solution(eqx.Module):
 
         write_npz(path, self, system)
 
-    def to_csv(self, path, system: System | None = None) -> None:
-        """Write one row per instant to a CSV file with named columns."""
+    def to_csv(
+        self, path, system: System | None = None, *, columns: Sequence[str] | None = None
+    ) -> None:
+        """Write one row per instant to a CSV file with named columns, units in the header.
+
+        Args:
+            path: The file.
+            system: The one that moved, for a solution that carries none.
+            columns: Names of columns, in which * stands for any text, such as ["pin.*",
+                "*.power"]; the time is always first, the others in the file's order. By default
+                coordinates and rates of joints, reactions, what force elements, stops and contacts
+                did, energies, positions and velocities of bodies. ["*"] adds accelerations,
+                rotation matrices "rod.A11", multipliers "lam[pin: ...]" and "iterations".
+
+        Raises:
+            ValueError: There is no such column, the solution is a batch, or of another system.
+            OSError: The file cannot be written; the message names the path.
+        """
         from .export import write_csv
 
-        write_csv(path, self, system)
+        write_csv(path, self, system, columns)
 
 
 class Row(eqx.Module):

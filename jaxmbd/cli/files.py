@@ -28,22 +28,37 @@ def check_out(path: Path, suffixes: tuple[str, ...]) -> None:
         raise ValueError(f"--out: {error}") from None
 
 
-def keep(job: Callable[[], mbd.Solution], system: mbd.System, path: Path) -> mbd.Solution:
+def check_columns(path: Path, system: mbd.System, columns: list[str] | None) -> None:
+    """Refuse, before any work, columns that a table would not have."""
+    if columns:
+        if path.suffix != ".csv":
+            raise ValueError(f"--column is for tables, --out NAME.csv, not {path.name!r}")
+        from jaxmbd.analyses.columns import column_names
+
+        column_names(system, columns)
+
+
+def keep(
+    job: Callable[[], mbd.Solution],
+    system: mbd.System,
+    path: Path,
+    columns: list[str] | None = None,
+) -> mbd.Solution:
     """Do the job and write its solution; after a failure, the steps before it, and the error goes
     on.
     """
     try:
         solution = job()
     except mbd.SimulationError as error:
-        _keep_part(error.solution, system, path)
+        _keep_part(error.solution, system, path, columns)
         raise
     except KeyboardInterrupt:
         complain("interrupted before the first step; nothing was written")
         raise typer.Exit(INTERRUPTED) from None
     if _is_interrupted(solution):
-        _keep_part(solution, system, path)
+        _keep_part(solution, system, path, columns)
         raise typer.Exit(INTERRUPTED)
-    write(solution, system, path)
+    write(solution, system, path, columns)
     worst = float(np.nanmax(np.abs(np.asarray(solution.violation(system).position)), initial=0.0))
     iterations = np.asarray(solution.iterations)[1:]
     say(
@@ -58,7 +73,9 @@ def _is_interrupted(solution: mbd.Solution) -> bool:
     return bool(solution.result == mbd.RESULTS.interrupted)
 
 
-def _keep_part(solution: mbd.Solution | None, system: mbd.System, path: Path) -> None:
+def _keep_part(
+    solution: mbd.Solution | None, system: mbd.System, path: Path, columns: list[str] | None
+) -> None:
     """Write the rows that were computed, and say what the file holds."""
     good = (
         0 if solution is None else int(np.sum(np.isfinite(np.asarray(solution.r)).all(axis=(1, 2))))
@@ -66,14 +83,16 @@ def _keep_part(solution: mbd.Solution | None, system: mbd.System, path: Path) ->
     if solution is None or not good:
         say("no row was computed, so nothing was written", to=err)
         return
-    write(solution, system, path)
+    write(solution, system, path, columns)
     say(f"the {good} rows to t = {float(solution.t[good - 1]):g} s are in {path}", to=err)
 
 
-def write(solution: mbd.Solution, system: mbd.System, path: Path) -> None:
+def write(
+    solution: mbd.Solution, system: mbd.System, path: Path, columns: list[str] | None = None
+) -> None:
     """Write a motion as its file name asks."""
     if path.suffix == ".csv":
-        solution.to_csv(path, system)
+        solution.to_csv(path, system, columns=columns or None)
     else:
         solution.to_npz(path, system)
 

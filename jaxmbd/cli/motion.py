@@ -9,9 +9,10 @@ import jaxmbd as mbd
 
 from .app import app
 from .console import add_row, busy, new_table, out, say
-from .files import check_out, keep, write_columns
+from .files import check_columns, check_out, keep, write_columns
 from .options import (
     RA,
+    Columns,
     Formulation,
     Group,
     Integrator,
@@ -32,11 +33,17 @@ from .options import (
 
 @app.command()
 def kinematics(
-    model: Model, out_file: Out, t_end: TEnd = 3.0, h: Step = 1e-3, formulation: Formulation = RA
+    model: Model,
+    out_file: Out,
+    t_end: TEnd = 3.0,
+    h: Step = 1e-3,
+    formulation: Formulation = RA,
+    column: Columns = None,
 ) -> None:
     """Move a fully driven MODEL and write the motion."""
     check_out(out_file, (".npz", ".csv"))
     system, state = mbd.load(model)
+    check_columns(out_file, system, column)
     ts = instants(system, t_end, h)
     keep(
         lambda: mbd.kinematics(
@@ -44,6 +51,7 @@ def kinematics(
         ),
         system,
         out_file,
+        column,
     )
 
 
@@ -62,10 +70,12 @@ def simulate(
     projection: Projection = False,
     newton_tolerance: NewtonTolerance = None,
     tolerance: Tolerance = None,
+    column: Columns = None,
 ) -> None:
     """Integrate MODEL in time and write the motion."""
     check_out(out_file, (".npz", ".csv"))
     system, state = mbd.load(model)
+    check_columns(out_file, system, column)
     method = integrator_of(
         integrator or usual(system), rho_inf, tableau, group, projection, newton_tolerance
     )
@@ -77,6 +87,7 @@ def simulate(
             ),
             system,
             out_file,
+            column,
         )
         return
     if save_every != 1:
@@ -89,7 +100,7 @@ def simulate(
         with busy(f"simulating {system.name}"):
             return mbd.simulate(system, state, step=mbd.Adaptive(tolerance), save_at=ts, **options)
 
-    solution = keep(adaptive, system, out_file)
+    solution = keep(adaptive, system, out_file, column)
     say(
         f"{int(solution.stats['accepted_steps'])} steps, {int(solution.stats['rejected_steps'])} "
         "rejected"

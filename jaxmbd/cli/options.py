@@ -28,6 +28,13 @@ Integrator = Annotated[
         "contacts."
     ),
 ]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        help="A column of the table (.csv), such as 'pin.angle' or '*.power'; repeat for more.",
+    ),
+]
 Out = Annotated[Path, typer.Option("--out", help="Result file (.npz or .csv).")]
 Result = Annotated[Path, typer.Argument(metavar="RESULT", help="Result file (.npz).")]
 RhoInf = Annotated[

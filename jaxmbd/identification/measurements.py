@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..analyses.columns import without_unit
 from ..analyses.solution import Solution
 from ..model.system import System
 
@@ -52,7 +53,8 @@ class Measurements:
 
     @staticmethod
     def read(path: str | Path, names: list[str] | None = None, sigma: Any = None) -> "Measurements":
-        """From a CSV file with a header and a column "t", or an NPZ file with arrays by name.
+        """From a CSV file with a header and a column "t", or an NPZ file with arrays by name; a
+        header may have units, as "t [s]".
 
         Args:
             path: The file; an empty field of a CSV file is a missing sample.
@@ -66,6 +68,7 @@ class Measurements:
         else:
             with open(path, newline="", encoding="utf-8") as file:
                 rows = list(csv.reader(file))
+            rows[:1] = [[without_unit(name) for name in row] for row in rows[:1]]
             try:
                 table = np.array(
                     [[float(x) if x.strip() else np.nan for x in row] for row in rows[1:]]

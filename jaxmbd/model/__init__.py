@@ -25,6 +25,7 @@ from .forces import Actuator as Actuator
 from .forces import Armature as Armature
 from .forces import FixedTendon as FixedTendon
 from .forces import JointSpring as JointSpring
+from .forces import Output as Output
 from .forces import PointForce as PointForce
 from .forces import Servo as Servo
 from .forces import SpringDamper as SpringDamper

@@ -1,6 +1,6 @@
 """What a view says about a motion beside its poses: quantities to plot, reactions, contacts.
 
-A new quantity is a row of `_of_bodies`, `_of_joints` or `_of_mechanism`.
+A new quantity is a row of `_of_bodies`, `_of_joints` or `_of_mechanism`; force elements say theirs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ class Quantity:
     """Something over time.
 
     Attributes:
-        kind: "body", "joint", "contact" or "mechanism".
+        kind: "body", "joint", "spring" (any force element), "contact" or "mechanism".
         owner: Its name.
         name: Of the quantity.
         unit: Of its values.
@@ -89,6 +89,7 @@ def film(data: Picture, solution: Solution | None, system: System | None, *, for
         contacts = list(_contacts(solution, system))
     quantities = [*_of_joints(data, reactions), *_of_bodies(data)]
     if solution is not None and system is not None:
+        quantities += _of_elements(solution, system)
         quantities += _of_mechanism(solution, system)
     quantities += [
         Quantity("contact", c.name, "force", "N", np.sum(c.force, axis=1), _XYZ) for c in contacts
@@ -132,6 +133,19 @@ def _displacement(data: Picture, c: dict) -> np.ndarray:
     i, j = c["i"], c["j"]
     apart = r[:, j] + A[:, j] @ np.array(c["s_j_bar"]) - r[:, i] - A[:, i] @ np.array(c["s_i_bar"])
     return np.sum(apart * (A[:, i] @ np.array(c["axis_i_bar"])), axis=1, keepdims=True)
+
+
+def _of_elements(solution: Solution, system: System) -> Iterator[Quantity]:
+    for name, element in solution.elements(system).items():
+        for x in element.outputs:
+            values = np.asarray(x.value)
+            width = values.shape[-1] if values.ndim > 1 else 1
+            parts = x.components or tuple(map(str, range(width))) if width > 1 else ("",)
+            if values.ndim < 3:
+                yield Quantity("spring", name, x.name, x.unit, values.reshape(-1, width), parts)
+                continue
+            for k in range(values.shape[1]):
+                yield Quantity("spring", name, f"{x.name} {k}", x.unit, values[:, k], parts)
 
 
 def _of_mechanism(solution: Solution, system: System) -> Iterator[Quantity]:

@@ -71,10 +71,10 @@ def test_tables_hold_forces_gaps_and_states(slides, tmp_path):
     slides.to_csv(tmp_path / "box.csv")
     with open(tmp_path / "box.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    normal = sum(float(rows[-1][f"floor[{k}].force.normal"]) for k in range(8))
+    normal = sum(float(rows[-1][f"floor[{k}].force.normal [N]"]) for k in range(8))
     assert abs(normal - 2.0 * G) < 1e-7
-    assert {rows[-1][f"floor[{k}].state"] for k in range(8)} == {"0.0", "2.0"}
-    assert max(float(rows[-1][f"floor[{k}].gap"]) for k in range(8)) == pytest.approx(0.1)
+    assert {rows[-1][f"floor[{k}].state [-]"] for k in range(8)} == {"0.0", "2.0"}
+    assert max(float(rows[-1][f"floor[{k}].gap [m]"]) for k in range(8)) == pytest.approx(0.1)
 
 
 def test_pictures_show_contacts_from_a_motion_and_from_its_file(slides, tmp_path):

@@ -11,6 +11,7 @@ from .along import AlongCoordinates as AlongCoordinates
 from .base import AbstractActuator as AbstractActuator
 from .base import AbstractForce as AbstractForce
 from .base import ForceStack as ForceStack
+from .base import Output as Output
 from .beams import AbstractBeamElement as AbstractBeamElement
 from .beams import BeamElement as BeamElement
 from .beams import DirectorBeamElement as DirectorBeamElement

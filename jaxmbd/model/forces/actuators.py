@@ -7,7 +7,7 @@ from jaxtyping import Float
 from ...rotations.types import Array, Scalar, Vec3
 from ..motions import Motion
 from ..state import Pose, Twist
-from .base import AbstractActuator, point_wrench
+from .base import AbstractActuator, Output, point_wrench, power_of
 
 ACTIONS = ("torque", "force")
 
@@ -46,6 +46,16 @@ class AxisActuator(AbstractActuator):
     ) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         force, torque = self.unit_wrench(pose)
         return self.control(t) * force, self.control(t) * torque
+
+    def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
+        """The torque or force on body j, and the rate of the joint that it acts on."""
+        rate = power_of(self.unit_wrench(pose), twist)
+        effort, unit = ("torque", "N·m") if self.action == "torque" else ("force", "N")
+        return (
+            Output(effort, unit, self.control(t)),
+            Output("rate", "rad/s" if self.action == "torque" else "m/s", rate),
+            self.power(pose, twist, t),
+        )
 
     def control(self, t: Scalar) -> Scalar:
         return jnp.asarray(self.given(t), t.dtype) if callable(self.given) else self.given

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 
@@ -9,7 +10,7 @@ from ...rotations.types import Array, Scalar
 from ..coordinates import AbstractAngle, Angle, Displacement
 from ..motions import Motion
 from ..state import Pose, Twist
-from .base import AbstractActuator, point_wrench
+from .base import AbstractActuator, Output, point_wrench
 
 
 def coordinate_wrench(
@@ -26,6 +27,19 @@ def coordinate_wrench(
     return jnp.stack([f_i, f_j]), jnp.stack([n_i, n_j])
 
 
+def along_outputs(
+    is_angle: bool, length: Scalar, rate: Scalar, effort: Scalar
+) -> tuple[Output, Output, Output]:
+    """What an element along a coordinate says: its effort, the coordinate and the rate."""
+    if is_angle:
+        return (
+            Output("torque", "N·m", effort),
+            Output("angle", "rad", length),
+            Output("rate", "rad/s", rate),
+        )
+    return Output("force", "N", effort), Output("length", "m", length), Output("rate", "m/s", rate)
+
+
 class AlongCoordinates(AbstractActuator):
     """A spring, a damper and an actuator along L = Σ c_k x_k, x_k being joint coordinates.
 
@@ -38,6 +52,7 @@ class AlongCoordinates(AbstractActuator):
         coefficients: c_k, (n,).
         stiffness, damping, reference, gain, offset: As in the formula, in units of L and f.
         given: u, a number or a motion; None where there is no actuator.
+        is_angle: Whether L is an angle [rad] and f a torque [N·m], not a length and a force.
     """
 
     coordinates: tuple[Angle | Displacement, ...]
@@ -48,6 +63,7 @@ class AlongCoordinates(AbstractActuator):
     gain: Scalar
     offset: Scalar
     given: Scalar | Motion | None = None
+    is_angle: bool = eqx.field(static=True, default=False)
 
     @property
     def is_motor(self) -> bool:
@@ -56,15 +72,25 @@ class AlongCoordinates(AbstractActuator):
     def wrench(
         self, pose: Pose, twist: Twist, t: Scalar
     ) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
+        _, _, effort = self._motion(pose, twist, t)
+        force, torque = self._direction(pose)
+        return effort * force, effort * torque
+
+    def _motion(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+        """L, its rate, and f."""
         length = self._sum([x.value(*_pair(x, pose)) for x in self.coordinates])
         rates = []
         for x in self.coordinates:
             (pose_i, pose_j), (twist_i, twist_j) = _pair(x, pose), _pair(x, twist)
             rates.append(x.rate(pose_i, twist_i, pose_j, twist_j))
+        rate = self._sum(rates)
         effort = self.offset - self.stiffness * (length - self.reference)
-        effort = effort - self.damping * self._sum(rates) + self.gain * self.control(t)
-        force, torque = self._direction(pose)
-        return effort * force, effort * torque
+        return length, rate, effort - self.damping * rate + self.gain * self.control(t)
+
+    def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
+        """The force f along L, or the torque where L is an angle."""
+        length, rate, effort = self._motion(pose, twist, t)
+        return (*along_outputs(self.is_angle, length, rate, effort), self.power(pose, twist, t))
 
     def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
         force, torque = self._direction(pose)

@@ -16,6 +16,28 @@ from ..stacking import each
 from ..state import Pose, Twist
 
 
+class Output(eqx.Module):
+    """A quantity that an element says of itself, see `AbstractForce.outputs`.
+
+    Attributes:
+        name: What it is: "force", "length", ...
+        unit: Of the value; "-" without dimension.
+        value: A number, or an array.
+        components: Names of the entries along the last axis of an array; none where they are
+            places or bodies.
+    """
+
+    name: str = eqx.field(static=True)
+    unit: str = eqx.field(static=True)
+    value: Float[Array, "*n"]
+    components: tuple[str, ...] = eqx.field(static=True, default=())
+
+    @staticmethod
+    def vector(name: str, unit: str, value: Float[Array, "*n 3"]) -> "Output":
+        """One with components along x, y and z."""
+        return Output(name, unit, value, ("x", "y", "z"))
+
+
 class AbstractForce(eqx.Module):
     """A force element on k bodies, written once on poses.
 
@@ -49,6 +71,23 @@ class AbstractForce(eqx.Module):
     def stored(self, invariants: Float[Array, " p"]) -> Scalar:
         """The potential energy [J] at these numbers."""
         return jnp.zeros((), invariants.dtype)
+
+    def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
+        """What `Solution.element`, tables and plots say about the element, of names of its own.
+
+        By default its forces [N], global, and torques [N·m], body frame, on the bodies, and the
+        power that it gives to them.
+        """
+        force, torque = self.wrench(pose, twist, t)
+        return (
+            Output.vector("force", "N", force),
+            Output.vector("torque", "N·m", torque),
+            self.power(pose, twist, t),
+        )
+
+    def power(self, pose: Pose, twist: Twist, t: Scalar) -> Output:
+        """What it gives to its bodies [W]; negative where it takes."""
+        return Output("power", "W", power_of(self.wrench(pose, twist, t), twist))
 
     def line(self) -> tuple[Float[Array, "*n 3"], Float[Array, "*n 3"]] | None:
         """Points in its two bodies between which it is drawn as a spring; None for an element that
@@ -114,6 +153,16 @@ class ForceStack(eqx.Module):
         elements.
         """
         return each(self.force, function, *args)
+
+
+def power_of(
+    wrench: tuple[Float[Array, "k 3"], Float[Array, "k 3"]], twist: Twist
+) -> Float[Array, ""]:
+    """The power of forces and torques on bodies that move [W]; of the wrench of a generalized force
+    of one, the rate of its coordinate.
+    """
+    force, torque = wrench
+    return jnp.sum(force * twist.v) + jnp.sum(torque * twist.omega)
 
 
 def point_wrench(A: Float[Array, "3 3"], force: Float[Array, "3"], arm: Float[Array, "3"]):

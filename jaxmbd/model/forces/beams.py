@@ -19,7 +19,7 @@ from ...rotations import so3
 from ...rotations.types import Array, Mat3, Scalar, Vec3
 from ...rotations.vectors import cross, skew, vee
 from ..state import Pose, Twist
-from .base import AbstractForce
+from .base import AbstractForce, Output
 
 # The logarithm of a rotation jumps at half a turn; an element that comes so close to it that a step
 # could pass it unnoticed is refused.
@@ -57,6 +57,10 @@ class AbstractBeamElement(AbstractForce):
         """The wrenches on both nodes that do the work of section forces `load` (6,) on changes of
         the strains.
         """
+
+    def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
+        """None: `Solution.beam` says what a beam does."""
+        return ()
 
     def strains(self, pose: Pose) -> Float[Array, "6"]:
         """E, (6,) [-, 1/m]."""

@@ -7,7 +7,7 @@ from typing import Any
 from ...rotations.types import Array
 from .. import given
 from ..body import Body
-from ..coordinates import COORDINATES
+from ..coordinates import COORDINATES, AbstractAngle
 from ..joint_coordinates import bodies_of_joints, coordinate_among, joint_coordinate
 from ..joints import Spherical
 from ..validation import array, concrete, number
@@ -42,7 +42,7 @@ class JointSpring(AbstractJointForce):
     def element(self, *bodies: Body) -> AlongCoordinates:
         i, j = bodies
         x = joint_coordinate(self.title, self.joint, self.coordinate, (i, j))
-        return _along(self, (x,), (1.0,), None, reference=self.reference)
+        return _along(self, (x,), (1.0,), None, reference=self.reference, is_angle=_is_angle(x))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class Servo(AbstractJointForce):
     def element(self, *bodies: Body) -> AlongCoordinates:
         i, j = bodies
         x = joint_coordinate(self.title, self.joint, self.coordinate, (i, j))
-        return _along(self, (x,), (1.0,), self.control, offset=self.offset)
+        return _along(self, (x,), (1.0,), self.control, offset=self.offset, is_angle=_is_angle(x))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +121,10 @@ class FixedTendon(AbstractForceDescription):
         )
 
 
+def _is_angle(coordinate: Any) -> bool:
+    return isinstance(coordinate, AbstractAngle)
+
+
 def _along(
     part: Any,
     coordinates: tuple,
@@ -129,6 +133,7 @@ def _along(
     *,
     reference: Any = 0.0,
     offset: Any = 0.0,
+    is_angle: bool = False,
 ) -> AlongCoordinates:
     """The numeric element of one of the above."""
     if control is not None:
@@ -150,6 +155,7 @@ def _along(
         stiffness if gain is None else number(gain, f"{title}: gain"),
         number(offset, f"{title}: offset"),
         control,
+        is_angle,
     )
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from ...rotations.types import Array, Scalar, Vec3
 from ..motions import Motion
 from ..state import Pose, Twist
-from .base import AbstractForce, point_wrench
+from .base import AbstractForce, Output, point_wrench
 
 
 def _value(load: Vec3 | Motion, t: Scalar, like: Array) -> Vec3:
@@ -31,11 +31,17 @@ class AppliedForce(AbstractForce):
         self, pose: Pose, twist: Twist, t: Scalar
     ) -> tuple[Float[Array, "1 3"], Float[Array, "1 3"]]:
         A = pose.A[0]
-        force = _value(self.force, t, A)
-        if self.frame == "body":
-            force = A @ force
-        f, n = point_wrench(A, force, A @ self.s_bar)
+        f, n = point_wrench(A, self._global(A, t), A @ self.s_bar)
         return f[None], n[None]
+
+    def _global(self, A: Float[Array, "3 3"], t: Scalar) -> Vec3:
+        force = _value(self.force, t, A)
+        return A @ force if self.frame == "body" else force
+
+    def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
+        """The force, global."""
+        force = self._global(pose.A[0], t)
+        return Output.vector("force", "N", force), self.power(pose, twist, t)
 
 
 class AppliedTorque(AbstractForce):
@@ -57,3 +63,9 @@ class AppliedTorque(AbstractForce):
         if self.frame == "global":
             torque = A.T @ torque
         return jnp.zeros((1, 3), A.dtype), torque[None]
+
+    def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
+        """The torque, global."""
+        _, torque = self.wrench(pose, twist, t)
+        torque = pose.A[0] @ torque[0]
+        return Output.vector("torque", "N·m", torque), self.power(pose, twist, t)

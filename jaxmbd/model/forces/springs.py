@@ -10,7 +10,7 @@ from ...rotations.vectors import cross
 from ..coordinates import Angle
 from ..motions import Motion
 from ..state import Pose, Twist
-from .base import AbstractActuator, point_wrench
+from .base import AbstractActuator, Output, point_wrench
 
 
 class LineForce(AbstractActuator):
@@ -39,9 +39,14 @@ class LineForce(AbstractActuator):
     def wrench(
         self, pose: Pose, twist: Twist, t: Scalar
     ) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+        _, _, pull = self._motion(pose, twist, t)
+        force, torque = self.unit_wrench(pose)
+        return -pull * force, -pull * torque
+
+    def _motion(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+        """Length, its rate, and the pull."""
         A_i, A_j = pose.A[0], pose.A[1]
-        arm_i, arm_j = A_i @ self.s_i_bar, A_j @ self.s_j_bar
-        d = pose.r[1] + arm_j - pose.r[0] - arm_i
+        d = pose.r[1] + A_j @ self.s_j_bar - pose.r[0] - A_i @ self.s_i_bar
         d_dot = (
             twist.v[1]
             + A_j @ cross(twist.omega[1], self.s_j_bar)
@@ -49,18 +54,24 @@ class LineForce(AbstractActuator):
             - A_i @ cross(twist.omega[0], self.s_i_bar)
         )
         length, direction = _length(d)
-        pull = self.stiffness * (length - self.free_length) + self.damping * (direction @ d_dot)
-        pull = pull - self.control(t)
-        force, torque = self._push(A_i, A_j, arm_i, arm_j, direction)
-        return -pull * force, -pull * torque
+        rate = direction @ d_dot
+        pull = self.stiffness * (length - self.free_length) + self.damping * rate
+        return length, rate, pull - self.control(t)
+
+    def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
+        """The pull, positive in tension, and the distance of its points."""
+        length, rate, pull = self._motion(pose, twist, t)
+        return (
+            Output("force", "N", pull),
+            Output("length", "m", length),
+            Output("rate", "m/s", rate),
+            self.power(pose, twist, t),
+        )
 
     def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         A_i, A_j = pose.A[0], pose.A[1]
         arm_i, arm_j = A_i @ self.s_i_bar, A_j @ self.s_j_bar
         _, direction = _length(pose.r[1] + arm_j - pose.r[0] - arm_i)
-        return self._push(A_i, A_j, arm_i, arm_j, direction)
-
-    def _push(self, A_i, A_j, arm_i: Vec3, arm_j: Vec3, direction: Vec3):
         f_i, n_i = point_wrench(A_i, -direction, arm_i)
         f_j, n_j = point_wrench(A_j, direction, arm_j)
         return jnp.stack([f_i, f_j]), jnp.stack([n_i, n_j])
@@ -126,14 +137,27 @@ class AngleTorque(AbstractActuator):
     def wrench(
         self, pose: Pose, twist: Twist, t: Scalar
     ) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
-        axis = pose.A[0] @ self.angle.axis_i_bar
-        rate = axis @ (pose.A[1] @ twist.omega[1] - pose.A[0] @ twist.omega[0])
-        torque = (
-            self.stiffness * (self.angle.value(*_pair(pose)) - self.free_angle)
-            + self.damping * rate
-        )
+        _, _, torque = self._motion(pose, twist, t)
         force, unit = self.unit_wrench(pose)
-        return force, (self.control(t) - torque) * unit
+        return force, torque * unit
+
+    def _motion(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+        """The angle, its rate, and the torque on body j."""
+        axis = pose.A[0] @ self.angle.axis_i_bar
+        angle = self.angle.value(*_pair(pose))
+        rate = axis @ (pose.A[1] @ twist.omega[1] - pose.A[0] @ twist.omega[0])
+        opposing = self.stiffness * (angle - self.free_angle) + self.damping * rate
+        return angle, rate, self.control(t) - opposing
+
+    def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
+        """The torque on body j about the axis, and the angle of body j against body i."""
+        angle, rate, torque = self._motion(pose, twist, t)
+        return (
+            Output("torque", "N·m", torque),
+            Output("angle", "rad", angle),
+            Output("rate", "rad/s", rate),
+            self.power(pose, twist, t),
+        )
 
     def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         axis = pose.A[0] @ self.angle.axis_i_bar

@@ -33,6 +33,11 @@ class AbstractLaw(eqx.Module):
     kind: ClassVar[str]
 
     @property
+    def units(self) -> tuple[str, str]:
+        """Of gaps and of forces."""
+        return "m", "N"
+
+    @property
     @abc.abstractmethod
     def places(self) -> int:
         """N."""

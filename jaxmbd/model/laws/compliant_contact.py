@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from ...rotations.types import Array, Scalar, Vec3
 from ...rotations.vectors import cross
-from ..forces.base import AbstractForce
+from ..forces.base import AbstractForce, Output
 from ..state import Pose, Twist
 from .base import CONTACT
 from .hunt_crossley import HuntCrossley
@@ -39,7 +39,8 @@ class CompliantContact(AbstractForce):
     def wrench(
         self, pose: Pose, twist: Twist, t: Scalar
     ) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
-        points, force = self.forces(pose, twist)
+        points, _, _, push, drag = self._places(pose, twist)
+        force = push + drag
         torques = [
             pose.A[k].T @ jnp.sum(jax.vmap(lambda p, f, r=pose.r[k]: cross(p - r, f))(points, f), 0)
             for k, f in enumerate((force, -force))
@@ -47,9 +48,12 @@ class CompliantContact(AbstractForce):
         total = jnp.sum(force, axis=0)
         return jnp.stack([total, -total]), jnp.stack(torques)
 
-    def forces(self, pose: Pose, twist: Twist) -> tuple[Float[Array, "n 3"], Float[Array, "n 3"]]:
-        """Points and forces on body i, global; both bodies are taken at one point, halfway between
-        their surfaces, so that the forces on them share one line.
+    def _places(self, pose: Pose, twist: Twist) -> tuple[Array, Array, Array, Array, Array]:
+        """Of every place the point, the gap, its rate, and the forces along the normal and of
+        friction on body i, global.
+
+        Both bodies are taken at one point, halfway between their surfaces, so that the forces on
+        them share one line.
         """
         gap, normal, on_i, on_j = self.pair.witness(pose)
         points = 0.5 * (on_i + on_j)
@@ -57,15 +61,28 @@ class CompliantContact(AbstractForce):
         def velocity(k: int, p: Vec3) -> Vec3:
             return twist.v[k] + cross(pose.A[k] @ twist.omega[k], p - pose.r[k])
 
-        def at(depth: Scalar, n: Vec3, p: Vec3) -> Vec3:
+        def at(depth: Scalar, n: Vec3, p: Vec3) -> tuple[Scalar, Vec3, Vec3]:
             slip = velocity(0, p) - velocity(1, p)
-            speed = n @ slip
-            push = self.law.force(depth[None], -speed[None])[0]
-            across = slip - speed * n
+            rate = n @ slip
+            push = self.law.force(depth[None], -rate[None])[0]
+            across = slip - rate * n
             drag = push * self.friction / jnp.sqrt(across @ across + self.slip_speed**2)
-            return push * n - drag * across
+            return rate, push * n, -drag * across
 
-        return points, jax.vmap(at)(-gap, normal, points)
+        return points, gap, *jax.vmap(at)(-gap, normal, points)
+
+    def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
+        """Of every place the gap, its rate, and the force along the normal; friction on body i,
+        global.
+        """
+        _, gap, rate, _, drag = self._places(pose, twist)
+        return (
+            Output("force", "N", self.law.force(-gap, -rate)),
+            Output("gap", "m", gap),
+            Output("rate", "m/s", rate),
+            Output.vector("friction", "N", drag),
+            self.power(pose, twist, t),
+        )
 
     def potential(self, pose: Pose) -> Scalar:
         return jnp.sum(self.law.energy(-self.pair.witness(pose)[0]))

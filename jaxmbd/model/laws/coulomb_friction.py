@@ -14,7 +14,7 @@ from ..joint_coordinates import joint_coordinate
 from ..joints import AbstractConstraint
 from ..state import Pose, Twist
 from .base import DRY, AbstractLaw, AbstractLawDescription
-from .joint_limit import each_body
+from .joint_limit import each_body, units_along
 
 
 class DryFriction(AbstractLaw):
@@ -31,6 +31,10 @@ class DryFriction(AbstractLaw):
     coordinate: AbstractAngle | Displacement
     constant: Scalar
     per_force: Scalar
+
+    @property
+    def units(self) -> tuple[str, str]:
+        return units_along(self.coordinate)
 
     @property
     def places(self) -> int:

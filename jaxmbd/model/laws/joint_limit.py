@@ -12,13 +12,18 @@ from ...rotations.types import Array, Scalar
 from .. import given
 from ..body import Body
 from ..coordinates import COORDINATES, AbstractAngle, Angle, Displacement
-from ..forces.along import coordinate_wrench
-from ..forces.base import AbstractForce
+from ..forces.along import along_outputs, coordinate_wrench
+from ..forces.base import AbstractForce, Output
 from ..joint_coordinates import joint_coordinate
 from ..state import Pose, Twist
 from ..validation import concrete, number
 from .base import STOP, AbstractLaw, AbstractLawDescription
 from .hunt_crossley import HuntCrossley
+
+
+def units_along(coordinate: AbstractAngle | Displacement) -> tuple[str, str]:
+    """Units of a coordinate and of the force along it."""
+    return ("rad", "N·m") if isinstance(coordinate, AbstractAngle) else ("m", "N")
 
 
 def each_body(x: Any) -> tuple[Any, Any]:
@@ -41,6 +46,10 @@ class Limits(AbstractLaw):
     lower: Scalar | None
     upper: Scalar | None
     restitution: Scalar
+
+    @property
+    def units(self) -> tuple[str, str]:
+        return units_along(self.coordinate)
 
     @property
     def places(self) -> int:
@@ -96,6 +105,13 @@ class CompliantLimits(AbstractForce):
         depths, speeds = -self.limits.gaps(pose), -self.limits.rates(pose, twist)[:, 0]
         force = self.law.lost if self.lossy else self.law.force
         return self.limits.signs @ force(depths, speeds)
+
+    def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
+        """The force along the coordinate, or the torque; the lower stop pushes it up."""
+        x, bodies, moving = self.limits.coordinate, each_body(pose), each_body(twist)
+        value, rate = x.value(*bodies), x.rate(bodies[0], moving[0], bodies[1], moving[1])
+        own = along_outputs(isinstance(x, AbstractAngle), value, rate, self.effort(pose, twist))
+        return (*own, self.power(pose, twist, t))
 
     def invariants(self, pose: Pose) -> Float[Array, " p"]:
         x, pair = self.limits.coordinate, each_body(pose)

@@ -1,0 +1,257 @@
+"""The columns of tables of a motion: names, units, values.
+
+A new quantity is a function that yields groups, and an entry in `_groups`.
+"""
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..model.laws.base import CONTACT
+from ..model.system import System
+from .contact_places import slices
+from .elements import element_labels
+
+_XYZ = ("x", "y", "z")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Attributes:
+        name: Such as "pin.angle".
+        unit: Of its values; "-" without dimension.
+        usual: Whether a table has it where none are chosen.
+    """
+
+    name: str
+    unit: str
+    usual: bool = True
+
+    @property
+    def header(self) -> str:
+        """As tables have it: "pin.angle [rad]"."""
+        return f"{self.name} [{self.unit}]"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Columns that are computed together.
+
+    Attributes:
+        kind: "joints", "forces", ...: stands before a name that another group has too.
+        columns: What they are.
+        values: Of a solution, (T, number of columns).
+    """
+
+    kind: str
+    columns: list[Column]
+    values: Callable[[Any], np.ndarray] = field(repr=False)
+
+
+def without_unit(header: str) -> str:
+    """The name of a column: the text before its unit in brackets, if it has one."""
+    return re.sub(r" \[[^\[\]]*\]$", "", header)
+
+
+def column_names(system: System, columns: Sequence[str] | None = None) -> list[str]:
+    """The columns of a table of a motion of a system, all or some as `Solution.to_csv` takes them.
+
+    Raises:
+        ValueError: There is no such column.
+    """
+    groups = _groups(system, system.nb, system.nc, laws=bool(system.laws))
+    return [column.name for group in chosen(groups, columns or ["*"]) for column in group.columns]
+
+
+def table_of(
+    solution: Any, system: System | None, columns: Sequence[str] | None, *, laws: bool
+) -> tuple[list[str], np.ndarray]:
+    """Header and rows of a table with the usual columns, or those chosen."""
+    groups = _groups(system, solution.r.shape[1], solution.multipliers.shape[1], laws=laws)
+    parts = chosen(groups, columns)
+    header = [column.header for group in parts for column in group.columns]
+    return header, np.concatenate([group.values(solution) for group in parts], axis=1)
+
+
+def chosen(groups: list[Group], columns: Sequence[str] | None) -> list[Group]:
+    """The groups with those columns alone that a table has: the usual ones, or those that fit one
+    of some names, in which * stands for any text. The time is always first.
+    """
+    names = [column.name for group in groups for column in group.columns]
+    if columns is None:
+        wanted = {column.name for group in groups for column in group.columns if column.usual}
+    else:
+        wanted = {"t"} | {name for asked in columns for name in _fitting(asked, names)}
+    return [part for group in groups if (part := _some(group, wanted)).columns]
+
+
+def _fitting(asked: str, names: list[str]) -> list[str]:
+    pattern = re.compile(".*".join(map(re.escape, asked.split("*"))), re.DOTALL)
+    found = [name for name in names if pattern.fullmatch(name)]
+    if not found:
+        near = difflib.get_close_matches(asked, names, n=4, cutoff=0.4) or names[:8]
+        raise ValueError(f"there is no column {asked!r}; did you mean {', '.join(near)}?")
+    return found
+
+
+def _some(group: Group, wanted: set[str]) -> Group:
+    places = [k for k, column in enumerate(group.columns) if column.name in wanted]
+    return Group(
+        group.kind, [group.columns[k] for k in places], lambda sol: group.values(sol)[:, places]
+    )
+
+
+def _groups(system: System | None, bodies: int, rows: int, *, laws: bool) -> list[Group]:
+    """All groups, of unique names."""
+    found = [_time()]
+    if system is not None:
+        found += [*_joints(system), *_reactions(system), *_elements(system), _energy(system)]
+        found += _laws(system) if laws else []
+    found += [*_bodies(system, bodies), _multipliers(system, rows)]
+    count = Counter(column.name for group in found for column in group.columns)
+
+    def unique(group: Group) -> Group:
+        columns = [
+            Column(f"{group.kind}.{c.name}", c.unit, c.usual) if count[c.name] > 1 else c
+            for c in group.columns
+        ]
+        return Group(group.kind, columns, group.values)
+
+    return [unique(group) for group in found]
+
+
+def _time() -> Group:
+    return Group("run", [Column("t", "s")], lambda sol: np.asarray(sol.t)[:, None])
+
+
+def _joints(system: System) -> Iterator[Group]:
+    """Coordinates of joints and their rates, by the names of `JointMotion`."""
+    angle = {"angle": "rad", "rate": "rad/s", "acceleration": "rad/s²"}
+    slide = {"displacement": "m", "speed": "m/s", "displacement_acceleration": "m/s²"}
+    for c in system.connections:
+        units = (angle if c.angle is not None else {}) | (
+            slide if c.element.has_displacement else {}
+        )
+        if not units:
+            continue
+        columns = [
+            Column(f"{c.name}.{field}", unit, not field.endswith("acceleration"))
+            for field, unit in units.items()
+        ]
+
+        def values(sol: Any, name: str = c.name, fields: Any = tuple(units)) -> np.ndarray:
+            motion = sol.joint(name, system)
+            return np.stack([np.asarray(getattr(motion, field)) for field in fields], axis=1)
+
+        yield Group("joints", columns, values)
+
+
+def _reactions(system: System) -> Iterator[Group]:
+    if not system.nc:
+        return
+    columns = [
+        Column(f"{c.name}.{field}.{axis}", unit)
+        for c in system.connections
+        for field, unit in (("reaction_force", "N"), ("reaction_moment", "N·m"))
+        for axis in _XYZ
+    ]
+
+    def values(sol: Any) -> np.ndarray:
+        found = sol.reactions(system).values()
+        return np.concatenate([np.asarray(y) for x in found for y in (x.force, x.moment)], axis=1)
+
+    yield Group("joints", columns, values)
+
+
+def _elements(system: System) -> Iterator[Group]:
+    columns = [
+        Column(f"{name}.{output.name}{entry}", output.unit)
+        for stack, own in zip(system.forces, element_labels(system), strict=True)
+        for name in stack.names
+        for output in own
+        for entry in _entries(output.shape, output.components)
+    ]
+    if not columns:
+        return
+
+    def values(sol: Any) -> np.ndarray:
+        outputs = [x.value for e in sol.elements(system).values() for x in e.outputs]
+        return np.concatenate([np.asarray(x).reshape(len(sol.t), -1) for x in outputs], axis=1)
+
+    yield Group("forces", columns, values)
+
+
+def _entries(shape: tuple[int, ...], components: tuple[str, ...]) -> list[str]:
+    """What stands behind the name of an array for each of its entries: "[0].x"."""
+    places = shape[:-1] if components else shape
+    before = ["".join(f"[{k}]" for k in index) for index in np.ndindex(*places)]
+    return [f"{b}.{c}" for b in before for c in components] if components else before
+
+
+def _energy(system: System) -> Group:
+    fields = "kinetic", "potential", "total"
+
+    def values(sol: Any) -> np.ndarray:
+        energy = sol.energy(system)
+        return np.stack([np.asarray(getattr(energy, field)) for field in fields], axis=1)
+
+    # A prescribed motion may be of bodies without mass.
+    usual = not system.massless
+    return Group("run", [Column(f"energy.{field}", "J", usual) for field in fields], values)
+
+
+def _laws(system: System) -> Iterator[Group]:
+    """Gaps, forces and states of stops, dry friction and contacts."""
+    units = {(x.kind, name): x.law.units for x in system.laws for name in x.names}
+    for (kind, name), (places, rows) in slices(system).items():
+        n = places.stop - places.start
+        at = [name] if n == 1 else [f"{name}[{k}]" for k in range(n)]
+        parts = (".normal", ".tangent1", ".tangent2") if kind == CONTACT else ("",)
+        of_gap, of_force = units[kind, name]
+        columns = [Column(f"{where}.gap", of_gap) for where in at]
+        columns += [Column(f"{where}.force{part}", of_force) for where in at for part in parts]
+        columns += [Column(f"{where}.state", "-") for where in at]
+
+        def values(sol: Any, places: slice = places, rows: slice = rows) -> np.ndarray:
+            pairs = (("law_gaps", places), ("law_forces", rows), ("law_states", places))
+            return np.concatenate([np.asarray(sol.stats[k])[:, at] for k, at in pairs], axis=1)
+
+        yield Group("laws", columns, values)
+
+
+def _bodies(system: System | None, count: int) -> Iterator[Group]:
+    names = [f"body{k}" for k in range(count)] if system is None else system.bodies
+    units = {"r": "m", "v": "m/s", "omega": "rad/s", "a": "m/s²", "alpha": "rad/s²"}
+    for b, name in enumerate(names):
+        columns = [
+            Column(f"{name}.{field}.{axis}", unit, field in ("r", "v", "omega"))
+            for field, unit in units.items()
+            for axis in _XYZ
+        ]
+        columns += [Column(f"{name}.A{m}{n}", "-", False) for m in (1, 2, 3) for n in (1, 2, 3)]
+
+        def values(sol: Any, b: int = b) -> np.ndarray:
+            found = [np.asarray(getattr(sol, field))[:, b] for field in units]
+            return np.concatenate([*found, np.asarray(sol.A)[:, b].reshape(-1, 9)], axis=1)
+
+        yield Group("bodies", columns, values)
+
+
+def _multipliers(system: System | None, rows: int) -> Group:
+    names = [f"row{k}" for k in range(rows)] if system is None else system.row_names
+    columns = [Column(f"lam[{name}]", "N or N·m", False) for name in names]
+    columns.append(Column("iterations", "-", False))
+    return Group(
+        "run",
+        columns,
+        lambda sol: np.concatenate(
+            [np.asarray(sol.lam), np.asarray(sol.iterations)[:, None]], axis=1
+        ),
+    )

@@ -1,0 +1,117 @@
+"""What force elements did in a motion: forces, lengths or angles, rates, power."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..formulations import RA
+from ..indexing import take
+from ..model.forces import ForceStack, Output
+from ..model.state import Pose, State, Twist
+from ..model.system import System
+from .compiled import Compiled
+
+
+class ElementMotion(eqx.Module):
+    """What a force element did, at the instants of a motion.
+
+    Every element has outputs of its own, which are attributes here: `power` [W], which it gives to
+    its bodies, and among others
+
+        force, length, rate    spring, damper, tendon, and in a `Translational` joint a servo, a
+                               motor or a stop [N, m, m/s]; a `SpringDamper` pulls where positive,
+                               others push along the coordinate
+        torque, angle, rate    the same about an axis, on body j [N·m, rad, rad/s]
+        force, torque          of friction on body j, of a load, global, (T, 3); of a `UserForce`
+                               on its k bodies as it returns them, (T, k, 3)
+        force, gap, rate,      of a contact with stiffness at its n places, (T, n), and the friction
+        friction               on body i, global, (T, n, 3)
+
+    Attributes:
+        outputs: The same with names and units.
+    """
+
+    outputs: tuple[Output, ...]
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Unit of every output by its name."""
+        return {x.name: x.unit for x in self.outputs}
+
+    def __getattr__(self, name: str) -> Float[Array, "T *n"]:
+        outputs = () if name.startswith("_") else self.outputs
+        for output in outputs:
+            if output.name == name:
+                return output.value
+        known = ", ".join(x.name for x in outputs)
+        raise AttributeError(f"this element has no {name!r}; it has {known}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.units]
+
+
+def element_motions(
+    system: System, states: State, times: Float[Array, " T"], by_rows: Any
+) -> dict[str, ElementMotion]:
+    """All elements that say something, by name; `by_rows` evaluates a program for all rows of a
+    motion.
+    """
+    labels = element_labels(system)
+    if not any(labels):
+        return {}
+    values = by_rows(_values, system, states, times)
+    return {
+        name: ElementMotion(
+            tuple(
+                Output(x.name, x.unit, value[:, k], x.components)
+                for x, value in zip(own, found, strict=True)
+            )
+        )
+        for stack, own, found in zip(system.forces, labels, values, strict=True)
+        for k, name in enumerate(stack.names)
+        if own
+    }
+
+
+class Label(NamedTuple):
+    """What an output is, see `Output`; `shape` is that of its value."""
+
+    name: str
+    unit: str
+    components: tuple[str, ...]
+    shape: tuple[int, ...]
+
+
+def element_labels(system: System) -> list[tuple[Label, ...]]:
+    """What the elements of every stack say; no value is computed."""
+    nb, dtype = system.nb, system.dtype
+    pose = Pose(jnp.zeros((nb + 1, 3), dtype), jnp.zeros((nb + 1, 3, 3), dtype))
+    twist, t = Twist(pose.r, pose.r), jnp.zeros((), dtype)
+
+    def labels(stack: ForceStack) -> tuple[Label, ...]:
+        found = eqx.filter_eval_shape(_of_stack, stack, pose, twist, t)
+        return tuple(Label(x.name, x.unit, x.components, x.value.shape[1:]) for x in found)
+
+    return [labels(stack) for stack in system.forces]
+
+
+def _of_stack(stack: ForceStack, pose: Pose, twist: Twist, t: Any) -> tuple[Output, ...]:
+    local = jax.tree.map(lambda x: take(x, stack.index), (pose, twist))
+    return stack.each(lambda element, p, w: element.outputs(p, w, t), *local)
+
+
+@Compiled
+def _values(system: System, states: State, times: Float[Array, " T"]):
+    """The outputs of all elements at all instants, by stack."""
+
+    def one(state: State, t):
+        pose = RA().with_ground(state.pose)
+        zero = jnp.zeros((1, 3), system.dtype)
+        twist = Twist(jnp.concatenate([state.v, zero]), jnp.concatenate([state.omega, zero]))
+        stacks = system.wound(state.angles).forces
+        return [tuple(x.value for x in _of_stack(stack, pose, twist, t)) for stack in stacks]
+
+    return jax.vmap(one)(states, times)

@@ -74,7 +74,9 @@ def table_of(
     solution: Any, system: System | None, columns: Sequence[str] | None, *, laws: bool
 ) -> tuple[list[str], np.ndarray]:
     """Header and rows of a table with the usual columns, or those chosen."""
-    groups = _groups(system, solution.r.shape[1], solution.multipliers.shape[1], laws=laws)
+    bodies, rows = solution.r.shape[1], solution.multipliers.shape[1]
+    angles = solution.angles is not None
+    groups = _groups(system, bodies, rows, laws=laws, angles=angles)
     parts = chosen(groups, columns)
     header = [column.header for group in parts for column in group.columns]
     return header, np.concatenate([group.values(solution) for group in parts], axis=1)
@@ -108,11 +110,18 @@ def _some(group: Group, wanted: set[str]) -> Group:
     )
 
 
-def _groups(system: System | None, bodies: int, rows: int, *, laws: bool) -> list[Group]:
-    """All groups, of unique names."""
+def _groups(
+    system: System | None, bodies: int, rows: int, *, laws: bool, angles: bool = True
+) -> list[Group]:
+    """All groups, of unique names; `laws` and `angles` say whether the motion has these."""
     found = [_time()]
     if system is not None:
-        found += [*_joints(system), *_reactions(system), *_elements(system), _energy(system)]
+        found += [
+            *_joints(system, angles),
+            *_reactions(system),
+            *_elements(system),
+            _energy(system),
+        ]
         found += _laws(system) if laws else []
     found += [*_bodies(system, bodies), _multipliers(system, rows)]
     count = Counter(column.name for group in found for column in group.columns)
@@ -131,7 +140,7 @@ def _time() -> Group:
     return Group("run", [Column("t", "s")], lambda sol: np.asarray(sol.t)[:, None])
 
 
-def _joints(system: System) -> Iterator[Group]:
+def _joints(system: System, angles: bool) -> Iterator[Group]:
     """Coordinates of joints and their rates, by the names of `JointMotion`."""
     angle = {"angle": "rad", "rate": "rad/s", "acceleration": "rad/s²"}
     slide = {"displacement": "m", "speed": "m/s", "displacement_acceleration": "m/s²"}
@@ -139,7 +148,7 @@ def _joints(system: System) -> Iterator[Group]:
         units = (angle if c.angle is not None else {}) | (
             slide if c.element.has_displacement else {}
         )
-        if not units:
+        if not units or (c.angle is not None and not angles):
             continue
         columns = [
             Column(f"{c.name}.{field}", unit, not field.endswith("acceleration"))

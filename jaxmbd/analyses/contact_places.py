@@ -7,10 +7,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ..formulations import RA
 from ..indexing import take
+from ..model.forces import ForceStack
 from ..model.laws import LawStack
 from ..model.laws.base import CONTACT
-from ..model.state import Pose, State
+from ..model.laws.compliant_contact import CompliantContact
+from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..rotations.vectors import basis_from_axis
 from .compiled import Compiled
@@ -22,8 +25,10 @@ class ContactPlaces(eqx.Module):
     Attributes:
         points: On the surface of body i, (T, n, 3) [m]; nearest to body j where it is apart.
         normals: Out of body j, (T, n, 3).
-        forces: On body i, means over the step that ends at each row, (T, n, 3) [N].
-        state: 0 open, 1 closed without sliding, 2 sliding, (T, n).
+        forces: On body i, means over the step that ends at each row, (T, n, 3) [N]; those at the
+            row of a contact with stiffness.
+        state: 0 open, 1 closed without sliding, 2 sliding, (T, n); of a contact with stiffness
+            sliding faster than its slip_speed.
     """
 
     points: Float[Array, "T n 3"]
@@ -76,15 +81,43 @@ def witnesses(system: System, states: State, forces: Float[Array, "T w"]) -> lis
     return jax.vmap(one)(states, forces)
 
 
+def _soft_contacts(system: System) -> list[ForceStack]:
+    """Contacts with stiffness."""
+    return [stack for stack in system.forces if isinstance(stack.force, CompliantContact)]
+
+
+@Compiled
+def _soft_places(system: System, states: State) -> list[Any]:
+    """Points, normals, forces and states of contacts with stiffness, in their order."""
+
+    def one(state: State):
+        pose = RA().with_ground(state.pose)
+        zero = jnp.zeros((1, 3), state.r.dtype)
+        twist = Twist(jnp.concatenate([state.v, zero]), jnp.concatenate([state.omega, zero]))
+        found = []
+        for stack in _soft_contacts(system.wound(state.angles)):
+            local = jax.tree.map(lambda x, index=stack.index: take(x, index), (pose, twist))
+            found.append(stack.each(lambda contact, *x: contact.places(*x), *local))
+        return found
+
+    return jax.vmap(one)(states)
+
+
 def contact_places(
     system: System, states: State, stats: dict[str, Any], by_rows: Any
 ) -> dict[str, ContactPlaces]:
     """`ContactPlaces` of all contacts by name."""
+    soft = _soft_contacts(system)
+    out = {}
+    if soft:
+        for stack, parts in zip(soft, by_rows(_soft_places, system, states), strict=True):
+            for k, name in enumerate(stack.names):
+                out[name] = ContactPlaces(*(x[:, k] for x in parts))
     stacks = [stack for stack in system.laws if stack.kind == CONTACT]
-    if not stacks:
-        return {}
+    if not stacks or "law_forces" not in stats:
+        return out
     found = by_rows(witnesses, system, states, stats["law_forces"])
-    where, out = slices(system), {}
+    where = slices(system)
     for stack, (points, normals, forces) in zip(stacks, found, strict=True):
         for k, name in enumerate(stack.names):
             state = jnp.asarray(stats["law_states"][:, where[CONTACT, name][0]])

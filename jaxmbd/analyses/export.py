@@ -239,7 +239,7 @@ def write_npz(path, solution, system: System | None = None) -> None:
         stats["drawing"] = drawing(system)
     arrays: dict[str, Any] = arrays_of(solution)
     arrays |= {"result": np.asarray(solution.result._value), "stats": np.array(json.dumps(stats))}
-    if system is not None and has_laws(solution, system):
+    if system is not None:
         arrays |= contact_arrays(solution, system)
     with written(path, "wb", "result file") as file:
         np.savez_compressed(file, **arrays)

@@ -15,7 +15,6 @@ from ..analyses.export import (
     check_fit,
     contact_arrays,
     drawing,
-    has_laws,
     result_name,
 )
 from ..analyses.solution import Solution
@@ -65,7 +64,7 @@ def picture(
         arrays = arrays_of(source, ARRAYS if multipliers else _DRAWN)
         rows = source.multipliers.shape[1]
         plan = drawing(system) if system is not None else _plain(arrays, rows)
-        if system is not None and has_laws(source, system):
+        if system is not None:
             arrays |= contact_arrays(source, system)
         return Picture(_drawable(arrays), plan, result_name(source.result))
     data = read_npz(source)

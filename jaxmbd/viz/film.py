@@ -159,13 +159,15 @@ def _of_mechanism(solution: Solution, system: System) -> Iterator[Quantity]:
 def _contacts(solution: Solution, system: System) -> Iterator[Contact]:
     bodies = {
         name: pair
-        for stack in system.laws
+        for stack in (*system.forces, *system.laws)
         for name, pair in zip(stack.names, stack.bodies, strict=True)
     }
+    rigid = {name for stack in system.laws for name in stack.names}
     for name, places in solution.contact_places(system).items():
         point, normal = np.asarray(places.points), np.asarray(places.normals)
         force, state = np.asarray(places.forces), np.asarray(places.state)
-        gap = np.asarray(solution.contact(name, system).gap)
+        did = (solution.contact if name in rigid else solution.element)(name, system)
+        gap = np.asarray(did.gap)
         plane = None
         flat = np.max(np.ptp(normal.reshape(-1, 3), axis=0)) < 1e-9
         if bodies[name][1] == system.nb and flat:

@@ -117,6 +117,9 @@ def test_hertz_indentation_follows_from_energy_and_rebound_from_the_equation_of_
     # ½ m v² = k δ^2.5 / 2.5
     np.testing.assert_allclose(depth, (1.25 * MASS * SPEED**2 / HERTZ) ** 0.4, rtol=1e-4)
     np.testing.assert_allclose(sol.energy().total, 0.5 * MASS * SPEED**2, rtol=1e-3)
+    floor = sol.contact_places()["floor"]
+    np.testing.assert_allclose(floor.forces[1:, 0], MASS * sol.a[1:, 0], rtol=1e-6, atol=1e-3)
+    np.testing.assert_array_equal(floor.state[:, 0] > 0, sol.r[:, 0, 2] < RADIUS)
     for d in (0.1, 0.4):
 
         def motion(_, y, d=d):

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from ...rotations.types import Array, Scalar, Vec3
 from ...rotations.vectors import cross
@@ -70,6 +70,19 @@ class CompliantContact(AbstractForce):
             return rate, push * n, -drag * across
 
         return points, gap, *jax.vmap(at)(-gap, normal, points)
+
+    def places(
+        self, pose: Pose, twist: Twist
+    ) -> tuple[Float[Array, "n 3"], Float[Array, "n 3"], Float[Array, "n 3"], Int[Array, " n"]]:
+        """Points on body i, normals out of body j, forces on body i, global, and states: 0 open, 1
+        closed, 2 closed and sliding faster than slip_speed.
+        """
+        _, normal, on_i, _ = self.pair.witness(pose)
+        _, gap, _, push, drag = self._places(pose, twist)
+        squares = [jnp.sum(x**2, axis=1) for x in (push, drag)]
+        slides = squares[1] > 0.5 * self.friction**2 * squares[0]
+        state = jnp.where(gap < 0.0, jnp.where(slides, 2, 1), 0)
+        return on_i, normal, push + drag, state
 
     def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
         """Of every place the gap, its rate, and the force along the normal; friction on body i,

@@ -91,8 +91,11 @@ def film(data: Picture, solution: Solution | None, system: System | None, *, for
     if solution is not None and system is not None:
         quantities += _of_elements(solution, system)
         quantities += _of_mechanism(solution, system)
+    named = {q.title for q in quantities}  # contacts with stiffness have said theirs
     quantities += [
-        Quantity("contact", c.name, "force", "N", np.sum(c.force, axis=1), _XYZ) for c in contacts
+        Quantity("contact", c.name, "force", "N", np.sum(c.force, axis=1), _XYZ)
+        for c in contacts
+        if f"{c.name}.force" not in named
     ]
     return Film(data, _within(quantities), reactions, contacts, _about(data))
 

@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 import numpy as np
 
+from ..rotations.types import Array
 from .body import Body
 from .expressions import Components, Expression
 from .functions import numbers_of_shape, traced_shape
 from .given import specs
-from .validation import concrete, default_dtype, vector
+from .validation import concrete, default_dtype, number, vector
 
 _KINDS: dict[str, type["AbstractElement"]] = {}
 
@@ -73,6 +74,9 @@ class AbstractElement(abc.ABC):
                 wanted = f"be at least {spec.least:g}" if spec.least else "not be negative"
                 cure = f"; {spec.unless}=True permits it" if spec.unless else ""
                 raise ValueError(f"{self.title}: {field} must {wanted}, is {known:g}{cure}")
+
+    def _number(self, field: str) -> Array:
+        return number(getattr(self, field), f"{self.title}: {field}")
 
     def _motion(self, value: Any, field: str, shape: tuple[int, ...] = ()) -> Any:
         """A function of time as given, checked; a text becomes an expression."""

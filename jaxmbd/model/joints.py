@@ -146,9 +146,6 @@ class AbstractRelation(AbstractElement):
     def _axis(self, which: str = "axis") -> Array:
         return direction(getattr(self, which), f"{self.title}: {which}")
 
-    def _number(self, which: str) -> Array:
-        return number(getattr(self, which), f"{self.title}: {which}")
-
 
 @dataclass(frozen=True, eq=False)
 class AbstractConstraint(AbstractRelation):

@@ -17,7 +17,7 @@ from .body import Body
 from .joints import AbstractConstraint, Rows
 from .outlines import circle, plain
 from .primitives.rolling import NotAcross, NotSlipping, RimsNotSlipping, Touching
-from .validation import concrete, default_dtype, number, positive, vector
+from .validation import concrete, default_dtype, positive, vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class RollingDisc(_AbstractRolling):
 
     axis: Any = given.axis()
     radius: Any = given.number("m")
-    tyre_radius: Any = given.number("m", 0.0)
+    tyre_radius: Any = given.number("m", 0.0, least=0.0)
 
     def rows(self, i: Body, j: Body) -> Rows:
         axis, normal = self._axis(), self._axis("normal")
@@ -113,11 +113,7 @@ class RollingDisc(_AbstractRolling):
                 f"{self.title}: the axis of the disc is normal to the plane: a disc that lies flat "
                 "touches it with its whole rim, and cannot roll"
             )
-        tube = number(self.tyre_radius, f"{self.title}: tyre_radius")
-        if (value := concrete(tube)) is not None and value < 0.0:
-            raise ValueError(
-                f"{self.title}: tyre_radius must not be negative, and is {float(value):g}"
-            )
+        tube = self._number("tyre_radius")
         return self._rolling_rows(i, j, axis, positive(self.radius, f"{self.title}: radius"), tube)
 
     def outlines(self, i: Body, j: Body) -> tuple[list[np.ndarray], list[np.ndarray]]:

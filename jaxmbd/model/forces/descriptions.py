@@ -44,9 +44,6 @@ class AbstractForceDescription(AbstractElement):
     def element(self, *bodies: Body) -> AbstractForce:
         """The numeric element on those bodies; data that make no sense are refused here."""
 
-    def _number(self, field: str) -> Array:
-        return number(getattr(self, field), f"{self.title}: {field}")
-
     def _point(self, field: str) -> Array:
         return vector(getattr(self, field), 3, f"{self.title}: {field}")
 

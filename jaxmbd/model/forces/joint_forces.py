@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...rotations.types import Array
 from .. import given
 from ..body import Body
 from ..coordinates import COORDINATES, AbstractAngle
 from ..joint_coordinates import bodies_of_joints, coordinate_among, joint_coordinate
 from ..joints import Spherical
-from ..validation import array, concrete, number
+from ..validation import array, number
 from .along import AlongCoordinates
 from .descriptions import AbstractForceDescription, AbstractJointForce
 from .inertias import AbstractInertia, AlongCoordinate, OfRotation
@@ -172,12 +171,12 @@ class Armature(AbstractJointForce):
             a `Spherical` joint.
     """
 
-    inertia: Any = given.number("kg·m² or kg")
+    inertia: Any = given.number("kg·m² or kg", least=0.0)
     coordinate: str | None = given.choice(*COORDINATES, ROTATION, default=None)
 
     def element(self, *bodies: Body) -> AbstractInertia:  # pyright: ignore[reportIncompatibleMethodOverride]
         i, j = bodies
-        inertia = self._inertia()
+        inertia = self._number("inertia")
         kind = self.coordinate
         if kind is None and isinstance(self.joint, Spherical):
             kind = ROTATION
@@ -190,10 +189,3 @@ class Armature(AbstractJointForce):
             return OfRotation(inertia)
         coordinate = joint_coordinate(self.title, self.joint, kind, (i, j))
         return AlongCoordinate(coordinate=coordinate, inertia=inertia)
-
-    def _inertia(self) -> Array:
-        inertia = self._number("inertia")
-        known = concrete(inertia)
-        if known is not None and not known >= 0.0:
-            raise ValueError(f"{self.title}: inertia must not be negative, not {known:g}")
-        return inertia

@@ -166,12 +166,7 @@ class AbstractLawDescription(AbstractElement):
         )
         given = getattr(self, "exponent", None)
         exponent = number(usual_exponent if given is None else given, f"{self.title}: exponent")
-        known = concrete(exponent)
-        if known is not None and not known >= 1.0:
-            raise ValueError(f"{self.title}: exponent must be 1 or more, not {known:g}")
-        return HuntCrossley(
-            self._not_negative("stiffness"), self._not_negative("damping"), exponent
-        )
+        return HuntCrossley(self._number("stiffness"), self._number("damping"), exponent)
 
     def _refuse(self, fields: tuple[str, ...], why: str) -> None:
         """Raise where one of the fields is given, that is neither None nor a known zero."""
@@ -179,10 +174,3 @@ class AbstractLawDescription(AbstractElement):
             value = getattr(self, field, None)
             if value is not None and (concrete(value) is None or np.any(np.asarray(value) != 0)):
                 raise ValueError(f"{self.title}: {field} {why}; leave {field} out")
-
-    def _not_negative(self, field: str) -> Array:
-        value = number(getattr(self, field), f"{self.title}: {field}")
-        known = concrete(value)
-        if known is not None and not known >= 0.0:
-            raise ValueError(f"{self.title}: {field} must not be negative, not {known:g}")
-        return value

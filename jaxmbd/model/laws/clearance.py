@@ -78,7 +78,7 @@ class Clearance(AbstractContactDescription):
     """
 
     play: Any = given.number("m")
-    radius: Any = given.number("m")
+    radius: Any = given.number("m", least=0.0)
     point: Any = given.vector("m")
     point_i: Any = given.vector("m", None)
     axis: Any = given.vector("-", None)
@@ -101,5 +101,5 @@ class Clearance(AbstractContactDescription):
         axis = None
         if self.axis is not None:
             axis = j.direction(direction(self.axis, f"{self.title}: axis"))
-        pair = InsideOf(i.point(point_i), j.point(point), axis, self._not_negative("radius"), play)
+        pair = InsideOf(i.point(point_i), j.point(point), axis, self._number("radius"), play)
         return self._between(pair)

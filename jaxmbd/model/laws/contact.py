@@ -99,11 +99,11 @@ class AbstractContactDescription(AbstractLawDescription):
 
     body_i: Body | str = given.body()
     body_j: Body | str = given.body()
-    friction: Any = given.number("-", 0.0)
+    friction: Any = given.number("-", 0.0, least=0.0)
     restitution: Any = given.number("-", 0.0)
-    stiffness: Any = given.number("N/m^exponent", None)
-    damping: Any = given.number("s/m", 0.0)
-    exponent: Any = given.number("-", None)
+    stiffness: Any = given.number("N/m^exponent", None, least=0.0)
+    damping: Any = given.number("s/m", 0.0, least=0.0)
+    exponent: Any = given.number("-", None, least=1.0)
     slip_speed: Any = given.number("m/s", None)
 
     what: ClassVar[str] = "contact"
@@ -113,7 +113,7 @@ class AbstractContactDescription(AbstractLawDescription):
 
     def _between(self, pair: AbstractPair) -> PairContact | CompliantContact:
         """The numeric element on two surfaces."""
-        law, friction = self._compliance(_HERTZ), self._not_negative("friction")
+        law, friction = self._compliance(_HERTZ), self._number("friction")
         if law is None:
             self._refuse(("slip_speed",), f"is of a {self.what} with stiffness")
             return PairContact(pair, friction, self._restitution())
@@ -168,13 +168,13 @@ class Contact(AbstractContactDescription):
     """
 
     points: Any = given.numbers("m", None)
-    radius: Any = given.number("m", 0.0)
+    radius: Any = given.number("m", 0.0, least=0.0)
     point: Any = given.vector("m", (0.0, 0.0, 0.0))
     normal: Any = given.vector("-", None)
 
     def element(self, *bodies: Body) -> PairContact | CompliantContact:
         i, j = bodies
-        radius = concrete(self._not_negative("radius"))
+        radius = concrete(self._number("radius"))
         if self.points is None and radius is not None and radius > 0.0:
             raise ValueError(
                 f"{self.title}: radius is that of balls around points; give points, or leave it "
@@ -240,7 +240,7 @@ class Contact(AbstractContactDescription):
             if len(given_points) != 2 or given_points[1] != 3:
                 raise ValueError(f"{self.title}: points must be a list of points, (n, 3)")
             points = array(self.points, given_points, f"{self.title}: points")
-            return Balls.of([body.point(p) for p in points], self._not_negative("radius"))
+            return Balls.of([body.point(p) for p in points], self._number("radius"))
         shape = body.shape
         if isinstance(shape, Sphere):
             return Balls.of([[0.0] * 3], shape.radius)

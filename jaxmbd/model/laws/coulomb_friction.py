@@ -72,9 +72,9 @@ class CoulombFriction(AbstractLawDescription):
     """
 
     joint: Any = given.joint()
-    bound: Any = given.number("N·m or N", 0.0)
-    friction: Any = given.number("-", 0.0)
-    radius: Any = given.number("m", None)
+    bound: Any = given.number("N·m or N", 0.0, least=0.0)
+    friction: Any = given.number("-", 0.0, least=0.0)
+    radius: Any = given.number("m", None, least=0.0)
     coordinate: str | None = given.choice(*COORDINATES, default=None)
 
     what: ClassVar[str] = "friction"
@@ -87,7 +87,7 @@ class CoulombFriction(AbstractLawDescription):
 
     def element(self, *bodies: Body) -> DryFriction:
         i, j = bodies
-        bound, friction = self._not_negative("bound"), self._not_negative("friction")
+        bound, friction = self._number("bound"), self._number("friction")
         coordinate = joint_coordinate(self.title, self.joint, self.coordinate, (i, j))
         if isinstance(coordinate, Displacement):
             if self.radius is not None:
@@ -97,4 +97,4 @@ class CoulombFriction(AbstractLawDescription):
             if not (isinstance(self.friction, float | int) and self.friction == 0.0):
                 raise ValueError(f"{self.title}: friction at an angle needs the radius of the pin")
             return DryFriction(coordinate, bound, friction)
-        return DryFriction(coordinate, bound, friction * self._not_negative("radius"))
+        return DryFriction(coordinate, bound, friction * self._number("radius"))

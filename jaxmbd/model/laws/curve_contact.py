@@ -73,7 +73,7 @@ class CurveContact(AbstractContactDescription):
     point: Any = given.point()
     curve: Any = given.curve()
     axis: Any = given.axis()
-    radius: Any = given.number("m", 0.0)
+    radius: Any = given.number("m", 0.0, least=0.0)
     closed: bool = given.flag(True)
     span: Any = given.numbers("-", (0.0, 2.0 * np.pi))
     inside: bool = given.flag(False)
@@ -86,7 +86,5 @@ class CurveContact(AbstractContactDescription):
         point = i.point(vector(self.point, 3, f"{self.title}: point"))
         axis = j.direction(direction(self.axis, f"{self.title}: axis"))
         foot = Foot.between(curve, j, i, point, of=(1, 0))
-        pair = BallAndCurve(
-            foot, upward(curve, axis, inside=self.inside), self._not_negative("radius")
-        )
+        pair = BallAndCurve(foot, upward(curve, axis, inside=self.inside), self._number("radius"))
         return self._between(pair)

@@ -153,9 +153,9 @@ class JointLimit(AbstractLawDescription):
     lower: Any = given.number("rad or m", None)
     upper: Any = given.number("rad or m", None)
     restitution: Any = given.number("-", 0.0)
-    stiffness: Any = given.number("N·m/rad^exponent or N/m^exponent", None)
-    damping: Any = given.number("s/rad or s/m", 0.0)
-    exponent: Any = given.number("-", None)
+    stiffness: Any = given.number("N·m/rad^exponent or N/m^exponent", None, least=0.0)
+    damping: Any = given.number("s/rad or s/m", 0.0, least=0.0)
+    exponent: Any = given.number("-", None, least=1.0)
     coordinate: str | None = given.choice(*COORDINATES, default=None)
 
     what: ClassVar[str] = "limit"

@@ -50,7 +50,7 @@ def inside(folder: Path, name: str, *, anywhere: bool = False, cure: str = "move
 # How files of a kind begin; an existing file that begins otherwise holds something else.
 _BEGINNINGS = {
     ".npz": (b"PK",),
-    ".csv": (b"t,", b"t\r", b"t\n"),  # tables of this package begin with the time
+    ".csv": (b"t,", b"t\r", b"t\n", b"t [s]"),  # tables of this package begin with the time
     ".png": (b"\x89PNG",),
     ".pdf": (b"%PDF",),
     ".svg": (b"<?xml", b"<svg"),

@@ -3,7 +3,6 @@
 A new quantity is a function that yields groups, and an entry in `_groups`.
 """
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -13,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from ..model.laws.base import CONTACT
+from ..model.names import nearest
 from ..model.system import System
 from .contact_places import slices
 from .elements import element_labels
 
 _XYZ = ("x", "y", "z")
+# What a formula of a spreadsheet begins with, and ' itself, so that names can be read back.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,17 @@ class Group:
     values: Callable[[Any], np.ndarray] = field(repr=False)
 
 
-def without_unit(header: str) -> str:
-    """The name of a column: the text before its unit in brackets, if it has one."""
-    return re.sub(r" \[[^\[\]]*\]$", "", header)
+def written_as(header: str) -> str:
+    """A header that no spreadsheet takes for a formula: ' stands before one that begins like it."""
+    return f"'{header}" if header.startswith(_FORMULA) else header
+
+
+def name_of(written: str) -> str:
+    """The name of a column by its header in a file: what `written_as` adds and the unit in brackets
+    are left out.
+    """
+    is_marked = written.startswith(tuple(f"'{x}" for x in _FORMULA))
+    return re.sub(r" \[[^\[\]]*\]$", "", written[1:] if is_marked else written)
 
 
 def column_names(system: System, columns: Sequence[str] | None = None) -> list[str]:
@@ -98,7 +108,7 @@ def _fitting(asked: str, names: list[str]) -> list[str]:
     pattern = re.compile(".*".join(map(re.escape, asked.split("*"))), re.DOTALL)
     found = [name for name in names if pattern.fullmatch(name)]
     if not found:
-        near = difflib.get_close_matches(asked, names, n=4, cutoff=0.4) or names[:8]
+        near = nearest(asked, names, cutoff=0.4) or names[:8]
         raise ValueError(f"there is no column {asked!r}; did you mean {', '.join(near)}?")
     return found
 

@@ -13,6 +13,7 @@ from ..model.forces import ForceStack
 from ..model.laws import LawStack
 from ..model.laws.base import CONTACT
 from ..model.laws.compliant_contact import CompliantContact
+from ..model.names import ContactsByName
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..rotations.vectors import basis_from_axis
@@ -108,7 +109,7 @@ def contact_places(
 ) -> dict[str, ContactPlaces]:
     """`ContactPlaces` of all contacts by name."""
     soft = _soft_contacts(system)
-    out = {}
+    out = ContactsByName()
     if soft:
         for stack, parts in zip(soft, by_rows(_soft_places, system, states), strict=True):
             for k, name in enumerate(stack.names):

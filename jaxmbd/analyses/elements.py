@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from ..formulations import RA
 from ..indexing import take
 from ..model.forces import ForceStack, Output
+from ..model.names import ElementsByName
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from .compiled import Compiled
@@ -42,7 +43,7 @@ class ElementMotion(eqx.Module):
         return {x.name: x.unit for x in self.outputs}
 
     def __getattr__(self, name: str) -> Float[Array, "T *n"]:
-        outputs = () if name.startswith("_") else self.outputs
+        outputs = () if name.startswith("_") else vars(self).get("outputs", ())
         for output in outputs:
             if output.name == name:
                 return output.value
@@ -61,19 +62,21 @@ def element_motions(
     """
     labels = element_labels(system)
     if not any(labels):
-        return {}
+        return ElementsByName()
     values = by_rows(_values, system, states, times)
-    return {
-        name: ElementMotion(
-            tuple(
-                Output(x.name, x.unit, value[:, k], x.components)
-                for x, value in zip(own, found, strict=True)
-            )
+
+    def one(k: int, own: tuple[Label, ...], found: tuple[Array, ...]) -> ElementMotion:
+        outputs = zip(own, found, strict=True)
+        return ElementMotion(
+            tuple(Output(x.name, x.unit, value[:, k], x.components) for x, value in outputs)
         )
+
+    return ElementsByName(
+        (name, one(k, own, found))
         for stack, own, found in zip(system.forces, labels, values, strict=True)
         for k, name in enumerate(stack.names)
         if own
-    }
+    )
 
 
 class Label(NamedTuple):

@@ -19,11 +19,10 @@ from ..model.shapes import AbstractShape, Composite
 from ..model.system import System
 from ..model.visuals import Looks
 from ..results import RESULTS
-from .columns import table_of
+from .columns import table_of, written_as
 
 ARRAYS = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "angles", "iterations")
 _EYE = np.eye(3)
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a formula of a spreadsheet begins with
 
 
 def result_name(result) -> str:
@@ -277,15 +276,10 @@ def write_table(path: Path, columns: dict[str, np.ndarray]) -> None:
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
 
 
-def _as_text(name: str) -> str:
-    """A name that no spreadsheet takes for a formula."""
-    return f"'{name}" if name.startswith(_FORMULA) else name
-
-
 def _write_rows(path: str | Path, header: list[str], rows: np.ndarray) -> None:
     with written(
         path, "w", "result file", newline="", encoding="utf-8", errors="backslashreplace"
     ) as file:
         writer = csv.writer(file)
-        writer.writerow([_as_text(name) for name in header])
+        writer.writerow([written_as(name) for name in header])
         writer.writerows(rows.tolist())

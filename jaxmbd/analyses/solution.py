@@ -17,6 +17,8 @@ from ..linalg.saddle import apply_rows
 from ..model.coordinates import Angle, JointMotion, along_motion
 from ..model.frames import FrameMotion, frame_motion, still
 from ..model.laws.base import CONTACT, DRY, STOP
+from ..model.laws.compliant_contact import CompliantContact
+from ..model.laws.joint_limit import CompliantLimits
 from ..model.names import ByName, unknown
 from ..model.readable import readable
 from ..model.state import Pose, State, Twist
@@ -28,6 +30,13 @@ from .beams import BeamMotion, beam_motion
 from .compiled import Compiled, if_made, remembered, runs_now
 from .contact_places import ContactPlaces, contact_places, slices
 from .elements import ElementMotion, element_motions
+
+_CALLED = {
+    CONTACT: ("contact", "contacts"),
+    STOP: ("stop", "stops"),
+    DRY: ("dry friction", "laws of dry friction"),
+}
+_GIVING_WAY = {CONTACT: (CompliantContact,), STOP: (CompliantLimits,), DRY: ()}
 
 
 class Energy(eqx.Module):
@@ -287,11 +296,7 @@ class Solution(eqx.Module):
         """
         found = self.elements(system)
         if name not in found:
-            known = ", ".join(map(repr, found)) or "none"
-            raise ValueError(
-                f"mechanism {self._own(system).name!r} has no force element {name!r}; the elements "
-                f"are {known}"
-            )
+            raise ValueError(unknown("force element", "force elements", name, found))
         return found[name]
 
     def elements(self, system: System | None = None) -> dict[str, ElementMotion]:
@@ -365,16 +370,16 @@ class Solution(eqx.Module):
     def _law(self, name: str, kind: str, system: System | None) -> LawMotion:
         system = self._own(system)
         where = slices(system)
-        if any(name in stack.names for stack in system.forces):
-            raise ValueError(
-                f"{kind} {name!r} has a stiffness, and is a force: ask element({name!r})"
-            )
         if (kind, name) not in where:
-            known = [repr(n) for k, n in where if k == kind]
-            raise ValueError(
-                f"mechanism {system.name!r} has no {kind} {name!r}; it has "
-                f"{', '.join(known) or 'none of its kind'}"
-            )
+            giving_way = [
+                stack for stack in system.forces if isinstance(stack.force, _GIVING_WAY[kind])
+            ]
+            if any(name in stack.names for stack in giving_way):
+                raise ValueError(
+                    f"{kind} {name!r} has a stiffness, and is a force: ask element({name!r})"
+                )
+            names = [n for k, n in where if k == kind]
+            raise ValueError(unknown(*_CALLED[kind], name, names))
         places, rows_of_law = where[kind, name]
         force = _part(self.stats["law_forces"], np.s_[:, rows_of_law])
         if kind == CONTACT:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..analyses.columns import without_unit
+from ..analyses.columns import name_of
 from ..analyses.solution import Solution
 from ..model.system import System
 
@@ -68,7 +68,7 @@ class Measurements:
         else:
             with open(path, newline="", encoding="utf-8") as file:
                 rows = list(csv.reader(file))
-            rows[:1] = [[without_unit(name) for name in row] for row in rows[:1]]
+            rows[:1] = [[name_of(name) for name in row] for row in rows[:1]]
             try:
                 table = np.array(
                     [[float(x) if x.strip() else np.nan for x in row] for row in rows[1:]]

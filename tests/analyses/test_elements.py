@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.analyses.columns import column_names, without_unit
+from jaxmbd.analyses.columns import column_names, name_of
 from jaxmbd.analyses.elements import element_motions
 from jaxmbd.rotations import so3
 from jaxmbd.viz.data import picture
@@ -98,8 +98,12 @@ def test_elements_that_turn_say_torque_and_angle():
 
 
 def test_an_element_that_there_is_not_is_refused_by_name(motion):
-    with pytest.raises(ValueError, match="no force element 'sprung'; the elements are .*'spring'"):
+    with pytest.raises(ValueError, match="no force element 'sprung'; did you mean 'spring'"):
         motion.element("sprung")
+    with pytest.raises(KeyError, match="no force element 'motr'; did you mean 'motor'"):
+        motion.elements()["motr"]
+    with pytest.raises(ValueError, match="there is no stop 'spring'"):
+        motion.limit("spring")
     with pytest.raises(ValueError, match=r"stop 'stop' has a stiffness.*element\('stop'\)"):
         motion.limit("stop")
 
@@ -138,7 +142,7 @@ def test_a_table_has_what_is_tabulated_with_units_and_no_multipliers(motion, tmp
 
 def test_columns_of_a_table_are_chosen_by_name_and_by_pattern(motion, tmp_path):
     motion.to_csv(tmp_path / "t.csv", columns=["*.power", "rail.displacement", "lam[rail: o*"])
-    assert [without_unit(name) for name in read(tmp_path / "t.csv")[0]] == [
+    assert [name_of(name) for name in read(tmp_path / "t.csv")[0]] == [
         *("t", "rail.displacement"),
         *(f"{name}.power" for name in motion.elements()),
         *("lam[rail: offset along e1]", "lam[rail: offset along e2]"),

@@ -419,6 +419,18 @@ def test_names_of_any_characters_go_through_both_formats(tmp_path):
     assert "球🦀.r.x" in (tmp_path / "r.csv").read_text(encoding="utf-8")
 
 
+def test_a_table_replaces_an_earlier_one_and_nothing_else(tmp_path):
+    m = mbd.Mechanism("m")
+    m.add_body("rod", mass=1.0, inertia=(1, 1, 1))
+    path = tmp_path / "r.csv"
+    for columns in (None, ["rod.r.x"], ["t"]):
+        solution_of(1, 0).to_csv(path, m.build()[0], columns=columns)
+    solution_of(1, 0).to_csv(path, m.build()[0])
+    path.write_text("to do, next\n")
+    with pytest.raises(OSError, match="is not a .csv file of jaxmbd"):
+        solution_of(1, 0).to_csv(path, m.build()[0])
+
+
 @pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r"])
 def test_no_name_is_a_formula_of_a_spreadsheet(tmp_path, first):
     m = mbd.Mechanism("m")
@@ -426,10 +438,12 @@ def test_no_name_is_a_formula_of_a_spreadsheet(tmp_path, first):
     for k, name in enumerate(names):
         m.add_body(name, mass=1.0, inertia=(1, 1, 1), r=(k, 0, 0))
     solution_of(2, 0).to_csv(tmp_path / "r.csv", m.build()[0])
-    write_table(tmp_path / "t.csv", {"t": np.zeros(2), names[0]: np.ones(2)})
+    kept = {names[0]: np.ones(2), f"'{names[1]}": np.ones(2)}
+    write_table(tmp_path / "t.csv", {"t": np.arange(2.0)} | kept)
+    assert list(mbd.Measurements.read(tmp_path / "t.csv").values) == list(kept)
     for name in ("r.csv", "t.csv"):
         with open(tmp_path / name, newline="", encoding="utf-8") as file:
             header, row = list(csv.reader(file))[:2]
         assert not any(cell.startswith(first) for cell in header)
-        assert f"'{names[0]}" in header[1] and header[0] == "t"
+        assert any(f"'{names[0]}" in cell for cell in header) and header[0] in ("t", "t [s]")
         assert all(np.isfinite(float(x)) for x in row)  # numbers stay numbers

@@ -11,6 +11,7 @@ from ..formulations import RA
 from ..indexing import take
 from ..model.forces import ForceStack, Output
 from ..model.names import ElementsByName
+from ..model.readable import counted, readable
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from .compiled import Compiled
@@ -37,6 +38,9 @@ class ElementMotion(eqx.Module):
 
     outputs: tuple[Output, ...]
 
+    def __repr__(self) -> str:
+        return readable(self, _names_and_units)
+
     @property
     def units(self) -> dict[str, str]:
         """Unit of every output by its name."""
@@ -52,6 +56,11 @@ class ElementMotion(eqx.Module):
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.units]
+
+
+def _names_and_units(motion: ElementMotion) -> str:
+    found = ", ".join(f"{x.name} [{x.unit}]" for x in motion.outputs)
+    return f"ElementMotion: {counted(len(motion.outputs[0].value), 'row')} of {found}"
 
 
 def element_motions(

@@ -55,6 +55,7 @@ def test_elements_say_their_forces_lengths_rates_and_power(motion):
     mine = motion.element("mine")
     assert mine.force.shape == (41, 1, 3)
     np.testing.assert_allclose(mine.power, -0.3 * v**2, atol=1e-12)
+    assert repr(spring) == "ElementMotion: 41 rows of force [N], length [m], rate [m/s], power [W]"
     assert spring.units == {"force": "N", "length": "m", "rate": "m/s", "power": "W"}
 
 

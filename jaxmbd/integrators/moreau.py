@@ -581,7 +581,7 @@ class Moreau(AbstractIntegrator):
         bend = 2.0 * (later - plan.gap - span * plan.rate) / per**2
         meets = closing(plan.gap, plan.rate, bend, plan.closed, plan.slow, part.left)
         fast = deserves_an_impact(meets.speed, plan.falling, plan.restitution, plan.slow, h)
-        open_ = plan.closable & ~plan.acts & ~(plan.guarded & pushed.touching)
+        open_ = ~plan.acts & plan.closable & ~(plan.guarded & pushed.touching)
         hits = open_ & meets.closes & fast & ~plan.last & (span > 0.0)
         hits = jax.lax.stop_gradient(hits)
 

@@ -11,7 +11,14 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..equations.index1 import saddle_matrix
 from ..equations.motion import regularization
-from ..equations.rows import phi, row_bodies, row_variations, rows, velocity_right_side
+from ..equations.rows import (
+    phi,
+    row_bodies,
+    row_sizes,
+    row_variations,
+    rows,
+    velocity_right_side,
+)
 from ..formulations import RA
 from ..linalg import Coupling, SaddleMatrix, factorize, linear_solve
 from ..linalg.saddle import apply_tangent, scatter_rows
@@ -44,8 +51,11 @@ class AssemblyReport(eqx.Module):
         rotation: How far each body turned, (nb,) [rad].
         velocity: Change of each velocity, (nb,) [m/s].
         angular_velocity: Change of each angular velocity, (nb,) [rad/s].
-        violation_before: Largest constraint violation as described.
-        violation: Constraint values after assembly, (nc,), in the order of description.
+        violation_before: Largest constraint violation as described: of a distance in parts of the
+            system's length, of a direction or an angle as it is [-].
+        violation: Constraint values after assembly, (nc,), in the order of description, each in its
+            own unit.
+        shares: The same without units, as `violation_before` counts, (nc,).
         iterations: Steps taken.
         closed: Whether the constraints are met.
         on_branch: Whether driven rotations stand at their angle, and not half a turn away.
@@ -57,6 +67,7 @@ class AssemblyReport(eqx.Module):
     angular_velocity: Float[Array, " nb"]
     violation_before: Scalar
     violation: Float[Array, " nc"]
+    shares: Float[Array, " nc"]
     iterations: Int[Array, ""]
     closed: Bool[Array, ""]
     on_branch: Bool[Array, ""]
@@ -72,19 +83,22 @@ def _untouched(
     system = system.wound(state.angles)
     jet_system, f_dot, _ = system.jet(t)
     pose = state.pose
-    gaps = phi(RA(), system.at_position_level().at(t), pose)
-    before = jnp.max(jnp.abs(gaps), initial=0.0)
-    closed = before <= position_tolerance(system.dtype) * system.length
     on_branch = system.at(t).on_branch(RA().with_ground(pose))
     zero = jnp.zeros(system.nb, system.dtype)
-    violation = system.to_natural(phi(RA(), system.at(t), pose))
+    blocks = rows(RA(), jet_system, pose)
+    gaps = phi(RA(), system.at(t), pose)
+    shares = gaps / row_sizes(RA(), system, blocks)
+    before = jnp.max(jnp.abs(shares), initial=0.0)
+    closed = before <= position_tolerance(system.dtype)
+    violation, shares = system.to_natural(gaps), system.to_natural(shares)
     none = jnp.zeros((), int)
-    report = AssemblyReport(zero, zero, zero, zero, before, violation, none, closed, on_branch)
+    report = AssemblyReport(
+        zero, zero, zero, zero, before, violation, shares, none, closed, on_branch
+    )
 
     u = jnp.concatenate([state.v, state.omega], axis=1)
     nu = velocity_right_side(RA(), jet_system, f_dot, pose)
     u = jnp.concatenate([u, jnp.zeros((1, 6), u.dtype)])
-    blocks = rows(RA(), jet_system, pose)
     index = np.array(row_bodies(RA(), system), int).reshape(blocks.shape[:2])
     terms = blocks * u[index]
     rest = jnp.abs(jnp.sum(terms, axis=(1, 2)) - nu)
@@ -104,24 +118,31 @@ def _assemble(
     problem = _Closest()
     weights, velocity_weights = (_weights(system, metric) for metric in metrics)
     system = _geometry(system.wound(state.angles))
-    args = (system.at_position_level().at(t), state.pose, weights)
+    at_positions = system.at_position_level().at(t)
+    held = rows(RA(), at_positions, state.pose)
+    sizes = jax.lax.stop_gradient(row_sizes(RA(), at_positions, held))
+    args = (at_positions, state.pose, weights, sizes)
     x, (iterations, closed, before) = implicit_root(problem, (), args)
-    xi = x[: 6 * system.nb].reshape(system.nb, 6)
+    xi = problem.displacements(x, system)
     pose = jax.vmap(RA().retract)(state.pose, xi)
 
     u0 = jnp.concatenate([state.v, state.omega], axis=1)
     u = _closest_velocity(system, pose, u0, velocity_weights, t, described)
     new = State(pose.r, pose.A, u[:, :3], u[:, 3:], state.angles)
+    now = system.at(t)
+    gaps = phi(RA(), now, pose)
+    shares = gaps / row_sizes(RA(), now, rows(RA(), now, pose))
     report = AssemblyReport(
         displacement=_norms(xi[:, :3]),
         rotation=_norms(xi[:, 3:]),
         velocity=_norms(new.v - state.v),
         angular_velocity=_norms(new.omega - state.omega),
         violation_before=before,
-        violation=system.to_natural(phi(RA(), system.at(t), pose)),
+        violation=system.to_natural(gaps),
+        shares=system.to_natural(shares),
         iterations=iterations,
         closed=closed,
-        on_branch=system.at(t).on_branch(RA().with_ground(pose)),
+        on_branch=now.on_branch(RA().with_ground(pose)),
     )
     return new, jax.lax.stop_gradient(report)
 
@@ -197,7 +218,7 @@ def _only_geometry(system: System) -> System:
 
 
 def position_tolerance(dtype) -> float:
-    """Violations of this size relative to the system's length count as none."""
+    """Violations of this size, of distances relative to the system's length, count as none."""
     return 10.0 * float(jnp.finfo(dtype).eps) ** 0.75
 
 
@@ -206,15 +227,19 @@ def _norms(x: Float[Array, "nb 3"]) -> Float[Array, " nb"]:
 
 
 def _weights(system: System, metric: str) -> Float[Array, "nb 6 6"]:
+    """The metric of a body's displacement or velocity, without units: about one for the system's
+    length and for one radian.
+    """
     eye = jnp.eye(3, dtype=system.dtype)
     if metric == "identity":
-        W = jnp.diag(jnp.concatenate([jnp.ones(3, system.dtype), jnp.full(3, system.length**2)]))
-        return jnp.broadcast_to(W, (system.nb, 6, 6))
+        return jnp.broadcast_to(jnp.diag(system.units() ** -2.0), (system.nb, 6, 6))
+    unit = jnp.mean(system.mass) * system.length**2
+    mass = system.mass[:, None, None] * eye[None]
     # A rod-like or zero inertia leaves rotations without weight; a trace of mass times length
     # squared gives them some.
-    spin = system.inertia + 1e-6 * (system.mass * system.length**2)[:, None, None] * eye[None]
+    spin = system.inertia + 1e-6 * mass * system.length**2
     W = jnp.zeros((system.nb, 6, 6), system.dtype)
-    return W.at[:, :3, :3].set(system.mass[:, None, None] * eye[None]).at[:, 3:, 3:].set(spin)
+    return W.at[:, :3, :3].set(mass).at[:, 3:, 3:].set(spin) / unit
 
 
 def _closest_velocity(
@@ -222,14 +247,17 @@ def _closest_velocity(
 ) -> Float[Array, "nb 6"]:
     jet_system, f_dot, _ = system.jet(t)
     blocks = rows(RA(), jet_system, pose)
-    nu = velocity_right_side(RA(), jet_system, f_dot, pose)
+    units = system.units()
+    sizes = jax.lax.stop_gradient(row_sizes(RA(), system, blocks))
+    nu = velocity_right_side(RA(), jet_system, f_dot, pose) / sizes
+    u0 = u0 / units[None, :]
     described = np.repeat(np.array(flags or [(True, True)] * system.nb), 3, axis=1)
     mixed = bool(described.any() and not described.all())
     if mixed:
         light = _UNDESCRIBED_IN_LOOPS if system.has_loops else _UNDESCRIBED
         share = jnp.asarray(np.where(described, 1.0, light), u0.dtype)
         weights = weights * jnp.sqrt(share[:, :, None] * share[:, None, :])
-    matrix = saddle_matrix(RA(), system, weights, blocks)
+    matrix = saddle_matrix(RA(), system, weights, blocks).scaled(units, sizes)
     factors = factorize(matrix, system.linear_solver)
 
     def improve(x, _):
@@ -238,12 +266,13 @@ def _closest_velocity(
         # out of the constraints.
         u = x[: u0.size].reshape(u0.shape)
         target = jnp.where(described, u0, u) if mixed else u0
-        rhs = jnp.concatenate([jnp.einsum("bij,bj->bi", weights, target).reshape(-1), nu])
+        pull = jnp.einsum("bij,bj->bi", matrix.diagonal, target)
+        rhs = jnp.concatenate([pull.reshape(-1), nu])
         return x + linear_solve(matrix.matvec, factors, rhs - matrix.matvec(x)), None
 
     x = jnp.concatenate([u0.reshape(-1), jnp.zeros_like(nu)])
     x, _ = jax.lax.scan(improve, x, None, length=_MIXED_SOLVES if mixed else 2)
-    return x[: u0.size].reshape(u0.shape)
+    return x[: u0.size].reshape(u0.shape) * units[None, :]
 
 
 class _Loop(eqx.Module):
@@ -258,24 +287,30 @@ class _Loop(eqx.Module):
 class _Closest(AbstractRootProblem):
     """min ½ ξᵀ W ξ subject to Φ(retract(pose0, ξ)) = 0, in the unknowns (ξ, λ).
 
-    Stationarity: W ξ + T(ξ)ᵀ Rᵀ λ = 0 with T the tangent of the retraction.
+    Stationarity: W ξ + T(ξ)ᵀ Rᵀ λ = 0 with T the tangent of the retraction. All are without units:
+    ξ in `System.units`, Φ and R divided by the rows' sizes at pose0.
     """
 
+    def displacements(self, x: Float[Array, " n"], system: System) -> Float[Array, "nb 6"]:
+        """ξ of all bodies [m, rad]."""
+        return x[: 6 * system.nb].reshape(system.nb, 6) * system.units()[None, :]
+
     def residual(self, x: Float[Array, " n"], args) -> Float[Array, " n"]:
-        system, pose0, weights = args
-        xi = x[: 6 * system.nb].reshape(system.nb, 6)
+        system, pose0, weights, sizes = args
+        xi = self.displacements(x, system)
         pose = jax.vmap(RA().retract)(pose0, xi)
-        pull = self._reaction(system, pose, x[6 * system.nb :])
+        pull = self._reaction(system, pose, x[6 * system.nb :] / sizes)
         tangent = jax.vmap(RA().tangent)(xi)
         balance = jnp.einsum("bij,bj->bi", weights, xi) + times_last_transposed(tangent, pull)
-        return jnp.concatenate([balance.reshape(-1), phi(RA(), system, pose)])
+        balance = balance * system.units()[None, :]
+        return jnp.concatenate([balance.reshape(-1), phi(RA(), system, pose) / sizes])
 
     def _reaction(self, system: System, pose: Pose, lam) -> Float[Array, "nb 6"]:
         return scatter_rows(rows(RA(), system, pose), lam, row_bodies(RA(), system), system.nb)
 
     def factors(self, x: Float[Array, " n"], args) -> Any:
-        system, pose0, weights = args
-        xi, lam = x[: 6 * system.nb].reshape(system.nb, 6), x[6 * system.nb :]
+        system, pose0, weights, sizes = args
+        xi, lam = self.displacements(x, system), x[6 * system.nb :] / sizes
         pose = jax.vmap(RA().retract)(pose0, xi)
         pull = self._reaction(system, pose, lam)
         tangent = jax.vmap(RA().tangent)(xi)
@@ -293,20 +328,22 @@ class _Closest(AbstractRootProblem):
             couplings.append(Coupling(jnp.transpose(both, (0, 3, 4, 1, 2)), c.bodies))
         softness = regularization(RA(), system, weights, blocks)
         matrix = SaddleMatrix(weights + turn, tuple(couplings), rows_t, rows_t, softness, bodies)
-        return factorize(matrix, system.linear_solver)
+        return factorize(matrix.scaled(system.units(), sizes), system.linear_solver)
 
     def solve(self, guess, args):
-        system, pose0, weights = args
+        system, pose0, weights, sizes = args
         nb, dtype = system.nb, system.dtype
-        tolerance = position_tolerance(dtype) * system.length
+        tolerance = position_tolerance(dtype)
         bodies = row_bodies(RA(), system)
         ra = RA()
         tiny = jnp.sqrt(jnp.finfo(dtype).eps)
+        units = system.units()[None, :]
 
         def largest(values):
             return jnp.max(jnp.abs(values), initial=0.0)
 
-        arm = jnp.concatenate([jnp.ones(3, dtype), jnp.full(3, system.length)])
+        def values(pose):
+            return phi(ra, system, pose) / sizes
 
         def body(s: _Loop) -> _Loop:
             # Sequential quadratic programming with the metric as Hessian, in two parts that share
@@ -318,28 +355,27 @@ class _Closest(AbstractRootProblem):
             gradient = jnp.einsum("bij,bj->bi", weights, xi)
             gradient = gradient.at[:, 3:].set(jnp.einsum("bji,bj->bi", inverse, gradient[:, 3:]))
             blocks = rows(ra, system, s.pose)
-            gradient = gradient + scatter_rows(blocks, s.lam, bodies, nb)
-            diagonal = jnp.mean(jnp.sum(blocks**2, axis=(1, 2)))
-            matrix = SaddleMatrix(
-                weights, (), blocks, blocks, jnp.full(len(bodies), diagonal * s.damping), bodies
-            )
+            gradient = gradient + scatter_rows(blocks, s.lam / sizes, bodies, nb)
+            matrix = SaddleMatrix(weights, (), blocks, blocks, None, bodies)
+            matrix = matrix.scaled(units[0], sizes)
+            diagonal = jnp.mean(jnp.sum(matrix.right**2, axis=(1, 2)))
+            softness = jnp.full(len(bodies), diagonal * s.damping)
+            matrix = dataclasses.replace(matrix, regularization=softness)
             factors = factorize(matrix, system.linear_solver, checked=False)
             normal = factors.solve(jnp.concatenate([jnp.zeros(6 * nb, dtype), -s.phi]))
             tangential = factors.solve(
-                jnp.concatenate([-gradient.reshape(-1), jnp.zeros_like(s.phi)])
+                jnp.concatenate([-(gradient * units).reshape(-1), jnp.zeros_like(s.phi)])
             )
             # A damped step is about closing alone.
             tangential = jnp.where(s.damping <= 2.0 * tiny, tangential, 0.0)
             delta = (normal + tangential)[: 6 * nb].reshape(nb, 6)
             limit = jnp.minimum(1.0, _MAX_TURN / (jnp.max(jnp.abs(delta[:, 3:])) + 1e-30))
-            pose = jax.vmap(ra.retract)(s.pose, limit * delta)
-            gaps = phi(ra, system, pose)
+            pose = jax.vmap(ra.retract)(s.pose, limit * delta * units)
+            gaps = values(pose)
             # Closing comes first: a step is taken when it closes the joints further, or opens them
             # by little compared with its length, as the curvature of the constraints makes every
             # step along them do.
-            little = jnp.maximum(
-                tolerance, 0.2 * largest(tangential[: 6 * nb].reshape(nb, 6) * arm[None, :])
-            )
+            little = jnp.maximum(tolerance, 0.2 * largest(tangential[: 6 * nb]))
             accept = (jnp.sum(gaps**2) < jnp.sum(s.phi**2)) | (largest(gaps) <= little)
             lam = s.lam + tangential[6 * nb :]
             new = _Loop(
@@ -347,7 +383,7 @@ class _Closest(AbstractRootProblem):
                 lam,
                 gaps,
                 jnp.maximum(0.1 * s.damping, tiny),
-                jnp.max(jnp.abs(delta)),
+                largest(delta),
                 s.k + 1,
             )
             old = _Loop(s.pose, s.lam, s.phi, jnp.maximum(10.0 * s.damping, 1e-4), s.step, s.k + 1)
@@ -356,10 +392,10 @@ class _Closest(AbstractRootProblem):
         def goes_on(s: _Loop):
             # A step far below the tolerance: the iteration converges fast, and this leaves
             # violations at rounding.
-            settled = (s.step <= 1e-3 * tolerance / system.length) & (largest(s.phi) <= tolerance)
+            settled = (s.step <= 1e-3 * tolerance) & (largest(s.phi) <= tolerance)
             return ~settled & (s.k < _MAX_STEPS) & (s.damping < 1e8)
 
-        phi0 = phi(ra, system, pose0)
+        phi0 = values(pose0)
         before = largest(phi0)
         consistent = before <= tolerance
         zero = jnp.zeros((), dtype)
@@ -374,7 +410,7 @@ class _Closest(AbstractRootProblem):
         end = jax.lax.while_loop(goes_on, body, start)
         xi = jnp.where(consistent, zero, jax.vmap(_displacement)(pose0, end.pose))
         closed = largest(end.phi) <= tolerance
-        return jnp.concatenate([xi.reshape(-1), end.lam]), (end.k, closed, before)
+        return jnp.concatenate([(xi / units).reshape(-1), end.lam]), (end.k, closed, before)
 
 
 def _displacement(pose0: Pose, pose: Pose) -> Float[Array, "6"]:

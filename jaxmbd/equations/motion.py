@@ -18,7 +18,15 @@ from ..model.state import Twist
 from ..model.system import System
 from ..rotations.types import Scalar
 from .joint_inertia import joint_inertia, joint_inertia_blocks
-from .rows import coupling_rows, inner_rows, rate_variations, row_bodies, row_variations, rows
+from .rows import (
+    coupling_rows,
+    inner_rows,
+    rate_variations,
+    row_bodies,
+    row_sizes,
+    row_variations,
+    rows,
+)
 
 
 class StepScales(eqx.Module):
@@ -282,9 +290,10 @@ def regularization(
     formulation: AbstractFormulation, system: System, mass, right: Float[Array, "m k d"]
 ) -> Float[Array, " m"] | None:
     """A small multiple of the geometric mean of the diagonal of R M⁻¹ Rᵀ, the same for all rows of
-    joints.
+    joints where these are divided by their sizes (`row_sizes`).
 
-    It picks multipliers of minimum norm where rows repeat. Light bodies beside heavy ones spread
+    It picks multipliers of minimum norm where rows repeat, moments counting as forces at the
+    system's length. Light bodies beside heavy ones spread
     that diagonal over orders of magnitude, and an arithmetic mean would be large beside the
     smallest eigenvalues. Only where topology allows redundancy. It enters the matrix, never the
     residual, so constraints stay exact.
@@ -297,8 +306,8 @@ def regularization(
 def compliance(
     formulation: AbstractFormulation, system: System, mass, right: Float[Array, "m k d"]
 ) -> Float[Array, " m"]:
-    """The geometric mean of the diagonal of R M⁻¹ Rᵀ for all rows of joints, zero for
-    normalizations, (m,).
+    """The geometric mean of the diagonal of R M⁻¹ Rᵀ for all rows of joints divided by their sizes,
+    times the squares of these; zero for normalizations, (m,).
     """
     # Mean inertias of translation and rotation stand in for M, which may be singular.
     # A link without inertia gives way as its neighbors do, which count for it.
@@ -310,8 +319,9 @@ def compliance(
     bodies = row_bodies(formulation, system)
     w = take(weight, np.array(bodies, int).reshape(right.shape[:2]))  # (m, k, 2)
     squares = jnp.stack([jnp.sum(right[..., :3] ** 2, -1), jnp.sum(right[..., 3:] ** 2, -1)], -1)
-    diagonal = jnp.sum(w * squares, axis=(1, 2))
-    scale = geometric_mean(diagonal)  # a row may vanish at a singular point
+    sizes = row_sizes(formulation, system, right) ** 2
+    diagonal = jnp.sum(w * squares, axis=(1, 2)) / sizes
+    scale = sizes * geometric_mean(diagonal)  # a row may vanish at a singular point
     # Normalizations never repeat; without E they stay out of the norm, which then is the same in
     # all formulations.
     uniform = np.arange(len(bodies)) < len(bodies) - inner_rows(formulation, system)

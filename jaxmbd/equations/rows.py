@@ -21,6 +21,7 @@ from ..formulations.pose_jet import PoseJet, as_pose
 from ..linalg import Coupling
 from ..linalg.saddle import Index
 from ..model.primitives import AbstractPrimitive, PrimitiveStack
+from ..model.stacking import each
 from ..model.system import System
 from ..rotations.types import Scalar
 
@@ -52,6 +53,38 @@ def coupling_rows(system: System) -> tuple[int, ...]:
             found += range(first, first + len(stack))
         first += len(stack)
     return tuple(found)
+
+
+def row_sizes(
+    formulation: AbstractFormulation, system: System, right: Float[Array, "m k d"] | None = None
+) -> Float[Array, " m"]:
+    """What every row changes by when a body moves by the system's length or turns by one radian,
+    in the row's own unit, (m,).
+
+    Values Φ and rows R are compared, and R is factored, after division by it: a distance counts in
+    parts of the system's length and beside a direction [-]. It follows from the primitive's unit
+    (`AbstractPrimitive.size`) and is then the same in all formulations and at all poses. For other
+    primitives it is the norm of their rows, here `right`, or the length where that is left out.
+    """
+    sizes, start = [jnp.zeros(0, system.dtype)], 0
+    for stack in system.constraints:
+        n = len(stack)
+        known = each(stack.primitive, lambda p: p.size(system.length), count=n)
+        if known is not None:
+            known = jnp.broadcast_to(jnp.asarray(known, system.dtype), (n,))
+        elif right is None:
+            known = jnp.broadcast_to(system.length, (n,))
+        else:
+            known = _norms(right[start : start + n] * system.units(formulation.size)[None, None, :])
+        sizes.append(known)
+        start += n
+    return jnp.concatenate([*sizes, jnp.ones(inner_rows(formulation, system), system.dtype)])
+
+
+def _norms(blocks: Float[Array, "n k d"]) -> Float[Array, " n"]:
+    """Norms of some rows, held; one where a row vanishes."""
+    squares = jnp.sum(jax.lax.stop_gradient(blocks) ** 2, axis=(1, 2))
+    return jnp.where(squares > 0.0, jnp.sqrt(squares), 1.0)
 
 
 # --- values

@@ -7,6 +7,7 @@
 This layer knows numbers only. A linear solver takes such a matrix; each strategy is its own file.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,6 +37,12 @@ class Coupling(eqx.Module):
     def padded(self, d: int) -> Float[Array, "n k d k d"]:
         """The blocks with the zeros of those numbers that they do not meet."""
         return _padded_before(self.blocks, d, axes=(2, 4))
+
+    def scaled(self, units: Float[Array, " d"]) -> "Coupling":
+        """The blocks by unknowns in `units`."""
+        mine = units[units.size - self.blocks.shape[-1] :]
+        blocks = mine[None, None, :, None, None] * self.blocks * mine[None, None, None, None, :]
+        return Coupling(blocks, self.bodies)
 
 
 class SaddleMatrix(eqx.Module):
@@ -112,6 +119,19 @@ class SaddleMatrix(eqx.Module):
             if self.regularization is not None:
                 add(-self.regularization, dual[:, 0, 0], dual[:, 0, 0])
         return jnp.concatenate(entries), np.concatenate(index)
+
+    def scaled(self, units: Float[Array, " d"], sizes: Float[Array, " m"]) -> "SaddleMatrix":
+        """The matrix by unknowns of the bodies in `units`, with rows divided by their `sizes`."""
+        rows = units[None, None, :] / sizes[:, None, None]
+        softness = self.regularization
+        return dataclasses.replace(
+            self,
+            diagonal=units[None, :, None] * self.diagonal * units[None, None, :],
+            couplings=tuple(c.scaled(units) for c in self.couplings),
+            right=self.right * rows,
+            left=self.left * rows,
+            regularization=None if softness is None else softness / sizes**2,
+        )
 
     def matvec(self, x: Float[Array, " n"], *, regularized: bool = False) -> Float[Array, " n"]:
         """The product with a vector; E is left out unless asked for: what the equations say,

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..rotations import so3
-from ..rotations.types import Array, host, library_of
+from ..rotations.types import Array, Scalar, host, library_of
 from . import given
 from .body import Body, make_body
 from .curves import Spline
@@ -304,6 +304,9 @@ class HeldStrain(AbstractPrimitive):
     which: Any
 
     in_files: ClassVar[bool] = False
+
+    def size(self, length: Scalar) -> Scalar:
+        return length
 
     def geometry(self, pose_i: Pose, pose_j: Pose):
         pose = Pose(jnp.stack([pose_i.r, pose_j.r]), jnp.stack([pose_i.A, pose_j.A]))

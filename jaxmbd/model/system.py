@@ -186,6 +186,12 @@ class System(eqx.Module):
     def dtype(self):
         return self.mass.dtype
 
+    def units(self, width: int = 6) -> Float[Array, " d"]:
+        """Units of a body's velocity coordinates, displacements first: the characteristic length
+        for these and one for turns, (width,) [m or 1].
+        """
+        return jnp.where(np.arange(width) < 3, self.length, jnp.ones_like(self.length))
+
     @property
     def holonomic(self) -> tuple[PrimitiveStack, ...]:
         """The rows at position level."""

@@ -154,6 +154,15 @@ class _AbstractRow(eqx.Module):
         """The prescribed value f; zero of a primitive that has no such field."""
         return getattr(self, "f", 0.0)
 
+    def size(self, length: Scalar) -> Scalar | None:
+        """What the row changes by when a body moves by `length` or turns by one radian, in the
+        row's own unit: `length` for a distance [m], 1 for a direction or an angle [-].
+
+        Rows of different units are solved and compared in parts of it, so that no result depends on
+        the unit of length. None, the default, takes it from the derivatives of the row.
+        """
+        return None
+
     @classmethod
     def alike(cls, primitives: Sequence[Any]) -> Sequence[Any]:
         """The members of a mechanism made alike in structure, so that they stack; motions have been

@@ -29,6 +29,9 @@ class CD(AbstractNormalForm):
     s_j_bar: GivenVector = given.vector("m", kw_only=False)
     f: GivenNumber = given.value("m", 0.0, kw_only=False)
 
+    def size(self, length: Scalar) -> Scalar:
+        return length
+
     def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
         return self.c @ (pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r - pose_i.A @ self.s_i_bar)
 

@@ -29,6 +29,9 @@ class Coupled(AbstractPrimitive):
     coefficients: Float[Array, " n"]
     f: Any = 0.0
 
+    def size(self, length: Scalar) -> Scalar:
+        return _size(self.second, length)
+
     def geometry(self, *poses: Pose) -> Scalar:
         x_1 = _value(self.first, poses)
         power, polynomial = jnp.ones_like(x_1), jnp.zeros_like(x_1)
@@ -54,6 +57,9 @@ class CoupledSum(AbstractPrimitive):
     coefficients: Float[Array, " n"]
     f: Any = 0.0
 
+    def size(self, length: Scalar) -> Scalar:
+        return jnp.abs(self.coefficients) @ jnp.stack([_size(x, length) for x in self.coordinates])
+
     def geometry(self, *poses: Pose) -> Scalar:
         return self.coefficients @ jnp.stack([_value(x, poses) for x in self.coordinates])
 
@@ -61,3 +67,7 @@ class CoupledSum(AbstractPrimitive):
 def _value(coordinate: AbstractAngle | Displacement, poses: tuple[Pose, ...]) -> Scalar:
     i, j = coordinate.of
     return coordinate.value(poses[i], poses[j])
+
+
+def _size(coordinate: AbstractAngle | Displacement, length: Scalar) -> Scalar:
+    return length if isinstance(coordinate, Displacement) else jnp.ones_like(length)

@@ -40,6 +40,9 @@ class OnCurve(AbstractPrimitive):
     across: Scalar
     f: Any = 0.0
 
+    def size(self, length: Scalar) -> Scalar:
+        return length
+
     def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
         s = self.foot.value(pose_i, pose_j)
         line = self.foot.target(pose_i, pose_j) - self.foot.curve.at(s)
@@ -65,6 +68,9 @@ class CurvesTouch(AbstractPrimitive):
 
     meeting: Meeting
     f: Any = 0.0
+
+    def size(self, length: Scalar) -> Scalar:
+        return length
 
     def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
         m = self.meeting
@@ -97,6 +103,9 @@ class OnSurface(AbstractPrimitive):
     A: Mat3
     s_j_bar: Vec3
     f: Any = 0.0
+
+    def size(self, length: Scalar) -> Scalar:
+        return length
 
     def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
         own = pose_i.A.T @ (pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r)

@@ -28,6 +28,9 @@ class D(AbstractNormalForm):
     s_j_bar: GivenVector = given.vector("m", kw_only=False)
     f: GivenNumber = given.value("m²", kw_only=False)
 
+    def size(self, length: Scalar) -> Scalar:
+        return length**2
+
     def _d(self, pose_i: Pose, pose_j: Pose) -> Vec3:
         return pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r - pose_i.A @ self.s_i_bar
 

@@ -49,6 +49,9 @@ class Touching(AbstractPrimitive):
     tube: Scalar
     f: Any = 0.0
 
+    def size(self, length: Scalar) -> Scalar:
+        return length
+
     def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
         normal = pose_i.A @ self.normal_i_bar
         center = pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r - pose_i.A @ self.s_i_bar
@@ -78,6 +81,9 @@ class NotSlipping(AbstractVelocityPrimitive):
     tube: Scalar
     f: Any = 0.0
 
+    def size(self, length: Scalar) -> Scalar:
+        return length
+
     def rate(self, poses: tuple[Pose, ...], twists: tuple[Twist, ...]) -> Scalar:
         (pose_i, pose_j), (twist_i, twist_j) = poses, twists
         normal = pose_i.A @ self.normal_i_bar
@@ -106,6 +112,9 @@ class NotAcross(AbstractVelocityPrimitive):
     s_j_bar: Vec3
     f: Any = 0.0
 
+    def size(self, length: Scalar) -> Scalar:
+        return length
+
     def rate(self, poses: tuple[Pose, ...], twists: tuple[Twist, ...]) -> Scalar:
         (pose_i, pose_j), (twist_i, twist_j) = poses, twists
         arm = pose_j.A @ self.s_j_bar
@@ -133,6 +142,9 @@ class RimsNotSlipping(AbstractVelocityPrimitive):
     s_j_bar: Vec3
     share: Scalar
     f: Any = 0.0
+
+    def size(self, length: Scalar) -> Scalar:
+        return length
 
     def rate(self, poses: tuple[Pose, ...], twists: tuple[Twist, ...]) -> Scalar:
         (pose_i, pose_j), (twist_i, twist_j) = poses, twists

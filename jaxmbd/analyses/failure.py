@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..equations.rows import row_sizes
 from ..formulations import RA
 from ..model.higher_pairs import AbstractCurved
 from ..model.joints import Constraint
@@ -90,7 +91,9 @@ def describe_failure(system: System, solution, state: State | None = None, h: An
     if name in ("singular", "newton_max_steps", "step_too_small"):
         parts += _singular_pose(system, solution.at(k), t)
     if system.nc:
-        joint, row, _ = open_joints(system, last.violation(system).velocity[0])[0]
+        rates = np.asarray(last.violation(system).velocity[0])
+        sizes = system.to_natural(row_sizes(RA(), system))
+        joint, row, _ = open_joints(system, rates, rates / np.asarray(sizes))[0]
         load = {
             n: float(np.linalg.norm(r.force[0]) + np.linalg.norm(r.moment[0]))
             for n, r in last.reactions(system).items()

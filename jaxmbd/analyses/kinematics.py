@@ -161,16 +161,21 @@ def _refuse_freedoms(system: System, count: int, at_least: str = "") -> None:
 
 
 class _Position(AbstractRootProblem):
-    """Φ(retract(q, δ), t) = 0 in the unknown δ, reduced to as many equations by the rows at q."""
+    """Φ(retract(q, δ), t) = 0 in the unknown δ in `System.units`, reduced to as many equations by
+    the rows at q.
+    """
 
     formulation: AbstractFormulation
     frozen: bool = eqx.field(static=True)
 
-    def _moved(self, delta, args):
+    def increment(self, x: Float[Array, " n"], system: System) -> Float[Array, "nb d"]:
+        """δ of all bodies [m, rad]."""
+        size = self.formulation.size
+        return x.reshape(system.nb, size) * system.units(size)[None, :]
+
+    def _moved(self, x, args):
         system, q, _ = args
-        return jax.vmap(self.formulation.retract)(
-            q, delta.reshape(system.nb, self.formulation.size)
-        )
+        return jax.vmap(self.formulation.retract)(q, self.increment(x, system))
 
     def residual(self, x: Float[Array, " n"], args) -> Float[Array, " n"]:
         system, _, guess = args
@@ -178,18 +183,14 @@ class _Position(AbstractRootProblem):
 
     def factors(self, x: Float[Array, " n"], args) -> Any:
         system, _, guess = args
-        increment = x.reshape(system.nb, self.formulation.size)
+        increment = self.increment(x, system)
         return determining_rows(
-            self.formulation, system, self._moved(x, args), increment
+            self.formulation, system, self._moved(x, args), increment, guess.sizes
         ).reduced_factors(guess)
 
     def solve(self, guess, args):
         system, _, rows = args
         tolerance, active = guess
-        size = self.formulation.size
-        weights = (
-            jnp.ones((system.nb, size), system.dtype).at[:, :3].set(1.0 / system.length).reshape(-1)
-        )
         factors = rows.quasi_factors()
         options = NewtonOptions(
             tolerance,
@@ -200,9 +201,11 @@ class _Position(AbstractRootProblem):
         )
 
         def norm(delta, _):
-            return jnp.linalg.norm(delta) if self.frozen else jnp.max(jnp.abs(delta) * weights)
+            if self.frozen:  # the paper's criterion, in meters and radians
+                return jnp.linalg.norm(self.increment(delta, system))
+            return jnp.max(jnp.abs(delta))
 
-        x0 = jnp.zeros(system.nb * size, system.dtype)
+        x0 = jnp.zeros(system.nb * self.formulation.size, system.dtype)
         delta, info = newton_method(
             lambda x: self.residual(x, args),
             lambda x: factors,
@@ -214,7 +217,7 @@ class _Position(AbstractRootProblem):
         )
         # Rows that contradict each other leave a least-squares point that is no root.
         gaps = phi(self.formulation, system, self._moved(delta, args))
-        met = jnp.max(jnp.abs(gaps)) <= 1e3 * tolerance * jnp.maximum(system.length, 1.0)
+        met = jnp.max(jnp.abs(gaps / rows.sizes)) <= 1e3 * tolerance
         converged = info.converged & met
         info = eqx.tree_at(lambda i: i.converged, info, converged)
         return jnp.where(converged, delta, 0.0), info
@@ -288,7 +291,7 @@ def _instant(system: System, tolerance, formulation: AbstractFormulation, mode: 
         now, f_dot, f_ddot = wound.jet(t)
         guess_rows = jax.lax.stop_gradient(determining_rows(formulation, now, q))
         delta, info = implicit_root(problem, (tolerance, active), (now, q, guess_rows))
-        q_new = jax.vmap(formulation.retract)(q, delta.reshape(u.shape))
+        q_new = jax.vmap(formulation.retract)(q, problem.increment(delta, now))
         u_new, a_new, lam, singular = _rates(formulation, now, f_dot, f_ddot, q_new, t)
         why = RESULTS.where(
             jnp.isfinite(info.correction), RESULTS.newton_max_steps, RESULTS.non_finite

@@ -6,11 +6,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
-from ..equations.rows import dense_rows, rows
+from ..equations.rows import dense, row_sizes, rows
 from ..formulations import RA
 from ..model.readable import counted, listed
-from ..model.state import State
+from ..model.state import Pose, State
 from ..model.system import System
 from ..model.topology import Forest
 from ..model.validation import as_jax, is_concrete
@@ -21,6 +22,7 @@ from .compiled import compiled_once
 _LARGEST = 3000
 _PART = 1e-6  # of a redundant combination, below which a row takes no part in it
 _LISTED = 6  # redundant sets of a printed mobility
+_VANISHED = 1e-9  # of a row's size: a row this small binds nothing at the pose
 _ASIDE = 3e-4  # how far aside a pose is compared, in parts of the system's length
 
 
@@ -273,33 +275,46 @@ def _of_tree(system: System, state: State, t: Any) -> Mobility:
             "counting the degrees of freedom of closed loops takes singular values, here for at "
             f"most {_LARGEST} of each"
         )
-    rows = np.moveaxis(np.asarray(_block_rows(system, state, t))[list(system.order)], 0, -1)
+    blocks = np.asarray(_block_rows(system, state, as_jax(t, system.dtype)))
+    rows = np.moveaxis(blocks[list(system.order)], 0, -1)
     pairs: dict[frozenset[int], list[int]] = {}
     for c in system.connections:
         pairs.setdefault(frozenset((c.i, c.j)), []).extend(c.rows)
     rank = 0
     for members in pairs.values():
         block = rows[..., members].reshape(12, -1)
-        norms = np.linalg.norm(block, axis=0)
-        values = np.linalg.svd(block / np.where(norms > 1e-9, norms, 1.0), compute_uv=False)
+        values = np.linalg.svd(block / row_norms(block.T), compute_uv=False)
         rank += int(np.sum(values > np.sqrt(np.finfo(block.dtype).eps) * values[0]))
     return Mobility(n, system.nc, rank, n - rank, system.nc - rank, (), (), float("nan"))
 
 
 @compiled_once
 def _block_rows(system: System, state: State, t):
-    scale = jnp.concatenate([jnp.ones(3, system.dtype), jnp.full(3, 1.0 / system.length)])
-    now = system.wound(state.angles).at(jnp.asarray(t, system.dtype))
-    return rows(RA(), now, state.pose) * scale[None, None, :]
+    return _without_units(system.wound(state.angles).at(t), state.pose)
+
+
+def _without_units(now: System, pose: Pose) -> Float[Array, "nc k 6"]:
+    blocks = rows(RA(), now, pose)
+    sizes = row_sizes(RA(), now, blocks)
+    return blocks * now.units()[None, None, :] / sizes[:, None, None]
 
 
 @compiled_once
 def _jitted_rows(system, state: State, t):
-    rows = dense_rows(RA(), system.wound(state.angles).at(t), state.pose)
-    scale = jnp.tile(
-        jnp.concatenate([jnp.ones(3, rows.dtype), jnp.full(3, 1.0 / system.length)]), system.nb
-    )
-    return system.to_natural((rows * scale[None, :]).T).T
+    now = system.wound(state.angles).at(t)
+    return system.to_natural(rows_without_units(now, state.pose).T).T
+
+
+def rows_without_units(now: System, pose: Pose) -> Float[Array, "nc n"]:
+    """The constraint Jacobian in the stacked order, columns in `System.units` and rows divided by
+    their sizes; `now` is the system at the instant.
+    """
+    return dense(RA(), now, _without_units(now, pose))
+
+
+def sized_rows(system: System, state: State, t) -> np.ndarray:
+    """`rows_without_units` in the order of description, (nc, 6 nb); concrete values."""
+    return np.asarray(_jitted_rows(system, system.with_turns(state), as_jax(t, system.dtype)))
 
 
 def scaled_rows(system: System, state: State, t) -> np.ndarray:
@@ -308,6 +323,11 @@ def scaled_rows(system: System, state: State, t) -> np.ndarray:
     """
     # Rotations count as displacements at the system's length, and rows as unit vectors, so that
     # rank is a matter of geometry and not of units.
-    rows = np.asarray(_jitted_rows(system, system.with_turns(state), as_jax(t, system.dtype)))
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(norms > 1e-9, norms, 1.0)
+    found = sized_rows(system, state, t)
+    return found / row_norms(found)[:, None]
+
+
+def row_norms(found: np.ndarray) -> np.ndarray:
+    """Norms of rows without units, one for those that vanish at the pose, (m,)."""
+    norms = np.linalg.norm(found, axis=1)
+    return np.where(norms > _VANISHED, norms, 1.0)

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..equations.rows import dense_rows, phi
+from ..equations.rows import phi, row_sizes
 from ..formulations import RA
 from ..model.mechanism import Mechanism
 from .assembly import assemble
-from .mobility import mobility, scaled_rows
+from .mobility import mobility, row_norms, rows_without_units, sized_rows
 
 _TOLERANCE = 1e-6  # of what a number changes in the constraints
 
@@ -45,24 +45,19 @@ def breaks_redundancy(mechanism: Mechanism, paths: Sequence[str] | None = None) 
     found = mobility(system, state)
     if not (found.redundant_rows and paths):
         return {}
-    rows = scaled_rows(system, state, jnp.zeros((), system.dtype))
-    left, _, right = np.linalg.svd(rows)
+    rows = sized_rows(system, state, jnp.zeros((), system.dtype))
+    norms = row_norms(rows)
+    left, _, right = np.linalg.svd(rows / norms[:, None])
     N, V = left[:, found.rank :], right[found.rank :]
-    norms = np.maximum(np.linalg.norm(rows, axis=1), 1e-9)
     numbers, rest = eqx.partition({p: _as_array(values[p]) for p in paths}, eqx.is_inexact_array)
 
     def redundant(numbers):
         system, state = mechanism.with_values(eqx.combine(numbers, rest)).build()
         state, _ = assemble(system, state)
         now = system.at(jnp.zeros((), system.dtype))
-        scale = jnp.tile(
-            jnp.concatenate([jnp.ones(3), jnp.full(3, 1.0 / system.length)]), system.nb
-        )
-        R = (
-            system.to_natural((dense_rows(RA(), now, state.pose) * scale[None, :]).T).T
-            / norms[:, None]
-        )
-        values = system.to_natural(phi(RA(), now, state.pose)) / norms
+        R = system.to_natural(rows_without_units(now, state.pose).T).T / norms[:, None]
+        shares = phi(RA(), now, state.pose) / row_sizes(RA(), now)
+        values = system.to_natural(shares) / norms
         return {"open": N.T @ values, "lock": N.T @ R @ V.T}, {"open": values, "lock": R}
 
     broken, all_of_it = jax.jit(jax.jacfwd(redundant))(numbers)

@@ -40,15 +40,19 @@ class RedundantJointWarning(UserWarning):
     """Dry friction follows the force of a joint whose force is not unique."""
 
 
-def open_joints(system: System, violation) -> list[tuple[str, str, float]]:
-    """Joints by decreasing violation: (name, worst row, value)."""
+def open_joints(system: System, violation, shares) -> list[tuple[str, str, float]]:
+    """Joints by decreasing violation: (name, worst row, value in its unit). `shares` are the
+    violations without units, by which they are compared.
+    """
     violation = np.asarray(violation)
+    shares = np.abs(np.asarray(shares))
+    shares = np.where(np.isnan(shares), np.inf, shares)
     table = []
     for c in system.connections:
-        values = violation[list(c.rows)]
-        worst = int(np.argmax(np.where(np.isnan(values), np.inf, np.abs(values))))
-        table.append((c.name, c.labels[worst], float(values[worst])))
-    return sorted(table, key=lambda row: -abs(row[2]))
+        worst = max(c.rows, key=lambda row: shares[row])
+        label = c.labels[c.rows.index(worst)]
+        table.append((shares[worst], c.name, label, float(violation[worst])))
+    return [row[1:] for row in sorted(table, key=lambda row: -row[0])]
 
 
 def refuse_open(system: System, report, t) -> None:
@@ -58,7 +62,7 @@ def refuse_open(system: System, report, t) -> None:
     if not bool(report.closed):
         joints = [
             f"{name!r} by {abs(gap):.3g} ({row})"
-            for name, row, gap in open_joints(system, report.violation)[:3]
+            for name, row, gap in open_joints(system, report.violation, report.shares)[:3]
         ]
         raise AssemblyError(
             f"mechanism {system.name!r} cannot be assembled at t = {float(t):g} s: open are joint "

@@ -437,7 +437,13 @@ def dense_rows(
     formulation: AbstractFormulation, system: System, q: Coordinates
 ) -> Float[Array, "m n"]:
     """The constraint Jacobian as one array, (m, nb·d)."""
-    blocks = rows(formulation, system, q)
+    return dense(formulation, system, rows(formulation, system, q))
+
+
+def dense(
+    formulation: AbstractFormulation, system: System, blocks: Float[Array, "m k d"]
+) -> Float[Array, "m n"]:
+    """Rows as one array, (m, nb·d)."""
     index = np.array(row_bodies(formulation, system), int).reshape(blocks.shape[:2])
     m, nb, d = len(index), system.nb, formulation.size
     wide = jnp.zeros((m, nb + 1, d), blocks.dtype)

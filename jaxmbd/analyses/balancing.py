@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ..equations.index1 import saddle_matrix
-from ..equations.rows import phi, rows
+from ..equations.rows import phi, row_sizes, rows
 from ..equations.statics import (
     Rest,
     Spin,
@@ -167,7 +167,7 @@ def _search(system, pose, angles, t, spin, shares, *, max_steps, downhill: bool)
         0, shares.shape[0], one_share, (begin, zero, jnp.zeros((), int), jnp.ones((), bool))
     )
     finite = jnp.all(jnp.isfinite(place.rest))
-    closed = place.gap <= _closed_gap(now)
+    closed = place.gap <= _closed_gap(now.dtype)
     return Balanced(
         pose=place.pose,
         angles=place.angles,
@@ -193,8 +193,9 @@ def yielding_pose(system: System, t: Scalar, spin: Spin | None, pose: Pose) -> P
     return jax.vmap(RA().retract)(pose, way)
 
 
-def _closed_gap(system: System) -> Scalar:
-    return jnp.finfo(system.dtype).eps ** 0.75 * system.length
+def _closed_gap(dtype) -> float:
+    """Violations of this size, of distances in parts of the system's length, count as none."""
+    return float(jnp.finfo(dtype).eps) ** 0.75
 
 
 def _is_balanced(place: _Place) -> Bool[Array, ""]:
@@ -214,7 +215,7 @@ def _step(now: System, t, spin, share, s: _Loop, downhill: bool) -> _Loop:
     pose = jax.vmap(RA().retract)(s.place.pose, s.delta)
     new = _closed_place(now, t, spin, pose, s.place.angles, share)
     before, after = jnp.sum(s.delta * s.place.rest), jnp.sum(s.delta * new.rest)
-    good = jnp.all(jnp.isfinite(new.rest)) & (new.gap <= _closed_gap(now))
+    good = jnp.all(jnp.isfinite(new.rest)) & (new.gap <= _closed_gap(now.dtype))
     if downhill:
         # Loads do work along the way, and at its end none that would lead back.
         leads = (before < 0.0) & (after <= 0.5 * jnp.abs(before))
@@ -289,7 +290,7 @@ def _closed_place(now: System, t, spin, pose: Pose, angles, share) -> _Place:
         rest = loads + reactions(args, held_rows, lam)
         scale = load_scale(args, held_rows, lam, sizes)
         left = jnp.max(jnp.abs(rest) * force_units(system)[None, :])
-        gap = jnp.max(jnp.abs(values), initial=0.0)
+        gap = jnp.max(jnp.abs(values) / row_sizes(RA(), system, held_rows), initial=0.0)
         place = _Place(pose, turned, lam, rest, gap, scale, left)
         closing = closing.reshape(-1, 6)
         most = jnp.max(jnp.abs(closing[:, 3:])) + jnp.max(jnp.abs(closing[:, :3])) / now.length
@@ -303,7 +304,7 @@ def _closed_place(now: System, t, spin, pose: Pose, angles, share) -> _Place:
     )
     start = Closing(pose, zero, open_place, jnp.zeros((), int))
     end = jax.lax.while_loop(
-        lambda s: ~(s.place.gap <= 1e-3 * _closed_gap(now)) & (s.k < _CLOSING), look, start
+        lambda s: ~(s.place.gap <= 1e-3 * _closed_gap(now.dtype)) & (s.k < _CLOSING), look, start
     )
     place, args = end.place, Rest(now.wound(end.place.angles), t, share, spin)
     least = place.scale + _blurred_loads(args, place.pose) / jnp.finfo(t.dtype).eps ** _LEFT

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ..equations.rows import dense_rows, phi
+from ..equations.rows import dense_rows, phi, row_sizes
 from ..equations.rows import rows as joint_rows
 from ..equations.statics import Rest, reactions, static_loads, static_matrix
 from ..formulations import RA
@@ -201,13 +201,14 @@ def continuation(
 
 class _Look(eqx.Module):
     """Everything about one point, dense: loads (n,) with the sums of their magnitudes, closure
-    (m,), the rates of loads and closure by the parameter with multipliers held, rows (m, n),
-    stiffness (n, n) and angles.
+    (m,), sizes of the rows (m,), the rates of loads and closure by the parameter with multipliers
+    held, rows (m, n), stiffness (n, n) and angles.
     """
 
     loads: Any
     sizes: Any
     gaps: Any
+    row_sizes: Any
     load_rate: Any
     gap_rate: Any
     rows: Any
@@ -239,9 +240,11 @@ class _Eye:
             n = values[0].size
             stiffness = static_matrix(args, pose, lam, jnp.zeros_like(p)).dense()[:n, :n]
             rows = dense_rows(RA(), args.system, pose)
+            units = row_sizes(RA(), args.system)
             turned = args.system.angle_values(RA().with_ground(pose))
             rate = rates[0] + rates[2]
-            return _Look(values[0], sizes, values[1], rate, rates[1], rows, stiffness, turned)
+            loads, gaps, _ = values
+            return _Look(loads, sizes, gaps, units, rate, rates[1], rows, stiffness, turned)
 
         self._look = jax.jit(look)
         self._retract = jax.jit(lambda pose, d: jax.vmap(RA().retract)(pose, d))
@@ -300,7 +303,7 @@ class _Walker:
         """
         look, scale = self.eye(at), self.scale
         rows, K = look.rows * scale, scale[:, None] * look.stiffness * scale
-        Z = null_space(rows)
+        Z = null_space(rows / look.row_sizes[:, None])
         closing = -np.linalg.pinv(rows, rcond=1e-9)  # repeated rows say nothing new
         across, along = closing @ look.gaps, closing @ (self.range * look.gap_rate)
         loads, rate = scale * look.loads, self.range * scale * look.load_rate
@@ -320,7 +323,7 @@ class _Walker:
             sizes = self.scale * look.sizes
             size = np.max(sizes + np.abs(rows.T) @ np.abs(at.lam), initial=0.0)
             left = np.max(np.abs(Z.T @ loads), initial=0.0)
-            gap = np.max(np.abs(look.gaps), initial=0.0) / self.length
+            gap = np.max(np.abs(look.gaps / look.row_sizes), initial=0.0)
             # Loads of stiff elements are known as well as the rounding of poses allows.
             blur = np.finfo(K.dtype).eps * np.max(np.sum(np.abs(K), axis=1), initial=0.0)
             if left <= _RESIDUAL * size + blur and gap <= 1e-12 and k:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..equations.laws import gaps
+from ..equations.laws import gap_shares
 from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator, Motion
 from ..model.state import State
@@ -294,7 +294,7 @@ def start(system, given, state, report, t0, h, formulation, integrator) -> tuple
     motion = integrator.start(formulation, system, motion, t0, h)
     _, extra = integrator.observed(formulation, system, motion, t0)
     if system.laws:  # accelerations and multipliers know of them
-        inside = jnp.min(gaps(formulation, system, motion.q)) < -INSIDE * system.length
+        inside = jnp.min(gap_shares(formulation, system, motion.q)) < -INSIDE
         result = RESULTS.where(inside, RESULTS.invalid_input, result)
         ok = result == RESULTS.successful
         row = make_row(

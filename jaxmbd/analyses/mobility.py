@@ -22,7 +22,7 @@ from .compiled import compiled_once
 _LARGEST = 3000
 _PART = 1e-6  # of a redundant combination, below which a row takes no part in it
 _LISTED = 6  # redundant sets of a printed mobility
-_VANISHED = 1e-9  # of a row's size: a row this small binds nothing at the pose
+VANISHED = 1e-9  # of a row's size: a row this small binds nothing at the pose
 _ASIDE = 3e-4  # how far aside a pose is compared, in parts of the system's length
 
 
@@ -330,4 +330,4 @@ def scaled_rows(system: System, state: State, t) -> np.ndarray:
 def row_norms(found: np.ndarray) -> np.ndarray:
     """Norms of rows without units, one for those that vanish at the pose, (m,)."""
     norms = np.linalg.norm(found, axis=1)
-    return np.where(norms > _VANISHED, norms, 1.0)
+    return np.where(norms > VANISHED, norms, 1.0)

@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from ..complementarity import LawProblem, Laws, solve_laws
 from ..equations.index1 import saddle_matrix
-from ..equations.laws import gaps, law_rows, normal_rows, places
+from ..equations.laws import gap_shares, gaps, law_rows, normal_rows, places
 from ..equations.motion import mass_matrix
 from ..equations.rows import phi, rows
 from ..formulations import RA
@@ -25,7 +25,7 @@ from .compiled import compiled_once
 from .start_checks import refuse_open, refuse_penetration
 
 _MAX_MOVES = 50
-_CLOSED = 1e-10  # of the mechanism's length: a gap that counts as closed
+_CLOSED = 1e-10  # a gap that counts as closed, of a distance in parts of the mechanism's length
 
 
 @needs_state
@@ -54,7 +54,7 @@ def move_apart(system: System, state: State, *, t: float = 0.0) -> State:
     time = as_jax(np.asarray(t, system.dtype), system.dtype)
     for _ in range(_MAX_MOVES):
         state, inside = _moved(system, state, time)
-        if float(inside) <= _CLOSED * float(system.length):
+        if float(inside) <= _CLOSED:
             break
     new, report = assemble(system, state, t=t)
     refuse_open(system, report, t)
@@ -65,7 +65,7 @@ def move_apart(system: System, state: State, *, t: float = 0.0) -> State:
 @compiled_once
 def _moved(system: System, state: State, t: Scalar) -> tuple[State, Scalar]:
     """The state after one move that closes joints and opens gaps to first order, and the depth
-    that is left.
+    that is left, of a distance in parts of the system's length.
     """
     formulation = RA()
     q, u = formulation.from_state(state)
@@ -105,5 +105,5 @@ def _moved(system: System, state: State, t: Scalar) -> tuple[State, Scalar]:
     P, _ = solve_laws(laws, jnp.zeros_like(gap), LawProblem())
     q = jax.vmap(formulation.retract)(q, closing + jnp.tensordot(P, X, 1))
     pose = jax.vmap(formulation.pose)(q)
-    depth = jnp.max(jnp.where(may, -gaps(formulation, now, q), 0.0), initial=0.0)
+    depth = jnp.max(jnp.where(may, -gap_shares(formulation, now, q), 0.0), initial=0.0)
     return dataclasses.replace(state, r=pose.r, A=pose.A), depth

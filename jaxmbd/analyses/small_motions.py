@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from ..equations.index1 import saddle_matrix
 from ..equations.joint_inertia import joint_inertia_blocks
 from ..equations.motion import mass_matrix
-from ..equations.rows import dense_rows, row_bodies, rows
+from ..equations.rows import row_bodies, rows
 from ..equations.statics import Rest, Spin, metric, rate_blocks, static_matrix
 from ..formulations import RA
 from ..linalg import SaddleMatrix, factorize, linear_solve
@@ -23,7 +23,7 @@ from ..rotations.types import Scalar
 from .arguments import check_system
 from .compiled import compiled_once
 from .equilibrium import Equilibrium
-from .mobility import mobility
+from .mobility import VANISHED, mobility, rows_without_units
 
 
 class SmallMotions(eqx.Module):
@@ -158,12 +158,12 @@ def free_displacements(system: System, pose: Pose, freedoms: int) -> Float[Array
     length-scaled radians count alike.
     """
     n = 6 * system.nb
-    scale = jnp.tile(jnp.ones(6, system.dtype).at[3:].set(1.0 / system.length), system.nb)
-    dense = jax.lax.stop_gradient(dense_rows(RA(), system, pose) * scale[None, :])
+    scale = jnp.tile(system.units() / system.length, system.nb)
+    dense = jax.lax.stop_gradient(rows_without_units(system, pose))
     if not dense.shape[0]:
         return jnp.diag(scale)
     norms = jnp.sqrt(jnp.sum(dense**2, axis=1, keepdims=True))
-    right = jnp.linalg.svd(dense / jnp.where(norms > 1e-9, norms, 1.0))[2]
+    right = jnp.linalg.svd(dense / jnp.where(norms > VANISHED, norms, 1.0))[2]
     return jax.lax.stop_gradient(scale[:, None] * right[n - freedoms :].T)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Complex, Float
 
 from ..equations.motion import mass_matrix
-from ..equations.rows import dense_rows
 from ..equations.statics import Rest, Spin, static_matrix
 from ..formulations import RA
 from ..model.readable import readable
@@ -16,6 +15,7 @@ from ..model.state import State
 from ..model.system import System
 from ..rotations.types import Scalar
 from .compiled import compiled_once, if_made, remembered
+from .mobility import row_norms, rows_without_units
 
 # Of the largest stiffness: what counts as none. Slender beams have ratios down to 1e-10.
 _NONE = 1e-12
@@ -85,7 +85,7 @@ def stability_if_made(
 def _judged(system: System, K: np.ndarray, M: np.ndarray, R: np.ndarray) -> Stability:
     """The stability of an equilibrium with stiffness K, mass matrix M and constraint rows R."""
     scale = np.tile([1.0] * 3 + [1.0 / float(system.length)] * 3, system.nb)
-    Z = scale[:, None] * null_space(R * scale[None, :])
+    Z = scale[:, None] * null_space(R)
     if not Z.shape[1]:
         none = np.zeros(0)
         return Stability(none + 0j, np.zeros((0, system.nb, 6), complex), none, 0, 0)
@@ -118,12 +118,11 @@ def _relative(whole: np.ndarray, reduced: np.ndarray, vectors: np.ndarray) -> np
 
 
 def null_space(R: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of the displacements that rows allow, (n, f)."""
+    """An orthonormal basis of the displacements that rows without units allow, (n, f)."""
     m, n = R.shape
     if not m:
         return np.eye(n)
-    norms = np.linalg.norm(R, axis=1, keepdims=True)
-    _, values, right = np.linalg.svd(R / np.where(norms > 1e-9, norms, 1.0))
+    _, values, right = np.linalg.svd(R / row_norms(R)[:, None])
     tolerance = 0.1 * max(R.shape) * np.sqrt(np.finfo(R.dtype).eps) * values[0]
     return right[int(np.sum(values > tolerance)) :].T
 
@@ -139,4 +138,4 @@ def _matrices(system: System, state: State, lam, t: Scalar, spin: Spin | None):
     dense = jnp.zeros((n, n), t.dtype)
     index = np.arange(n).reshape(-1, 6)
     dense = dense.at[index[:, :, None], index[:, None, :]].set(M)
-    return K, dense, dense_rows(RA(), system, state.pose)
+    return K, dense, rows_without_units(system, state.pose)

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..equations.laws import gaps
+from ..equations.laws import gap_shares, gaps
 from ..formulations import RA
 from ..model.laws.base import DRY
 from ..model.state import State
@@ -88,17 +88,17 @@ def refuse_penetration(system: System, state: State) -> None:
     """
     if not system.laws:
         return
-    found = np.asarray(_gaps(system, state))
+    found, shares = (np.asarray(x) for x in _gaps(system, state))
     worst, place = [], 0
     for stack in system.laws:
         for name in stack.names:
-            n = stack.places
-            if stack.kind != DRY and (least := float(found[place : place + n].min())) < 0.0:
-                worst.append((least, stack.kind, name))
-            place += n
-    if worst and min(worst)[0] < -INSIDE * float(system.length):
+            k = place + int(np.argmin(shares[place : place + stack.places]))
+            if stack.kind != DRY and shares[k] < 0.0:
+                worst.append((shares[k], stack.kind, name, found[k]))
+            place += stack.places
+    if worst and min(worst)[0] < -INSIDE:
         listed = ", ".join(
-            f"{kind} {name!r} by {-gap:.3g}" for gap, kind, name in sorted(worst)[:5]
+            f"{kind} {name!r} by {-gap:.3g}" for _, kind, name, gap in sorted(worst)[:5]
         )
         raise ValueError(
             f"mechanism {system.name!r} starts beyond its limits [m or rad]: {listed}. Move the "
@@ -132,7 +132,8 @@ def _carriers(stack) -> list[tuple[tuple[int, ...], str]]:
 def _gaps(system: System, state: State):
     formulation = RA()
     q, _ = formulation.from_state(state)
-    return gaps(formulation, system.wound(state.angles), q)
+    now = system.wound(state.angles)
+    return gaps(formulation, now, q), gap_shares(formulation, now, q)
 
 
 def warn_of_changes(

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from ..equations.rows import phi, velocity_values
+from ..equations.rows import phi, row_sizes, velocity_values
 from ..equations.statics import Rest, Spin, element_load, moving_bodies
 from ..formulations import RA
 from ..indexing import take
@@ -23,8 +23,8 @@ class Unsteadiness(eqx.Module):
     """What changes where nothing should.
 
     Attributes:
-        rows: By how much every row is violated, (nc,), in the order of description; lengths
-            relative to the system's.
+        rows: By how much every row is violated, in parts of its size, (nc,), in the order of
+            description; lengths relative to the system's.
         gravity: Change of the direction of gravity [-].
         forces: Change of the loads of every force element, relative to the largest, stack by stack,
             (n,) each.
@@ -68,7 +68,7 @@ def unsteadiness(system: System, pose: Pose, t: Scalar, spin: Spin | None) -> Un
         if system.nonholonomic:
             rest = jnp.zeros((system.nb, 6), t.dtype)
             rates = jnp.concatenate(velocity_values(RA(), system.at(t), pose, rest))
-            rows = rows.at[system.holonomic_rows :].set(rates / system.length)
+            rows = rows.at[system.holonomic_rows :].set(rates) / row_sizes(RA(), system)
         return Unsteadiness(
             system.to_natural(rows), none, tuple(jnp.zeros(len(s.names)) for s in system.forces)
         )
@@ -90,7 +90,7 @@ def unsteadiness(system: System, pose: Pose, t: Scalar, spin: Spin | None) -> Un
     for old, new in zip(before, after, strict=True):
         old = old.at[..., :3].set(jnp.einsum("ij,nkj->nki", turn, old[..., :3]))
         changes.append(jnp.max(jnp.abs(new - old), axis=(1, 2)) / unit)
-    rows = system.to_natural(phi(RA(), system.at(later), moved)) / system.length
+    rows = system.to_natural(phi(RA(), system.at(later), moved) / row_sizes(RA(), system))
     return Unsteadiness(rows, gravity, tuple(changes))
 
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..equations.rows import dense_rows, phi
+from ..equations.rows import phi, row_sizes
 from ..equations.spanning_tree import spanning_tree
 from ..formulations import RA
 from ..model.state import State
@@ -21,12 +21,13 @@ from ..model.system import System
 from ..model.validation import as_jax
 from ..rotations import so3
 from .compiled import compiled_once
+from .mobility import row_norms, rows_without_units
 
 _STEPS = 12  # from the middle of a sweep to either end
 _ANGLE = 0.4  # how far a sweep goes [rad], or in parts of the system's length
 _MOST_COORDINATES = 1200  # beyond which singular values take minutes
 _MOST_FREEDOMS = 24  # that are swept
-_CLOSED = 1e-9  # largest residual of a closed mechanism, for a length of one
+_CLOSED = 1e-9  # largest residual of a closed mechanism, of distances in parts of its length
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,8 @@ class _Poses:
         self.state = system.with_turns(state)
         self.r, self.A = np.asarray(state.r), np.asarray(state.A)
         self.length = float(np.asarray(system.length))
-        # Rotations count as displacements at the system's length.
-        self.scale = np.tile([1.0] * 3 + [1.0 / self.length] * 3, system.nb)
+        # Displacements count in lengths of the system.
+        self.scale = np.tile([self.length] * 3 + [1.0] * 3, system.nb)
         self.chosen: list[tuple[str, int, bool]] = []
         self.inverse: np.ndarray | None = None  # of the rows, at a pose nearby
 
@@ -130,12 +131,12 @@ class _Poses:
         return copy.copy(self)  # arrays are replaced, never changed
 
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Residuals and the scaled Jacobian of the rows that are kept."""
+        """Residuals and Jacobian, both without units, of the rows that are kept."""
         dtype = self.system.dtype
         r, A = as_jax(self.r, dtype), as_jax(self.A, dtype)
         state = State(r, A, self.state.v, self.state.omega, self.state.angles)
         gaps, jacobian = _gaps_and_rows(self.plain, state)
-        return np.asarray(gaps)[self.kept], np.asarray(jacobian)[self.kept] * self.scale
+        return np.asarray(gaps)[self.kept], np.asarray(jacobian)[self.kept]
 
     def move(self, delta: np.ndarray) -> None:
         """By scaled displacements and rotations in the bodies' frames, (6 nb,)."""
@@ -152,7 +153,7 @@ class _Poses:
             if not np.all(np.isfinite(gaps)):
                 return False
             size = np.max(np.abs(gaps), initial=0.0)
-            if size < _CLOSED * max(self.length, 1.0):
+            if size < _CLOSED:
                 return True
             # The inverse of the pose before will do while it contracts: factorizing takes longest.
             if inverse is None or size > 0.1 * before:
@@ -160,7 +161,7 @@ class _Poses:
             before = size
             delta = -inverse @ gaps
             # Far from a solution a step is no more than a part of the mechanism.
-            self.move(delta * min(1.0, 0.3 * self.length / max(np.max(np.abs(delta)), 1e-300)))
+            self.move(delta * min(1.0, 0.3 / max(np.max(np.abs(delta)), 1e-300)))
         return False
 
     # --- what is free ---
@@ -170,8 +171,7 @@ class _Poses:
         _, jacobian = self.rows()
         if not len(jacobian):
             return np.eye(len(self.scale))
-        norms = np.linalg.norm(jacobian, axis=1)
-        norms = np.where(norms > 1e-9, norms, 1.0)
+        norms = row_norms(jacobian)
         left, values, right = np.linalg.svd(jacobian / norms[:, None])
         rank = int(np.sum(values > 1e-7 * max(values[0], 1e-300)))
         self.inverse = (right[:rank].T / values[:rank]) @ left[:, :rank].T / norms
@@ -221,7 +221,7 @@ class _Poses:
         size = np.max(np.abs(way), initial=0.0)
         if before is not None and way @ before < 0.0:
             way = -way
-        return way * self.length / size if size > 1e-12 else np.zeros_like(way)
+        return way / size if size > 1e-12 else np.zeros_like(way)
 
     def _rate(self, k: int, turns: bool) -> np.ndarray:
         """The rate of a joint's angle or displacement as a row of scaled columns, (6 nb,)."""
@@ -256,8 +256,8 @@ def _sparse(free: np.ndarray, k: int) -> np.ndarray:
 @compiled_once
 def _gaps_and_rows(system: System, state: State):
     now = system.wound(state.angles).at(jnp.zeros((), system.dtype))
-    gaps, rows = phi(RA(), now, state.pose), dense_rows(RA(), now, state.pose)
-    return system.to_natural(gaps), system.to_natural(rows.T).T
+    gaps = phi(RA(), now, state.pose) / row_sizes(RA(), now)
+    return system.to_natural(gaps), system.to_natural(rows_without_units(now, state.pose).T).T
 
 
 @jax.jit

@@ -6,7 +6,7 @@ N are the rows of Rᵀ R = I, J those of the joints; M is inverted in closed for
 bodies as arrays and rows as blocks, but for its entry in `index1.eliminate`.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -24,7 +24,7 @@ from ..linalg.small_matrices import gauss_jordan, product, times
 from ..model.system import System
 from ..rotations.types import Mat3
 from .index1 import eliminate, minimum_norm
-from .rows import row_bodies
+from .rows import row_bodies, row_sizes
 
 
 class Bodies(NamedTuple):
@@ -53,13 +53,13 @@ def _(formulation: RotationElements, system: System, q, blocks, bias, gamma):
     method = two_step if formulation.elimination == "two_step" else one_shot
     K = jax.vmap(poinsot)(system.inertia, q.reference.A)
     bodies = Bodies(1.0 / system.mass, jnp.linalg.inv(K), q.reference.r, q.R)
-    return method(
-        bodies, blocks, row_bodies(formulation, system), bias, gamma, redundant=system.has_loops
-    )
+    sizes = row_sizes(formulation, system, blocks) if system.has_loops else None
+    return method(bodies, blocks, row_bodies(formulation, system), bias, gamma, sizes)
 
 
-def two_step(bodies: Bodies, rows, row_bodies: Index, bias, gamma, *, redundant: bool):
-    """Accelerations (nb, 12) and multipliers (m,), joints first, by Λ per body and then λ.
+def two_step(bodies: Bodies, rows, row_bodies: Index, bias, gamma, sizes: Any = None):
+    """Accelerations (nb, 12) and multipliers (m,), joints first, by Λ per body and then λ. `sizes`
+    are those of the rows where these may repeat each other, otherwise None.
 
     Step one is, for every body and right-hand side B, the Lyapunov equation (Eq. 25)
 
@@ -89,22 +89,22 @@ def two_step(bodies: Bodies, rows, row_bodies: Index, bias, gamma, *, redundant:
     )  # Λ that each joint row calls for, on either body
     yielding = yielding - _yield(at, _over(_reaction)(at.R, answer))
     S = _schur(rows, yielding, index, nb)
-    lam = _multipliers(S, apply_rows(rows, free, row_bodies) - gamma[:joints], redundant)
+    short = apply_rows(rows, free, row_bodies) - gamma[:joints]
+    lam = _multipliers(S, short, None if sizes is None else sizes[:joints])
     a = free - scatter_rows(yielding, lam, row_bodies, nb)
     return a, jnp.concatenate([lam, (own - scatter_rows(answer, lam, row_bodies, nb)).reshape(-1)])
 
 
-def one_shot(bodies: Bodies, rows, row_bodies: Index, bias, gamma, *, redundant: bool):
+def one_shot(bodies: Bodies, rows, row_bodies: Index, bias, gamma, sizes: Any = None):
     """The same from one system for all multipliers."""
     nb = bodies.compliance.size
     index = np.array(row_bodies, int)
     free = _yield(bodies, -bias)
     yielding = _yield(bodies.at(index), rows)
     S = _schur(rows, yielding, index, nb)
-    uniform = np.arange(len(index)) < len(index) - 6 * nb
-    lam = _multipliers(
-        S, apply_rows(rows, free, row_bodies) - gamma, redundant and bool(uniform.any()), uniform
-    )
+    of_joints = np.arange(len(index)) < len(index) - 6 * nb
+    sizes = sizes if of_joints.any() else None
+    lam = _multipliers(S, apply_rows(rows, free, row_bodies) - gamma, sizes, of_joints)
     return free - scatter_rows(yielding, lam, row_bodies, nb), lam
 
 
@@ -156,16 +156,17 @@ def _schur(rows, yielding, index: np.ndarray, nb: int) -> Float[Array, "m m"]:
     return jnp.zeros((m, m), rows.dtype).at[row, other].add(entries)
 
 
-def _multipliers(S, b, redundant: bool, uniform: np.ndarray | None = None) -> Float[Array, " m"]:
-    """S λ = b; of minimum norm where rows repeat, among the `uniform` rows (all by default)."""
+def _multipliers(S, b, sizes: Any, of_joints: np.ndarray | None = None) -> Float[Array, " m"]:
+    """S λ = b; with `sizes` of minimum norm where rows repeat, among those `of_joints` (all by
+    default), see `motion.regularization`.
+    """
     E = None
-    if redundant:
+    if sizes is not None:
         # With pivoting by size, errors of S are rounding alone, and E may be smaller than that of
         # other strategies.
-        diagonal = jnp.diagonal(S)
-        uniform = np.ones(b.size, bool) if uniform is None else uniform
-        scale = geometric_mean(diagonal[uniform])
-        E = float(jnp.finfo(S.dtype).eps) ** 0.6 * scale * jnp.asarray(uniform, S.dtype)
+        of_joints = np.ones(b.size, bool) if of_joints is None else of_joints
+        scale = geometric_mean((jnp.diagonal(S) / sizes**2)[of_joints]) * sizes**2
+        E = float(jnp.finfo(S.dtype).eps) ** 0.6 * scale * jnp.asarray(of_joints, S.dtype)
     matrix = -S if E is None else -S - jnp.diag(E)
     factors = eqx.tree_at(
         lambda f: f.regularization, DenseFactors.of(matrix), E, is_leaf=lambda x: x is None

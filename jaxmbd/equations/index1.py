@@ -159,9 +159,10 @@ def minimum_norm(
     With K = [[H, Rᵀ], [R, -E]] the solution of K (·, y) = (0, -E λ) is y = P λ with P = (S + E)⁻¹ E
     and S = R H⁻¹ Rᵀ: as E goes to zero, the projection of λ on the null space of Rᵀ. With E finite
     it also holds a fraction p = E/(σ + E) of λ along every other eigenvector of S, which λ - P² λ
-    reduces to p². `rough` factors may be wrong by some parts of E, so that the null space's p is
-    not one: λ - 4 P³ λ + 3 P⁴ λ forgives that to first order. Powers alone would amplify it, and
-    multipliers would grow from step to step. `first` is P λ, where that is known.
+    reduces to p². The norm is λᵀ E λ, in which P is symmetric. `rough` factors may be wrong by
+    some parts of E, so that the null space's p is not one: λ - 4 P³ λ + 3 P⁴ λ forgives that to
+    first order. Powers alone would amplify it, and multipliers would grow from step to step.
+    `first` is P λ, where that is known.
     """
     n = x.size - factors.regularization.size
     project = _projection(factors, n)
@@ -177,11 +178,10 @@ def minimum_norm(
     part = powers[-1]
     if rough:
         part = 4.0 * powers[1] - 3.0 * powers[2]
-        # A projection shortens the multipliers of joints; what does not is rounding.
-        joints = factors.regularization > 0.0
-        shorter = jnp.sum(jnp.where(joints, (lam - part) ** 2, 0.0)) <= jnp.sum(
-            jnp.where(joints, lam**2, 0.0)
-        )
+        # A projection shortens the multipliers, in the norm that E makes; what does not is
+        # rounding.
+        norm = factors.regularization
+        shorter = jnp.sum(norm * (lam - part) ** 2) <= jnp.sum(norm * lam**2)
         part = jnp.where(shorter, part, 0.0)
     return x.at[n:].add(-part)
 

@@ -37,7 +37,7 @@ from ..rotations.types import Scalar
 from .index1 import closest_velocity, minimum_norm, undetermined_part
 from .motion import StepScales, balance, step_matrices
 from .past import UNKNOWN, Past
-from .rows import row_bodies, rows, step_values
+from .rows import row_bodies, row_sizes, rows, step_values
 
 GROUPS = ("SO3xR3", "SE3")
 # Share of the multipliers that leaves the range of determined ones in a step, from which the
@@ -241,7 +241,7 @@ class Index3Step(AbstractRootProblem):
             # it, whose errors grow from step to step, the faster the higher its order.
             n = args.u.size
             part = factors.regularization * (past.line(last) - x)[n:]
-            seen = args.scales.position * jnp.max(jnp.abs(part), initial=0.0) / args.system.length
+            seen = args.scales.position * self._largest(part, args)
             part = part * jnp.minimum(1.0, _PULLED * options.tolerance / seen)
             return part
 
@@ -330,9 +330,7 @@ class Index3Step(AbstractRootProblem):
         not become acceleration.
         """
         n, eps, norm = args.u.size, jnp.finfo(value.dtype).eps, self._norm(args)
-        violation = (
-            args.scales.position * jnp.max(jnp.abs(value[n:]), initial=0.0) / args.system.length
-        )
+        violation = args.scales.position * self._largest(value[n:], args)
         closed = violation <= tolerance
         damping = jnp.where(closed, eps**0.25, tolerance**0.5)
         weights = self._weights(args)
@@ -367,7 +365,12 @@ class Index3Step(AbstractRootProblem):
 
     def _weights(self, args: StepData) -> Float[Array, " d"]:
         """Factors of a body's unknowns that make translations and rotations comparable."""
-        return jnp.ones(args.u.shape[1], args.u.dtype).at[:3].set(1.0 / args.system.length)
+        return 1.0 / args.system.units(args.u.shape[1])
+
+    def _largest(self, values: Float[Array, " m"], args: StepData) -> Scalar:
+        """The largest of some values of the rows, each divided by the size of its row."""
+        sizes = row_sizes(self.formulation, args.system)
+        return jnp.max(jnp.abs(values) / sizes, initial=0.0)
 
     def _norm(self, args: StepData):
         """The length of a correction in position units, and what E of some factors leaves of the
@@ -381,10 +384,7 @@ class Index3Step(AbstractRootProblem):
             n = args.u.size
             length = jnp.max(jnp.abs(delta[:n].reshape(args.u.shape)) * weights[None, :])
             if softness is not None:
-                left = softness * delta[n:] - less
-                length = jnp.maximum(
-                    length, jnp.max(jnp.abs(left), initial=0.0) / args.system.length
-                )
+                length = jnp.maximum(length, self._largest(softness * delta[n:] - less, args))
             return args.scales.position * length
 
         return norm

@@ -39,6 +39,17 @@ def gaps(formulation: AbstractFormulation, system: System, q: Coordinates) -> Fl
     return jnp.concatenate(found)
 
 
+def gap_shares(
+    formulation: AbstractFormulation, system: System, q: Coordinates
+) -> Float[Array, " c"]:
+    """Gaps of all places, distances in parts of the system's length."""
+    sizes = [jnp.ones(0, system.dtype)]
+    for stack in system.laws:
+        of_each = jnp.broadcast_to(stack.law.gap_size(system.length), (len(stack) * stack.places,))
+        sizes.append(of_each)
+    return gaps(formulation, system, q) / jnp.concatenate(sizes)
+
+
 def held(
     formulation: AbstractFormulation, system: System, before: Coordinates, after: Coordinates
 ) -> System:

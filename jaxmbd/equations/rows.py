@@ -63,13 +63,13 @@ def row_sizes(
 
     Values Φ and rows R are compared, and R is factored, after division by it: a distance counts in
     parts of the system's length and beside a direction [-]. It follows from the primitive's unit
-    (`AbstractPrimitive.size`) and is then the same in all formulations and at all poses. For other
+    (`AbstractPrimitive.row_size`) and is then the same in all formulations and at all poses. For other
     primitives it is the norm of their rows, here `right`, or the length where that is left out.
     """
     sizes, start = [jnp.zeros(0, system.dtype)], 0
     for stack in system.constraints:
         n = len(stack)
-        known = each(stack.primitive, lambda p: p.size(system.length), count=n)
+        known = each(stack.primitive, lambda p: p.row_size(system.length), count=n)
         if known is not None:
             known = jnp.broadcast_to(jnp.asarray(known, system.dtype), (n,))
         elif right is None:

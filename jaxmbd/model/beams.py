@@ -305,7 +305,7 @@ class HeldStrain(AbstractPrimitive):
 
     in_files: ClassVar[bool] = False
 
-    def size(self, length: Scalar) -> Scalar:
+    def row_size(self, length: Scalar) -> Scalar:
         return length
 
     def geometry(self, pose_i: Pose, pose_j: Pose):

@@ -142,14 +142,21 @@ def test_overconstrained_loops_move_alike_in_all_formulations(name):
         assert np.max(np.abs(sol.violation(system).position)) < 1e-9
         energy = sol.energy(system)
         energies.append(np.ptp(np.asarray(energy.total)) / np.max(np.asarray(energy.kinetic)))
-        # Multipliers of minimum norm: nothing of the null space of Rᵀ, found by singular values.
+        # Multipliers of minimum norm, moments counting as forces at the system's length: nothing of
+        # the null space of Rᵀ, found by singular values.
         state_then = sol.at(5)
         R = np.asarray(dense_rows(mbd.RA(), system.at(sol.t[5]), state_then.pose))
-        U, sigma, _ = np.linalg.svd(R)
+        of_directions = [
+            isinstance(stack.primitive, mbd.DP1)
+            for stack in system.constraints
+            for _ in stack.bodies
+        ]
+        arm = np.where(of_directions, 1.0, float(system.length))
+        U, sigma, _ = np.linalg.svd(R / arm[:, None])
         null = U[:, np.sum(sigma > 1e-9 * sigma[0]) :]
         lam = np.asarray(system.to_stacked(sol.lam[5]))
         assert null.shape[1] == rows - rank
-        assert np.max(np.abs(null.T @ lam)) < 1e-6 * np.max(np.abs(lam))
+        assert np.max(np.abs(null.T @ (arm * lam))) < 1e-6 * np.max(np.abs(arm * lam))
         multipliers.append(lam)
         ends.append(np.asarray(sol.r[-1]))
     assert max(energies) < 1e-4

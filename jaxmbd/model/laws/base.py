@@ -50,6 +50,10 @@ class AbstractLaw(eqx.Module):
         `pose` has a leading axis over the two bodies.
         """
 
+    def gap_size(self, length: Scalar) -> Scalar:
+        """What its gaps are compared with: a mechanism's length [m], or one radian."""
+        return length
+
     @abc.abstractmethod
     def rates(self, pose: Pose, twist: Twist) -> Float[Array, "n k"]:
         """The velocities on which the impulses act, linear in the twists; the first one is the rate

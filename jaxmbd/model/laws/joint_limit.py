@@ -69,6 +69,9 @@ class Limits(AbstractLaw):
     def gaps(self, pose: Pose) -> Float[Array, " n"]:
         return self.gaps_at(self.coordinate.value(*each_body(pose)))
 
+    def gap_size(self, length: Scalar) -> Scalar:
+        return length if isinstance(self.coordinate, Displacement) else jnp.ones_like(length)
+
     def rates(self, pose: Pose, twist: Twist) -> Float[Array, "n 1"]:
         (pose_i, pose_j), (twist_i, twist_j) = each_body(pose), each_body(twist)
         rate = self.coordinate.rate(pose_i, twist_i, pose_j, twist_j)

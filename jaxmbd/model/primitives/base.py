@@ -154,7 +154,7 @@ class _AbstractRow(eqx.Module):
         """The prescribed value f; zero of a primitive that has no such field."""
         return getattr(self, "f", 0.0)
 
-    def size(self, length: Scalar) -> Scalar | None:
+    def row_size(self, length: Scalar) -> Scalar | None:
         """What the row changes by when a body moves by `length` or turns by one radian, in the
         row's own unit: `length` for a distance [m], 1 for a direction or an angle [-].
 

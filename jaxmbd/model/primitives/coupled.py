@@ -29,7 +29,7 @@ class Coupled(AbstractPrimitive):
     coefficients: Float[Array, " n"]
     f: Any = 0.0
 
-    def size(self, length: Scalar) -> Scalar:
+    def row_size(self, length: Scalar) -> Scalar:
         return _size(self.second, length)
 
     def geometry(self, *poses: Pose) -> Scalar:
@@ -57,7 +57,7 @@ class CoupledSum(AbstractPrimitive):
     coefficients: Float[Array, " n"]
     f: Any = 0.0
 
-    def size(self, length: Scalar) -> Scalar:
+    def row_size(self, length: Scalar) -> Scalar:
         return jnp.abs(self.coefficients) @ jnp.stack([_size(x, length) for x in self.coordinates])
 
     def geometry(self, *poses: Pose) -> Scalar:

@@ -40,7 +40,7 @@ class OnCurve(AbstractPrimitive):
     across: Scalar
     f: Any = 0.0
 
-    def size(self, length: Scalar) -> Scalar:
+    def row_size(self, length: Scalar) -> Scalar:
         return length
 
     def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
@@ -69,7 +69,7 @@ class CurvesTouch(AbstractPrimitive):
     meeting: Meeting
     f: Any = 0.0
 
-    def size(self, length: Scalar) -> Scalar:
+    def row_size(self, length: Scalar) -> Scalar:
         return length
 
     def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
@@ -104,7 +104,7 @@ class OnSurface(AbstractPrimitive):
     s_j_bar: Vec3
     f: Any = 0.0
 
-    def size(self, length: Scalar) -> Scalar:
+    def row_size(self, length: Scalar) -> Scalar:
         return length
 
     def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:

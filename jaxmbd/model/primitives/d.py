@@ -28,7 +28,7 @@ class D(AbstractNormalForm):
     s_j_bar: GivenVector = given.vector("m", kw_only=False)
     f: GivenNumber = given.value("m²", kw_only=False)
 
-    def size(self, length: Scalar) -> Scalar:
+    def row_size(self, length: Scalar) -> Scalar:
         return length**2
 
     def _d(self, pose_i: Pose, pose_j: Pose) -> Vec3:

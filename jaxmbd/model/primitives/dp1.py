@@ -40,7 +40,7 @@ class DP1(AbstractNormalForm):
     a_i_bar_dot: Vec3 | None = eqx.field(default=None, kw_only=True)
     a_i_bar_ddot: Vec3 | None = eqx.field(default=None, kw_only=True)
 
-    def size(self, length: Scalar) -> Scalar:
+    def row_size(self, length: Scalar) -> Scalar:
         return jnp.ones_like(length)
 
     def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:

@@ -29,7 +29,7 @@ class DP2(AbstractNormalForm):
     s_j_bar: GivenVector = given.vector("m", kw_only=False)
     f: GivenNumber = given.value("m", 0.0, kw_only=False)
 
-    def size(self, length: Scalar) -> Scalar:
+    def row_size(self, length: Scalar) -> Scalar:
         return length
 
     def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:

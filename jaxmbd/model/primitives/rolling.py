@@ -49,7 +49,7 @@ class Touching(AbstractPrimitive):
     tube: Scalar
     f: Any = 0.0
 
-    def size(self, length: Scalar) -> Scalar:
+    def row_size(self, length: Scalar) -> Scalar:
         return length
 
     def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
@@ -81,7 +81,7 @@ class NotSlipping(AbstractVelocityPrimitive):
     tube: Scalar
     f: Any = 0.0
 
-    def size(self, length: Scalar) -> Scalar:
+    def row_size(self, length: Scalar) -> Scalar:
         return length
 
     def rate(self, poses: tuple[Pose, ...], twists: tuple[Twist, ...]) -> Scalar:
@@ -112,7 +112,7 @@ class NotAcross(AbstractVelocityPrimitive):
     s_j_bar: Vec3
     f: Any = 0.0
 
-    def size(self, length: Scalar) -> Scalar:
+    def row_size(self, length: Scalar) -> Scalar:
         return length
 
     def rate(self, poses: tuple[Pose, ...], twists: tuple[Twist, ...]) -> Scalar:
@@ -143,7 +143,7 @@ class RimsNotSlipping(AbstractVelocityPrimitive):
     share: Scalar
     f: Any = 0.0
 
-    def size(self, length: Scalar) -> Scalar:
+    def row_size(self, length: Scalar) -> Scalar:
         return length
 
     def rate(self, poses: tuple[Pose, ...], twists: tuple[Twist, ...]) -> Scalar:

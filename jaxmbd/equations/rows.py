@@ -63,8 +63,9 @@ def row_sizes(
 
     Values Φ and rows R are compared, and R is factored, after division by it: a distance counts in
     parts of the system's length and beside a direction [-]. It follows from the primitive's unit
-    (`AbstractPrimitive.row_size`) and is then the same in all formulations and at all poses. For other
-    primitives it is the norm of their rows, here `right`, or the length where that is left out.
+    (`AbstractPrimitive.row_size`) and is then the same in all formulations and at all poses. For
+    other primitives it is the norm of their rows, here `right`, or the length where that is left
+    out.
     """
     sizes, start = [jnp.zeros(0, system.dtype)], 0
     for stack in system.constraints:

@@ -32,6 +32,7 @@ from .analyses import Solution as Solution
 from .analyses import SpecialPoint as SpecialPoint
 from .analyses import Spin as Spin
 from .analyses import Stability as Stability
+from .analyses import YieldingAxesWarning as YieldingAxesWarning
 from .analyses import accelerations as accelerations
 from .analyses import actuator_wrenches as actuator_wrenches
 from .analyses import assemble as assemble

@@ -55,6 +55,7 @@ from .stability import Stability as Stability
 from .start_checks import AssemblyError as AssemblyError
 from .start_checks import AssemblyWarning as AssemblyWarning
 from .start_checks import RedundantJointWarning as RedundantJointWarning
+from .start_checks import YieldingAxesWarning as YieldingAxesWarning
 from .vibration import Campbell as Campbell
 from .vibration import FrequencyResponse as FrequencyResponse
 from .vibration import campbell as campbell

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..equations.index1 import judged_accelerations
+from ..equations.pressing import pressed
 from ..formulations import RA
 from ..model.state import State, Twist
 from ..model.system import System
@@ -66,6 +67,7 @@ def _accelerations(system: System, state: State, t: Any, rate: Any) -> Accelerat
     q, u = RA().from_state(state)
     feedback = None if rate is None else (rate, rate)
     a, lam, undetermined = judged_accelerations(RA(), system, q, u, t, feedback=feedback)
+    lam = pressed(system.at(t), state.pose, lam)
     return Accelerations(a[:, :3], a[:, 3:], system.to_natural(lam), undetermined)
 
 

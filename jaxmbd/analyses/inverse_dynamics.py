@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from ..equations.determining_rows import DenseRows
 from ..equations.motion import unbalanced
-from ..equations.rows import dense_rows, explicit_rate
+from ..equations.rows import dense_rows, explicit_rate, row_sizes
 from ..formulations import RA, AbstractFormulation
 from ..linalg import DenseFactors, dense_solve
 from ..model.motions import Sampled
@@ -206,12 +206,14 @@ def _of_actuators(system: System, solution: Solution, inputs: tuple[AbstractInpu
         acc = jnp.concatenate([a, alpha], axis=1)
         balance = unbalanced(RA(), now, q, u, acc, t).reshape(-1)
         joints = system.to_natural(dense_rows(RA(), now, q).T).T[kept]
+        sizes = system.to_natural(row_sizes(RA(), now))[kept]
         padded = RA().with_ground(state.pose)
         units = jnp.stack([x.unit(padded)[:-1].reshape(-1) for x in inputs])
         # What the elements do as described is taken out: the whole control is looked for.
         balance = balance + units.T @ jnp.stack([_described(x, t) for x in inputs])
         rows = jnp.concatenate([joints, -units])
-        found = _balancing(rows, -balance)
+        sizes = jnp.concatenate([sizes, jnp.ones(len(inputs), sizes.dtype)])
+        found = _balancing(rows, -balance, jnp.tile(system.units(), system.nb), sizes)
         rest = jnp.max(jnp.abs(rows.T @ found + balance))
         scale = jnp.max(jnp.abs(rows).T @ jnp.abs(found) + jnp.abs(balance))
         lam = jnp.zeros(system.nc, system.dtype).at[kept].set(found[: len(kept)])
@@ -225,15 +227,22 @@ def _of_actuators(system: System, solution: Solution, inputs: tuple[AbstractInpu
     return jax.vmap(instant)(solution.state, solution.a, solution.alpha, solution.t)
 
 
-def _balancing(rows: Float[Array, "m n"], load: Float[Array, " n"]) -> Float[Array, " m"]:
+def _balancing(
+    rows: Float[Array, "m n"],
+    load: Float[Array, " n"],
+    units: Float[Array, " n"],
+    sizes: Float[Array, " m"],
+) -> Float[Array, " m"]:
     """The least x with rowsᵀ x = load, or the one that comes closest where there are too few rows
-    for all loads.
+    for all loads; both with coordinates in `units` and rows divided by their `sizes`.
     """
     m, n = rows.shape
+    rows = rows * units[None, :] / sizes[:, None]
     if m >= n:
         matrix = rows if m == n else rows.T @ rows
-        return DenseRows(rows, DenseFactors.of(jax.lax.stop_gradient(matrix))).multipliers(load)
-    return dense_solve(rows @ rows.T, rows @ load)
+        factors = DenseFactors.of(jax.lax.stop_gradient(matrix))
+        return DenseRows(rows, factors, units, sizes).multipliers(load)
+    return dense_solve(rows @ rows.T, rows @ (units * load)) / sizes
 
 
 def _described(x: AbstractInput, t: Scalar) -> Scalar:

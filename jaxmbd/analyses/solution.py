@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..equations.least_multipliers import least_multipliers
+from ..equations.pressing import pressed, pressing_on_j
 from ..equations.rows import phi, row_bodies, rows, velocity_right_side
 from ..formulations import RA
 from ..linalg.saddle import apply_rows
@@ -472,7 +473,7 @@ def make_solution(
         stats=stats | rows.extra,
         system=system,
         observed=tuple(rows.extra),
-        least=least,
+        least=least and not (system is not None and system.presses),
     )
 
 
@@ -554,7 +555,8 @@ def _violations(system: System, states: State, times):
 def _least(system: System, states: State, multipliers, times):
     def of_pose(system: System, state: State, lam, t):
         now = system.wound(state.angles).at(t)
-        return system.to_natural(least_multipliers(now, state.pose, system.to_stacked(lam)))
+        least = least_multipliers(now, state.pose, system.to_stacked(lam))
+        return system.to_natural(pressed(now, state.pose, least))
 
     def one(*instant):
         return batched_in_lanes(of_pose, system, *instant)
@@ -568,8 +570,11 @@ def _reactions(system: System, states: State, multipliers, times):
 
     def wrenches(state: State, lam, t):
         now = system.wound(state.angles).at(t)
-        blocks = rows(RA(), now, state.pose)  # (nc, k, 6), stacked order
-        return system.to_natural((-blocks[:, 1] * system.to_stacked(lam)[:, None]).T).T
+        blocks, lam = rows(RA(), now, state.pose), system.to_stacked(lam)
+        on_j = -blocks[:, 1] * lam[:, None]  # (nc, 6)
+        if system.presses:
+            on_j = on_j + pressing_on_j(now, state.pose, jnp.abs(lam))
+        return system.to_natural(on_j.T).T
 
     # (T, nc, 6): force, body-frame torque about the center
     on_j = jax.vmap(wrenches)(states, multipliers, times)

@@ -6,20 +6,24 @@ from contextlib import nullcontext
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..equations.laws import gap_shares, gaps
+from ..equations.pressing import pressing_loads
 from ..formulations import RA
 from ..model.laws.base import DRY
 from ..model.state import State
 from ..model.system import System
-from ..model.validation import users_line
+from ..model.validation import as_jax, users_line
 from .compiled import compiled_once, runs_now
-from .mobility import freedoms_lost_nearby, mobility
+from .mobility import freedoms_lost_nearby, mobility, scaled_rows
 
 # Assembly may change this share of a length, an angle [rad] or a speed without a word: three digits
 # are described.
 _ROUNDING = 5e-3
+# Of a load, the part along what joints leave free; of the largest singular value, what binds.
+_YIELDING, _BOUND = 1e-6, 1e-7
 # Rows up to which drivers are checked for redundancy, which takes singular values.
 LARGEST = 600
 # Depth at the start that is rounding, of the length; time stepping removes it at once.
@@ -34,6 +38,10 @@ class AssemblyError(ValueError):
 
 class AssemblyWarning(UserWarning):
     """Assembly changed a position or a velocity by more than the rounding of its description."""
+
+
+class YieldingAxesWarning(UserWarning):
+    """No joints hold what a tooth force presses apart, and the motion leaves that part out."""
 
 
 class RedundantJointWarning(UserWarning):
@@ -122,6 +130,39 @@ def warn_of_shared_friction(system: System, state: State, t: Any) -> None:
                 RedundantJointWarning,
                 stacklevel=users_line(),
             )
+
+
+def warn_of_yielding_axes(system: System, state: State, t: Any) -> None:
+    """Warn where the part of a tooth force that presses bodies apart would move them."""
+    if not (system.presses and system.forces) or max(system.nc, 6 * system.nb) > LARGEST:
+        return
+    rows, loads = (
+        scaled_rows(system, state, t),
+        np.asarray(_unit_presses(system, state, as_jax(t, system.dtype))),
+    )
+    _, values, right = np.linalg.svd(rows)
+    free = right[int(np.sum(values > _BOUND * values[0])) :]
+    for c in system.connections:
+        load = loads[list(c.rows)]
+        if np.linalg.norm(load @ free.T) > _YIELDING * np.linalg.norm(load):
+            warnings.warn(
+                f"mechanism {system.name!r}: joints do not hold the axes of {c.name!r}, which the "
+                "force of its pressure angle would move apart; the motion leaves that force out. "
+                "Hold the axes by joints, or give pressure_angle=0",
+                YieldingAxesWarning,
+                stacklevel=users_line(),
+            )
+
+
+@compiled_once
+def _unit_presses(system: System, state: State, t):
+    """What comes with a unit force of every row, (nc, 6 nb), in the order of description."""
+    now = system.wound(state.angles).at(t)
+
+    def one(sizes):
+        return (pressing_loads(now, state.pose, sizes) * system.units()[None, :]).reshape(-1)
+
+    return system.to_natural(jax.vmap(one)(jnp.eye(system.nc, dtype=system.dtype)).T).T
 
 
 def _carriers(stack) -> list[tuple[tuple[int, ...], str]]:

@@ -24,6 +24,7 @@ from .start_checks import (
     warn_of_change_point,
     warn_of_changes,
     warn_of_shared_friction,
+    warn_of_yielding_axes,
 )
 
 
@@ -51,6 +52,7 @@ def assembled(
             warn_of_change_point(system, given, state, t)
             refuse_penetration(system, state)
             warn_of_shared_friction(system, state, t)
+            warn_of_yielding_axes(system, state, t)
     return state, report
 
 

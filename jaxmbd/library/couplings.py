@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ..model.couplings import Gear
 from ..model.drivers import RotationDriver
 from ..model.forces import SpringDamper, Torque
+from ..model.gears import Gear
 from ..model.higher_pairs import Cam
 from ..model.joints import Revolute, Translational
 from ..model.mechanism import Mechanism
@@ -78,7 +78,7 @@ def differential() -> Mechanism:
     m.add(Revolute("case_bearing", m.ground, case, point=case.r, axis=_Y))
     pinion = m.add_body("pinion", shape=Cylinder(0.1, 0.02, mass=0.5, axis="x"), r=(0.1, 0.0, 0.0))
     m.add(Revolute("pinion_bearing", case, pinion, point=pinion.r, axis=_X))
-    for side, ratio in zip(sides, (1.0, -1.0), strict=True):
+    for side, ratio in zip(sides, (-1.0, 1.0), strict=True):
         m.add(Gear(f"{side.name}_mesh", side, pinion, axis_i=_Y, axis_j=_X, ratio=ratio))
     m.add(Torque("engine", case, torque=(0.0, 1.0, 0.0)))
     m.add(Torque("drag", sides[0], torque=(0.0, -0.2, 0.0)))

@@ -11,7 +11,6 @@ from .body import Body as Body
 from .couplings import AbstractCoupling as AbstractCoupling
 from .couplings import Belt as Belt
 from .couplings import Coupler as Coupler
-from .couplings import Gear as Gear
 from .couplings import RackAndPinion as RackAndPinion
 from .couplings import Screw as Screw
 from .drivers import DistanceDriver as DistanceDriver
@@ -35,6 +34,7 @@ from .forces import UserForce as UserForce
 from .forces import ViscousFriction as ViscousFriction
 from .frames import Frame as Frame
 from .frames import FrameMotion as FrameMotion
+from .gears import Gear as Gear
 from .higher_pairs import AbstractCurved as AbstractCurved
 from .higher_pairs import Cam as Cam
 from .higher_pairs import CurveOnCurve as CurveOnCurve

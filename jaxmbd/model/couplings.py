@@ -1,10 +1,11 @@
-"""Couplings: gears, belts, racks, screws, and any polynomial of one joint's coordinate by
-another's.
+"""Couplings: belts, racks, screws, and any polynomial of one joint's coordinate by another's; gears
+have a file of their own.
 
 They act on angles over any number of turns, so that a ratio holds to machine precision after
 thousands of turns.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,14 +19,15 @@ from .joint_coordinates import bodies_of_joints, coordinate_among
 from .joints import AbstractConstraint, AbstractRelation, Cylindrical, Rows
 from .outlines import circle, plain
 from .primitives.coupled import Coupled
-from .validation import array, concrete, nonzero, positive, vector
+from .primitives.mesh import RackMesh
+from .validation import array, concrete, nonzero, number, positive, vector
 
-_PARALLEL = 1e-9  # of |axis_i × axis_j|, below which two axes count as parallel
-_MEETING = 1e-6  # of the distance of two axes to that of their points, below which they intersect
+PRESSURE_ANGLE = math.radians(20.0)
+_ALONG = 1e-12  # of a length, below which its part across an axis is rounding
 
 
 @dataclass(frozen=True, eq=False)
-class _AbstractWheels(AbstractConstraint):
+class AbstractWheels(AbstractConstraint):
     """Two wheels, each about an axis of its own body.
 
     Attributes:
@@ -53,15 +55,6 @@ class _AbstractWheels(AbstractConstraint):
             raise ValueError(f"{self.title}: give {which}: the ground has no mass center")
         return body.r
 
-    def _rolling_of_circles(self, i: Body, j: Body, ratio: Array) -> Coupled:
-        """The row of two circles in one plane that roll on each other: each sees the center of the
-        other in a direction that moves round it.
-        """
-        a_i, a_j, p_i, p_j = self._wheels(i, j)
-        first = Sight.point(i, j, a_i, p_i, p_j)
-        second = Sight.point(j, i, a_j, p_j, p_i, of=(1, 0))
-        return Coupled(first, second, _linear(ratio))
-
     def reference_axes(self, i: Body, j: Body) -> tuple[Array, Array]:
         return self._wheels(i, j)[:2]
 
@@ -73,86 +66,7 @@ class _AbstractWheels(AbstractConstraint):
 
 
 @dataclass(frozen=True, eq=False)
-class Gear(_AbstractWheels):
-    """Two gears in mesh: their pitch circles, or pitch cones, roll on each other. Removes 1
-    degree of freedom.
-
-    The bodies are held by joints of their own, to the ground or to a carrier that may move itself:
-    planetary sets and differentials need nothing more. The tooth force acts along the pitch line,
-    so that the bearings' reactions contain it; a pressure angle's part, which pushes the gears
-    apart, is left out.
-
-    Attributes:
-        ratio: Turns of gear j about `axis_j` for one turn of gear i about `axis_i`, seen from what
-            holds their axes. With parallel axes that point the same way it is -z_i / z_j for
-            external teeth, and z_i / z_j where one of them is a ring; with bevel gears its sign
-            says on which side of gear j the teeth are.
-        axis_i, axis_j: Axes of the gears, parallel or intersecting, global at the initial pose;
-            `axis_j` defaults to `axis_i`.
-        point_i, point_j: The gears' centers, global at the initial pose [m]; they default to the
-            mass centers.
-    """
-
-    ratio: Any = given.number("-")
-
-    def rows(self, i: Body, j: Body) -> Rows:
-        ratio = nonzero(self.ratio, f"{self.title}: ratio")
-        a_i, a_j, p_i, p_j = self._wheels(i, j)
-        if self._is_bevel(i, j):
-            first = Sight.direction(i, j, a_i, a_j)
-            second = Sight.direction(j, i, a_j, a_i, of=(1, 0))
-            return [("tooth force", Coupled(first, second, _linear(ratio)))]
-        known = concrete(_across(p_j - p_i, a_i))
-        if known is not None and not np.linalg.norm(known) > 1e-12:
-            raise ValueError(
-                f"{self.title}: gears on one shaft cannot mesh; give point_i and point_j, or use a "
-                "Coupler for a gearbox of that ratio"
-            )
-        turns = concrete(ratio * (a_i @ a_j))
-        if turns is not None and abs(turns - 1.0) < 1e-12:
-            raise ValueError(
-                f"{self.title}: an internal gear of ratio 1 would be as large as its ring; they "
-                "cannot mesh at a distance. For two external gears of equal size the ratio is -1"
-            )
-        return [("tooth force", self._rolling_of_circles(i, j, ratio))]
-
-    def _is_bevel(self, i: Body, j: Body) -> bool:
-        """Whether the axes intersect; refused where they are skew. Traced axes count as parallel
-        where only one is given.
-        """
-        a_i, a_j, p_i, p_j = self._wheels(i, j)
-        if self.axis_j is None:
-            return False
-        known = _all_concrete(a_i, a_j, p_i, p_j)
-        if known is None:
-            return True
-        k_i, k_j, c_i, c_j = known
-        normal = np.cross(k_i, k_j)
-        if np.linalg.norm(normal) < _PARALLEL:
-            return False
-        apart = abs(normal @ (c_j - c_i)) / np.linalg.norm(normal)
-        if apart > _MEETING * np.linalg.norm(c_j - c_i):
-            raise ValueError(
-                f"{self.title}: the axes pass each other at {apart:.4g} m; gears mesh with "
-                "parallel or intersecting axes. Give point_i and point_j on the axes, or use a "
-                "Coupler for a worm or hypoid pair"
-            )
-        return True
-
-    def outlines(self, i: Body, j: Body) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        a_i, a_j, p_i, p_j = (np.asarray(x) for x in self._wheels(i, j))
-        ratio = plain(self.ratio)
-        if self._is_bevel(i, j):
-            radii = _cone_radii(a_i, a_j, p_i, p_j, ratio)
-        else:
-            signed = ratio * float(a_i @ a_j)
-            distance = float(np.linalg.norm(_across(p_j - p_i, a_i)))
-            radii = distance * abs(signed / (1.0 - signed)), distance / abs(1.0 - signed)
-        return [circle(p_i, a_i, radii[0])], [circle(p_j, a_j, radii[1])]
-
-
-@dataclass(frozen=True, eq=False)
-class Belt(_AbstractWheels):
+class Belt(AbstractWheels):
     """A belt or chain that does not slip, over two pulleys with parallel axes. Removes 1 degree of
     freedom.
 
@@ -170,17 +84,18 @@ class Belt(_AbstractWheels):
     def rows(self, i: Body, j: Body) -> Rows:
         r_i, r_j = self._radii()
         a_i, a_j, p_i, p_j = self._wheels(i, j)
-        known = _all_concrete(a_i, a_j, p_i, p_j)
+        known = all_concrete(a_i, a_j, p_i, p_j)
         sign = 1.0
         if known is not None:
             k_i, k_j, c_i, c_j = known
             if np.linalg.norm(np.cross(k_i, k_j)) > 1e-6:
                 raise ValueError(f"{self.title}: the axes of the pulleys must be parallel")
-            if not np.linalg.norm(_across(c_j - c_i, k_i)) > 1e-12:
+            if on_one_axis(k_i, c_i, c_j):
                 raise ValueError(f"{self.title}: the pulleys are on one axis; give their points")
             sign = float(np.sign(k_i @ k_j))
         ratio = r_i / r_j * (-sign if self.crossed else sign)
-        return [("belt force", self._rolling_of_circles(i, j, ratio))]
+        first, second = seen_points(i, j, a_i, a_j, p_i, p_j)
+        return [("belt force", Coupled(first, second, _linear(ratio)))]
 
     def outlines(self, i: Body, j: Body) -> tuple[list[np.ndarray], list[np.ndarray]]:
         a_i, a_j, p_i, p_j = (np.asarray(x) for x in self._wheels(i, j))
@@ -198,6 +113,9 @@ class Belt(_AbstractWheels):
 class RackAndPinion(AbstractConstraint):
     """A pinion, body j, that rolls on a straight rack of body i. Removes 1 degree of freedom.
 
+    The tooth force acts at the pitch point: along the rack, and off the rack by the pressure angle,
+    see `Gear`.
+
     Attributes:
         axis: Of the pinion, global at the initial pose.
         along: Direction of the rack, normal to the axis, global at the initial pose. A turn of the
@@ -205,12 +123,14 @@ class RackAndPinion(AbstractConstraint):
         radius: Of the pitch circle [m]; negative where the rack is on the other side, so that the
             pinion moves against `along`.
         point: Center of the pinion, global at the initial pose [m]; defaults to its mass center.
+        pressure_angle: Between the tooth force and the rack [rad]; 20 degrees by default.
     """
 
     axis: Any = given.axis()
     along: Any = given.axis()
     radius: Any = given.number("m")
     point: Any = given.point(None)
+    pressure_angle: Any = given.number("rad", PRESSURE_ANGLE)
 
     def rows(self, i: Body, j: Body) -> Rows:
         radius = nonzero(self.radius, f"{self.title}: radius")
@@ -221,7 +141,11 @@ class RackAndPinion(AbstractConstraint):
         point = self.reference_point(i, j)
         turned = Angle.between(i, j, axis)
         moved = Displacement.between(i, j, along, point)
-        return [("tooth force", Coupled(turned, moved, _linear(radius)))]
+        # The pitch point is where the turn moves the rim backwards; the rack presses from there.
+        xp = library_of(radius, axis, along)
+        off = -xp.sign(radius) * pressure_tangent(self.title, self.pressure_angle)
+        push = i.direction(off * xp.cross(axis, along))
+        return [("tooth force", RackMesh(turned, moved, radius, push))]
 
     def outlines(self, i: Body, j: Body) -> tuple[list[np.ndarray], list[np.ndarray]]:
         axis, along, center = (
@@ -229,7 +153,7 @@ class RackAndPinion(AbstractConstraint):
         )
         radius = plain(self.radius)
         # Rolling along means that the contact is where the turn moves the rim backwards.
-        touch = center + radius * np.cross(along, axis)
+        touch = center + radius * np.cross(axis, along)
         rack = np.stack([touch - 4.0 * abs(radius) * along, touch + 4.0 * abs(radius) * along])
         return [rack], [circle(center, axis, abs(radius))]
 
@@ -322,7 +246,8 @@ class Coupler(AbstractCoupling):
         return [("coupling", Coupled(first, second, c))]
 
 
-def _all_concrete(*values: Array) -> list[np.ndarray] | None:
+def all_concrete(*values: Array) -> list[np.ndarray] | None:
+    """The values as NumPy arrays; None where one is traced."""
     known = [concrete(x) for x in values]
     return None if any(x is None for x in known) else [np.asarray(x) for x in known]
 
@@ -333,19 +258,31 @@ def _linear(ratio: Array) -> Array:
     return xp.stack([xp.zeros_like(ratio), ratio])
 
 
-def _across(x: Any, axis: Any) -> Any:
+def seen_points(i: Body, j: Body, a_i: Array, a_j: Array, p_i: Array, p_j: Array):
+    """The angles at which each of two wheels sees the center of the other about its own axis: they
+    move round it as the wheels roll on each other.
+    """
+    return Sight.point(i, j, a_i, p_i, p_j), Sight.point(j, i, a_j, p_j, p_i, of=(1, 0))
+
+
+def across(x: Any, axis: Any) -> Any:
     """The part of x normal to a unit axis."""
     return x - (axis @ x) * axis
 
 
-def _cone_radii(
-    a_i: np.ndarray, a_j: np.ndarray, p_i: np.ndarray, p_j: np.ndarray, ratio: float
-) -> tuple[float, float]:
-    """Radii of the pitch circles of bevel gears at their points."""
-    apex = np.linalg.lstsq(np.stack([a_i, -a_j], axis=1), p_j - p_i, rcond=None)[0]
-    line = a_i - ratio * a_j  # the instantaneous axis of one gear on the other
-    line = line / np.linalg.norm(line)
-    return tuple(
-        abs(along) * float(np.linalg.norm(np.cross(a, line))) / max(abs(float(a @ line)), 1e-9)
-        for along, a in zip(apex, (a_i, a_j), strict=True)
-    )
+def on_one_axis(axis: np.ndarray, p_i: np.ndarray, p_j: np.ndarray) -> bool:
+    """Whether two points lie on one line along an axis."""
+    size = max(np.linalg.norm(p_i), np.linalg.norm(p_j))
+    return not np.linalg.norm(across(p_j - p_i, axis)) > _ALONG * size
+
+
+def pressure_tangent(title: str, angle: Any) -> Array:
+    """The tangent of a pressure angle, checked."""
+    value = number(angle, f"{title}: pressure_angle")
+    known = concrete(value)
+    if known is not None and not 0.0 <= known < 0.5 * np.pi:
+        raise ValueError(
+            f"{title}: pressure_angle must be between 0 and π/2 rad, not {float(known):g}; 20 "
+            "degrees are 0.349 rad"
+        )
+    return library_of(value).tan(value)

@@ -203,6 +203,11 @@ class System(eqx.Module):
         return tuple(stack for stack in self.constraints if not stack.is_holonomic)
 
     @property
+    def presses(self) -> bool:
+        """Whether rows have forces beside their own, see `AbstractPrimitive.pressing`."""
+        return any(type(stack.primitive).presses for stack in self.constraints)
+
+    @property
     def holonomic_rows(self) -> int:
         """Number of rows at position level."""
         return sum(len(stack) for stack in self.holonomic)

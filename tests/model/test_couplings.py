@@ -99,8 +99,9 @@ def differential():
     for body in (case, left, right):
         m.add(mbd.Revolute(f"{body.name} bearing", m.ground, body, point=body.r, axis=y))
     m.add(mbd.Revolute("pinion bearing", case, pinion, point=(0.1, 0.0, 0.0), axis=x))
-    m.add(mbd.Gear("left mesh", left, pinion, axis_i=y, axis_j=x, ratio=1.25))
-    m.add(mbd.Gear("right mesh", right, pinion, axis_i=y, axis_j=x, ratio=-1.25))
+    teeth = {"axis_i": y, "axis_j": x, "point_j": (0.125, 0.0, 0.0)}
+    m.add(mbd.Gear("left mesh", left, pinion, ratio=-1.25, **teeth))
+    m.add(mbd.Gear("right mesh", right, pinion, ratio=1.25, **teeth))
     m.add(mbd.Torque("engine", case, torque=(0.0, 1.0, 0.0)))
     m.add(mbd.Torque("grip", left, torque=(0.0, -0.2, 0.0)))
     return m
@@ -114,7 +115,7 @@ def test_a_differential_halves_torque_and_adds_speeds():
         np.asarray(sol.joint(f"{n} bearing").angle) for n in ("case", "left", "right", "pinion")
     )
     assert np.max(np.abs(left + right - 2.0 * case)) < 1e-12 * case[-1]
-    assert np.max(np.abs(1.25 * (left - case) - pinion)) < 1e-12 * case[-1]
+    assert np.max(np.abs(-1.25 * (left - case) - pinion)) < 1e-12 * case[-1]
     # Both sides get half of what the case does not take for itself: Lagrange with the rates of
     # case and of the difference d, left = c + d, right = c - d, pinion = 1.25 d about its own axis.
     carried = 0.2 + 0.2 * 0.1**2 + 1e-4
@@ -253,7 +254,7 @@ def gear(**changes):
         ({"point_j": (0.0, 0.0, 0.3)}, "one shaft cannot mesh.*point_j"),
         (
             {"axis_j": (1.0, 0.0, 0.0), "point_j": (0.6, 0.2, 0.1)},
-            "pass each other at 0.2 m.*Coupler",
+            "pass each other at 0.2 m.*radius_i",
         ),
     ],
 )

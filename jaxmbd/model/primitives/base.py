@@ -139,11 +139,14 @@ class _AbstractRow(eqx.Module):
             of.
         couples: Whether it binds, of each of its bodies, what the joint of that body leaves free;
             an elimination may then count it to either joint.
+        presses: Whether its force comes with a second one that follows its magnitude, whatever its
+            sign, and does no work: `pressing`.
     """
 
     driven: ClassVar[tuple[str, ...]] = ("f",)
     in_files: ClassVar[bool] = True
     couples: ClassVar[bool] = False
+    presses: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
@@ -202,6 +205,12 @@ class AbstractPrimitive(_AbstractRow):
         turns.
         """
         return jnp.zeros((), poses[0].r.dtype)
+
+    def pressing(self, *poses: Any, **_: Any) -> Float[Array, "k 6"] | None:
+        """Forces, global, and torques about the mass centers, body frame, that act on the bodies
+        per unit of the magnitude of the row's multiplier; None where `presses` is False.
+        """
+        return None
 
     def branch(self, *poses: Any, **_: Any) -> Scalar | None:
         """Positive or zero on the root that is meant where the row has others; None where any root

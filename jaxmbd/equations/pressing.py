@@ -1,0 +1,66 @@
+"""Forces that come with those of rows, follow their magnitude whatever their sign and do no work:
+what presses gears apart.
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..formulations import RA
+from ..indexing import sums_at
+from ..linalg import factorize
+from ..linalg.linear_solve import linear_solve
+from ..model.state import Pose
+from ..model.system import System
+from .index1 import saddle_matrix
+from .least_multipliers import least_multipliers
+from .rows import rows
+from .statics import metric
+
+
+def pressing_loads(system: System, pose: Pose, sizes: Float[Array, " m"]) -> Float[Array, "nb 6"]:
+    """Forces, global, and torques about the mass centers, body frame, that come with forces of the
+    rows of these magnitudes, in the stacked order.
+    """
+    loads = _of_rows(system, pose, sizes).reshape(-1, 6)
+    return sums_at(loads, system.row_bodies.ravel(), system.nb)
+
+
+def pressing_on_j(system: System, pose: Pose, sizes: Float[Array, " m"]) -> Float[Array, "m 6"]:
+    """The same of every row, on its body j."""
+    return _of_rows(system, pose, sizes)[:, 1]
+
+
+def _of_rows(system: System, pose: Pose, sizes: Float[Array, " m"]) -> Float[Array, "m k 6"]:
+    padded, start = RA().with_ground(pose), 0
+    total = jnp.zeros((*system.row_bodies.shape, 6), system.dtype)
+    for stack in system.constraints:
+        end = start + len(stack)
+        if type(stack.primitive).presses:
+            unit = stack.each(lambda p, *poses: p.pressing(*poses), *stack.local(padded))
+            loads = unit * sizes[start:end, None, None]
+            total = total.at[start:end, : stack.width].set(loads)
+        start = end
+    return total
+
+
+def pressed(
+    system: System,
+    pose: Pose,
+    lam: Float[Array, " m"],
+    signs: Float[Array, " m"] | None = None,
+) -> Float[Array, " m"]:
+    """The multipliers with what joints bear of the forces that come with those of rows, which the
+    equations of motion leave out; `system` is at the time of the pose.
+
+    They do no work, and so are of the form Rᵀ Δλ. `signs` of the multipliers make it linear in
+    these: for small changes of `lam`, or impulses in its place.
+    """
+    if not system.presses:
+        return lam
+    sizes = jnp.abs(lam) if signs is None else signs * lam
+    loads = pressing_loads(system, pose, sizes[: system.nc])
+    matrix = saddle_matrix(RA(), system, metric(system), rows(RA(), system, pose))
+    factors = factorize(matrix, system.linear_solver)
+    right = jnp.concatenate([loads.reshape(-1), jnp.zeros_like(lam[: system.nc])])
+    borne = linear_solve(matrix.matvec, factors, right)[loads.size :]
+    return least_multipliers(system, pose, lam + borne)

@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..formulations import AbstractFormulation
 from ..linalg import DenseFactors, SaddleMatrix, by_size, factorize, linear_solve
+from ..linalg.linear_solve import solved
 from ..linalg.saddle import apply_rows, apply_tangent, scatter_rows
 from ..linalg.small_matrices import times_last_transposed
 from ..model.system import System
@@ -156,7 +157,7 @@ class SparseRows(eqx.Module):
         return self.matrix.diagonal.shape[0] * self.matrix.diagonal.shape[1]
 
     def reduce(self, phi: Float[Array, " m"]) -> Float[Array, " n"]:
-        return self.unchecked.solve(self._with_zeros(phi / self.sizes))[: self.n]
+        return solved(self.unchecked, self._with_zeros(phi / self.sizes))[: self.n]
 
     def reduced_factors(self, guess: "SparseRows") -> Any:
         return _Reduced(self, guess)

@@ -22,6 +22,20 @@ def linear_solve(matvec, factors, b: Float[Array, " n"]) -> Float[Array, " n"]:
     )
 
 
+def solved(factors, b: Float[Array, " n"]) -> Float[Array, " n"]:
+    """K⁻¹ b by factors that have no derivative: linear in b, in forward and in reverse mode.
+
+    Operations of a solver itself, such as those of LAPACK, cannot be transposed.
+    """
+    factors = held(factors)
+    return jax.lax.custom_linear_solve(
+        lambda x: x,  # stands in for K, which has no derivative here
+        b,
+        solve=lambda _, b: factors.solve(b),
+        transpose_solve=lambda _, b: factors.solve_transpose(b),
+    )
+
+
 def held(tree: Any) -> Any:
     """The tree with no derivative in its arrays; functions among its leaves stay as they are."""
     return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, tree)

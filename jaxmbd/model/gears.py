@@ -128,7 +128,7 @@ class Gear(AbstractWheels):
         if self.axis_j is None:
             return True
         known = all_concrete(a_i, a_j)
-        return known is not None and bool(np.linalg.norm(np.cross(*known)) < _PARALLEL)
+        return known is not None and bool(np.linalg.norm(np.cross(known[0], known[1])) < _PARALLEL)
 
     def _is_bevel(self, pair: _Pair) -> bool:
         """Whether the axes intersect; traced ones do unless a radius says that they cross."""

@@ -24,6 +24,7 @@ from ..model.system import System
 from ..roots import (
     AbstractRootProblem,
     Newton,
+    NewtonInfo,
     NewtonOptions,
     implicit_root,
     newton,
@@ -211,6 +212,8 @@ class MidpointStep(AbstractRootProblem):
 
     def _solve_reduced(self, active, tolerance, args: midpoint.StepData):
         tree = spanning_tree(args.end)
+        if not tree.freedoms:  # joints hold every body where it is
+            return args.q.reshape(-1), NewtonInfo.without_unknowns(args.q.dtype)
         equations = Reduced(tree, args, self.null_space)
 
         def factors(u, exact):

@@ -61,6 +61,12 @@ class NewtonInfo(eqx.Module):
     found: Any = None
     left: Bool[Array, ""] | None = None
 
+    @staticmethod
+    def without_unknowns(dtype: Any) -> "NewtonInfo":
+        """Of equations that have nothing to find."""
+        zero, no = jnp.zeros((), dtype), jnp.zeros((), bool)
+        return NewtonInfo(jnp.zeros((), int), ~no, zero, no, no, no, zero)
+
 
 class NewtonOptions(eqx.Module):
     """Settings of the iteration.

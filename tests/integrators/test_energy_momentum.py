@@ -284,3 +284,19 @@ def test_other_formulations_and_unknown_null_spaces_are_refused():
         )
     with pytest.raises(ValueError, match="null_space must be one of"):
         mbd.EnergyMomentum(null_space="svd")
+
+
+def test_bodies_that_are_welded_to_the_ground_rest_in_the_reduced_scheme():
+    m = mbd.Mechanism("shelf")
+    body = m.add_body("b", mass=1.5, inertia=(0.1, 0.1, 0.1), r=(0.5, 0.2, 0.0))
+    m.add(mbd.Fixed("weld", m.ground, body, point=(0.0, 0.0, 0.0)))
+    system, state = m.build()
+    integrator = mbd.EnergyMomentum(reduced=True)
+    sol = mbd.simulate(
+        system, state, h=1e-2, steps=3, formulation=mbd.Directors(), integrator=integrator
+    )
+    assert np.array_equal(sol.r, np.broadcast_to(state.r, sol.r.shape))
+    weld = sol.reactions()["weld"]
+    weight = 1.5 * 9.81
+    np.testing.assert_allclose(weld.force[-1], [0.0, 0.0, weight], atol=1e-9)
+    np.testing.assert_allclose(weld.moment[-1], [0.2 * weight, -0.5 * weight, 0.0], atol=1e-9)

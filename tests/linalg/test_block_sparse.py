@@ -1,6 +1,8 @@
 """Block elimination on any topology against NumPy's dense solution; schedules; the check and its
 fallback."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
+from jaxmbd.equations.determining_rows import SparseRows
 from jaxmbd.linalg import BlockFactors, Coupling, DenseFactors, SaddleMatrix, factorize
 from jaxmbd.linalg.ordering import schedule
 from jaxmbd.linalg.strategy import CheckedFactors
@@ -272,3 +275,14 @@ def test_bodies_by_themselves_are_solved_one_by_one(rng, strategy):
     np.testing.assert_allclose(
         factors.solve_transpose(jnp.array(b[0])), transposed[0].ravel(), rtol=1e-11
     )
+
+
+@pytest.mark.parametrize("name", ["four_bar", "bricard"])
+def test_the_reduction_of_kinematics_has_a_transpose(name, rng):
+    """Reverse mode goes through it: LAPACK's operations in the factors have no transpose."""
+    system, state = mbd.load(name)
+    system = dataclasses.replace(system, linear_solver="block_sparse")
+    rows = SparseRows.of(mbd.RA(), system.at(jnp.zeros(())), state.pose, None, None)
+    x, y = (jnp.asarray(rng.normal(size=n)) for n in (system.nc, 6 * system.nb))
+    forward, pull = jax.vjp(rows.reduce, x)
+    np.testing.assert_allclose(forward @ y, x @ pull(y)[0], rtol=1e-9)

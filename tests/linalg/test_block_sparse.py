@@ -285,4 +285,5 @@ def test_the_reduction_of_kinematics_has_a_transpose(name, rng):
     rows = SparseRows.of(mbd.RA(), system.at(jnp.zeros(())), state.pose, None, None)
     x, y = (jnp.asarray(rng.normal(size=n)) for n in (system.nc, 6 * system.nb))
     forward, pull = jax.vjp(rows.reduce, x)
-    np.testing.assert_allclose(forward @ y, x @ pull(y)[0], rtol=1e-9)
+    # E is √ε: so many digits have the factors of rows that repeat each other.
+    np.testing.assert_allclose(forward @ y, x @ pull(y)[0], rtol=1e-7)

@@ -57,10 +57,11 @@ def pressed(
     """
     if not system.presses:
         return lam
-    sizes = jnp.abs(lam) if signs is None else signs * lam
-    loads = pressing_loads(system, pose, sizes[: system.nc])
+    lam, own = lam[: system.nc], lam[system.nc :]  # normalizations hold no joint
+    sizes = jnp.abs(lam) if signs is None else signs[: system.nc] * lam
+    loads = pressing_loads(system, pose, sizes)
     matrix = saddle_matrix(RA(), system, metric(system), rows(RA(), system, pose))
     factors = factorize(matrix, system.linear_solver)
-    right = jnp.concatenate([loads.reshape(-1), jnp.zeros_like(lam[: system.nc])])
+    right = jnp.concatenate([loads.reshape(-1), jnp.zeros_like(lam)])
     borne = linear_solve(matrix.matvec, factors, right)[loads.size :]
-    return least_multipliers(system, pose, lam + borne)
+    return jnp.concatenate([least_multipliers(system, pose, lam + borne), own])

@@ -8,7 +8,7 @@ import jaxmbd as mbd
 from jaxmbd.equations.motion import mass_matrix
 from jaxmbd.equations.rows import row_sizes
 
-H, STEPS = 1e-3, 12
+H, STEPS = 2.5e-4, 12
 # Of lengths, of angles and of energies: what projection and the conditions of masses leave.
 ROUNDING, CONSERVED, ALIKE = 1e-12, 1e-8, 1e-9
 

@@ -28,12 +28,8 @@ def run(system, state):
 def moved(sol, length=1.0, back=None):
     """Positions and velocities in parts of the length, in the frame of the description."""
     back = np.eye(3) if back is None else back
-    return [
-        sol.r @ back / length,
-        np.einsum("ij,tbjk->tbik", back.T, sol.A),
-        sol.v @ back / length,
-        np.asarray(sol.omega),
-    ]
+    r, A, v, omega = (np.asarray(x) for x in (sol.r, sol.A, sol.v, sol.omega))
+    return [r @ back / length, np.einsum("ij,tbjk->tbik", back.T, A), v @ back / length, omega]
 
 
 def apart(first, second) -> float:
@@ -53,8 +49,11 @@ def misses(structure, seed, lengths) -> dict[str, tuple[float, float]]:
     size = np.asarray(system.to_natural(row_sizes(mbd.RA(), system)))
     violation = sol.violation()
     fastest = largest(sol.omega) + largest(sol.v / system.length)
-    found["gaps"] = largest(violation.position / size), ROUNDING
-    found["rates of gaps"] = largest(violation.velocity / size), ROUNDING * max(1.0, fastest)
+    found["gaps"] = largest(np.asarray(violation.position) / size), ROUNDING
+    found["rates of gaps"] = (
+        largest(np.asarray(violation.velocity) / size),
+        ROUNDING * max(1.0, fastest),
+    )
 
     energy = sol.energy()
     exchanged = largest(energy.kinetic) + float(np.ptp(energy.potential))

@@ -280,7 +280,7 @@ class Foot(AbstractFollowed):
         s, points = curve.samples()
         apart = points - (i.A.T @ (j.r + j.A @ s_j_bar - i.r))[None]
         xp = library_of(apart)
-        near = s[xp.argmin(xp.sum(apart**2, axis=1))]
+        near = _picked(s, xp.argmin(xp.sum(apart**2, axis=1)))
         return Foot(curve=curve, s_j_bar=s_j_bar, near=_as_known(near), of=of)
 
     def target(self, pose_i: Pose, pose_j: Pose) -> Vec3:
@@ -323,7 +323,8 @@ class Meeting(AbstractFollowed):
         on_j = ((j.r - i.r)[None] + on_j @ j.A.T) @ i.A
         xp = library_of(on_i, on_j)
         k = xp.argmin(xp.sum((on_i[:, None] - on_j[None]) ** 2, axis=2))
-        near = library_of(s_i, s_j, k).stack([s_i[k // len(s_j)], s_j[k % len(s_j)]])
+        at_i, at_j = _picked(s_i, k // len(s_j)), _picked(s_j, k % len(s_j))
+        near = library_of(at_i, at_j).stack([at_i, at_j])
         return Meeting(
             curve_i=curve_i, curve_j=curve_j, axis_i_bar=axis_i_bar, near=_as_known(near)
         )
@@ -340,6 +341,11 @@ class Meeting(AbstractFollowed):
 
         about = self.curve_i, self.curve_j, self.axis_i_bar, turn, shift
         return _root(equations, self.near, about)
+
+
+def _picked(s: Array, k: Array) -> Array:
+    """One of some parameters, by an index that may be traced where they are known."""
+    return library_of(s, k).asarray(s)[k]
 
 
 def _as_known(x: Array) -> Array:

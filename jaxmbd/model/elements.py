@@ -15,6 +15,7 @@ from .body import Body
 from .expressions import Components, Expression
 from .functions import numbers_of_shape, traced_shape
 from .given import specs
+from .motions import hoist
 from .validation import concrete, default_dtype, number, vector
 
 _KINDS: dict[str, type["AbstractElement"]] = {}
@@ -79,15 +80,16 @@ class AbstractElement(abc.ABC):
         return number(getattr(self, field), f"{self.title}: {field}")
 
     def _motion(self, value: Any, field: str, shape: tuple[int, ...] = ()) -> Any:
-        """A function of time as given, checked; a text becomes an expression."""
-        what = f"{self.title}: {field}"
+        """A function of time, checked, its numbers visible to JAX (`hoist`): once, so that rows
+        that share it share its program. A text becomes an expression.
+        """
+        what, t = f"{self.title}: {field}", np.zeros((), default_dtype())
         if isinstance(value, str):
-            return Expression(value)
+            value = Expression(value)
         if not callable(value):
             raise ValueError(f"{what} must be a function of time, not {value!r}")
-        t = np.zeros((), default_dtype())
         numbers_of_shape(traced_shape(lambda t: jnp.asarray(value(t)), (t,), what), shape, what)
-        return value
+        return hoist(value, t)
 
     def _motion_of_three(self, value: Any, field: str) -> Any:
         """A function of time with three components, also from three texts or numbers, checked."""

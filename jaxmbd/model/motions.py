@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from ..rotations import so3
 from ..rotations.types import Array, Scalar, Vec3
+from .validation import is_concrete
 
 Motion = Callable[[Scalar], Any]
 
@@ -152,6 +153,34 @@ class _Split(eqx.Module):
         return eqx.combine(self.numbers, jax.tree.unflatten(structure, leaves))(*args)
 
 
+class _Shown(eqx.Module):
+    """A module whose functions close over traced numbers, with these as leaves beside its own.
+
+    Attributes:
+        function: Of the module's numbers and its arguments.
+        numbers: The module's own.
+    """
+
+    function: Callable
+    numbers: Any
+
+    @staticmethod
+    def of(module: Any, *example_args) -> Callable:
+        """The module itself if nothing traced is hidden in it."""
+        numbers, rest = eqx.partition(module, eqx.is_array_like)
+        dtype = jnp.asarray(example_args[0]).dtype  # elements become arrays of one type
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), dtype), numbers)
+        converted = eqx.filter_closure_convert(
+            lambda numbers, *args: eqx.combine(numbers, rest)(*args), shapes, *example_args
+        )
+        if is_concrete(converted):
+            return module
+        return _Shown(converted, jax.tree.map(lambda x: jnp.asarray(x, dtype), numbers))
+
+    def __call__(self, *args):
+        return self.function(self.numbers, *args)
+
+
 def is_motion(value: Any) -> bool:
     """Whether `value` is a function of time rather than a number or an array."""
     return callable(value) and not eqx.is_array_like(value)
@@ -161,12 +190,18 @@ def hoist(function: Callable, *example_args) -> Callable:
     """Make arrays that a Python function closes over visible to JAX, so that they can be
     differentiated.
 
-    `lambda t: w * t` with a traced `w` would otherwise hide a derivative. Modules show their arrays
-    already.
+    `lambda t: w * t` with a traced `w` would otherwise hide a derivative. Modules show their own
+    arrays; what a function inside them closes over is shown beside these.
     """
+    if isinstance(function, _Split | _Shown):
+        return function
     shown = function
-    if not isinstance(function, eqx.Module):
-        converted = eqx.filter_closure_convert(function, *example_args)
+    if isinstance(function, eqx.Module):
+        shown = _Shown.of(function, *example_args)
+    else:
+        # Around it a function that closes over it: of one without closure Equinox takes for granted
+        # that nothing is hidden, but there are default arguments.
+        converted = eqx.filter_closure_convert(lambda *args: function(*args), *example_args)
         if any(eqx.is_array(leaf) for leaf in jax.tree.leaves(converted)):
             shown = converted
     if all(eqx.is_array_like(leaf) for leaf in jax.tree.leaves(shown)):

@@ -47,17 +47,8 @@ class AbstractForceDescription(AbstractElement):
     def _point(self, field: str) -> Array:
         return vector(getattr(self, field), 3, f"{self.title}: {field}")
 
-    def _hoisted(self, value: Any, field: str) -> Any:
-        """A function of time whose arrays can be differentiated, or None."""
-        return (
-            None
-            if value is None
-            else hoist(self._motion(value, field), np.zeros((), default_dtype()))
-        )
-
-    def _hoisted_load(self, value: Any, field: str) -> Any:
-        load = self._load(value, field)
-        return hoist(load, np.zeros((), default_dtype())) if callable(load) else load
+    def _motion_or_none(self, value: Any, field: str) -> Any:
+        return None if value is None else self._motion(value, field)
 
     def _check_frame(self, frame: str) -> None:
         if frame not in FRAMES:
@@ -124,7 +115,7 @@ class SpringDamper(AbstractPairForce):
             number(self.stiffness, f"{what}: stiffness"),
             number(self.damping, f"{what}: damping"),
             free,
-            self._hoisted(self.actuator, "actuator"),
+            self._motion_or_none(self.actuator, "actuator"),
         )
 
 
@@ -158,7 +149,7 @@ class TorsionalSpringDamper(AbstractPairForce):
             number(self.stiffness, f"{what}: stiffness"),
             number(self.damping, f"{what}: damping"),
             number(self.free_angle, f"{what}: free_angle"),
-            self._hoisted(self.actuator, "actuator"),
+            self._motion_or_none(self.actuator, "actuator"),
         )
 
 
@@ -186,7 +177,7 @@ class PointForce(AbstractForceDescription):
         what = f"force {self.name!r}"
         self._check_frame(self.frame)
         point = b.r if self.point is None else vector(self.point, 3, f"{what}: point")
-        return AppliedForce(b.point(point), self._hoisted_load(self.force, "force"), self.frame)
+        return AppliedForce(b.point(point), self._load(self.force, "force"), self.frame)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +199,7 @@ class Torque(AbstractForceDescription):
 
     def element(self, *bodies: Body) -> AppliedTorque:
         self._check_frame(self.frame)
-        return AppliedTorque(self._hoisted_load(self.torque, "torque"), self.frame)
+        return AppliedTorque(self._load(self.torque, "torque"), self.frame)
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,7 +273,7 @@ class Actuator(AbstractJointForce):
         axis = direction(self.joint.axis, f"joint {self.joint.name!r}: axis")
         control = self.control
         moving = callable(control) or isinstance(control, str)
-        control = self._hoisted(control, "control") if moving else self._number("control")
+        control = self._motion(control, "control") if moving else self._number("control")
         return AxisActuator(
             i.direction(axis), j.point(self.joint.reference_point(i, j)), control, action
         )

@@ -138,7 +138,7 @@ def _along(
     if control is not None:
         motion = callable(control) or isinstance(control, str)
         control = (
-            part._hoisted(control, "control")
+            part._motion(control, "control")
             if motion
             else number(control, f"{part.title}: control")
         )

@@ -42,9 +42,10 @@ class RESULTS(eqx.Enumeration):
         "angle(t0), and let the angle change by less than a quarter turn between two instants"
     )
     invalid_input = (
-        "a number that was given is impossible: a mass or an inertia that is not positive, an "
-        "orientation that is no rotation matrix, a NaN in the state, the step size or the "
-        "initial time, or bodies that start inside each other"
+        "a number that was given is impossible: a mass or an inertia that is not positive, a "
+        "friction, restitution or size outside its range, an orientation that is no rotation "
+        "matrix, a NaN in the state, the step size or the initial time, or bodies that start "
+        "inside each other. Build the mechanism with these numbers outside jit to see which"
     )
     no_equilibrium = (
         "no equilibrium was found: the loads drive the mechanism on, or its stiffness vanishes on "

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,9 +17,10 @@ from ..formulations import RA, AbstractFormulation
 from ..integrators import AbstractIntegrator, GeneralizedAlpha, Moreau
 from ..linalg import STRATEGIES
 from ..model.mechanism import Mechanism
+from ..model.motions import is_motion
 from ..model.state import State
 from ..model.system import System
-from ..model.validation import as_jax, concrete, is_concrete
+from ..model.validation import as_jax, concrete, is_concrete, semidefinite
 from ..rotations.types import Scalar
 
 P = ParamSpec("P")
@@ -148,43 +150,44 @@ def _rotation_defect(A: Any) -> Any:
 def valid_numbers(
     system: System, state: State, t0: Scalar, h: Scalar | None = None
 ) -> Bool[Array, ""]:
-    """Whether masses, inertias, the state and the times can be those of a motion; the check that
-    works inside `jit`.
+    """Whether masses, inertias, laws, the state and the times can be those of a motion, and no
+    number of an element is NaN, as impossible ones are (`validation.require`); the check that works
+    inside `jit`.
     """
     finite = [jnp.all(jnp.isfinite(x)) for x in (state.r, state.v, state.omega, system.gravity)]
     good = jnp.all(jnp.stack(finite)) & jnp.isfinite(t0)
     good = good & jnp.all(_rotation_defect(state.A) <= _tolerance(state.A.dtype))
+    good = good & ~jnp.any(jnp.stack([jnp.any(jnp.isnan(x)) for x in _of_elements(system)]))
+    for stack in system.laws:
+        good = good & jnp.all(stack.each(lambda law: law.possible()))
     if h is not None:
         good = good & (h > 0.0) & jnp.isfinite(h)
     if not system.massless:
         good = (
             good
             & jnp.all(((system.mass > 0.0) | _nothing(system)) & jnp.isfinite(system.mass))
-            & jnp.all(_semidefinite(system.inertia))
+            & jnp.all(semidefinite(system.inertia))
         )
     return jax.lax.stop_gradient(good)
+
+
+def _of_elements(system: System) -> list[Any]:
+    """Numbers of joints, forces and laws, without those that functions of users hold."""
+    parts = (
+        system.gravity,
+        system.constraints,
+        system.forces,
+        system.laws,
+        system.inertias,
+        system.angles,
+    )
+    leaves = jax.tree.leaves(parts, is_leaf=is_motion)
+    return [x for x in leaves if eqx.is_inexact_array(x)]
 
 
 def _nothing(system: System) -> Any:
     """Which bodies are links without inertia of their own, (nb,)."""
     return (system.mass == 0.0) & jnp.all(system.inertia == 0.0, axis=(1, 2))
-
-
-def _semidefinite(J: Any) -> Any:
-    """Whether inertias have no negative principal moment, from their principal minors (traces of
-    zero included).
-    """
-    scale = jnp.max(jnp.abs(J), axis=(-2, -1)) + jnp.finfo(J.dtype).tiny
-    J = J / scale[..., None, None]
-    tolerance = 1e3 * jnp.finfo(J.dtype).eps
-    x, y, z = J[..., 0, 0], J[..., 1, 1], J[..., 2, 2]
-    p, q, r = J[..., 1, 2], J[..., 0, 2], J[..., 0, 1]
-    minors = [x, y, z, y * z - p * p, x * z - q * q, x * y - r * r]
-    minors.append(x * (y * z - p * p) - r * (r * z - p * q) + q * (r * p - y * q))
-    good = jnp.isfinite(scale)
-    for value in minors:
-        good = good & (value >= -tolerance)
-    return good
 
 
 def chosen_formulation(formulation: Any) -> AbstractFormulation:

@@ -27,7 +27,15 @@ from .primitives import AbstractPrimitive
 from .sections import Section
 from .state import Pose
 from .system import BeamLabel
-from .validation import array, concrete, default_dtype, is_concrete, number, vector
+from .validation import (
+    NOT_NEGATIVE,
+    array,
+    concrete,
+    default_dtype,
+    is_concrete,
+    number,
+    vector,
+)
 
 STRAINS: dict[str, type[AbstractBeamElement]] = {
     "logarithm": BeamElement,
@@ -262,11 +270,8 @@ class Beam(AbstractElement):
     def _damping(self) -> Array:
         """One number or six [s]."""
         shape = () if np.ndim(self.damping) == 0 else (6,)
-        found = array(self.damping, shape, f"{self.title}: damping")
-        known = concrete(found)
-        if known is not None and np.any(known < 0.0):
-            raise ValueError(f"{self.title}: damping must not be negative, not {known.tolist()} s")
-        return found
+        what = f"{self.title}: damping"
+        return NOT_NEGATIVE.required(array(self.damping, shape, what), what)
 
     @property
     def _natural(self) -> Array:

@@ -16,6 +16,8 @@ from .validation import (
     inertia_matrix,
     is_concrete,
     number,
+    require,
+    shown,
     vector,
     warn_of_degrees,
 )
@@ -114,11 +116,12 @@ def make_body(
         )
     if mass is not None:
         mass = number(mass, f"{what}: mass")
-        known = concrete(mass)
-        if known is not None and not known > 0.0 and not massless:
-            raise ValueError(
-                f"{what}: mass must be positive, not {float(known):g} kg; a link without inertia "
-                "of its own says massless=True"
+        if not massless:
+            mass = require(
+                mass > 0.0,
+                mass,
+                f"{what}: mass must be positive, not {shown(mass)} kg; a link without inertia of "
+                "its own says massless=True",
             )
         inertia = inertia_matrix(
             inertia, f"{what}: inertia", allow_unphysical=allow_unphysical_inertia
@@ -143,10 +146,9 @@ def orientation(A: Any, quaternion: Any, euler: Any, what: str) -> Array:
         raise ValueError(f"{what}: give only one of A, quaternion and euler")
     if quaternion is not None:
         p = vector(quaternion, 4, f"{what}: quaternion")
-        known = concrete(p)
-        if known is not None and np.linalg.norm(known) < 1e-6:
-            raise ValueError(f"{what}: the zero quaternion is no rotation")
-        return euler_parameters.to_matrix(p / library_of(p).linalg.norm(p))
+        norm = library_of(p).linalg.norm(p)
+        norm = require(norm >= 1e-6, norm, f"{what}: the zero quaternion is no rotation")
+        return euler_parameters.to_matrix(p / norm)
     if euler is not None:
         angles = vector(euler, 3, f"{what}: euler")
         warn_of_degrees(angles, f"{what}: euler")
@@ -154,15 +156,15 @@ def orientation(A: Any, quaternion: Any, euler: Any, what: str) -> Array:
     if A is None:
         return host.eye(3, dtype=default_dtype())
     A = array(A, (3, 3), f"{what}: A")
-    known = concrete(A)
-    if known is not None:
-        defect = np.max(np.abs(known.T @ known - np.eye(3)))
-        if defect > _MAX_ORTHOGONALITY_DEFECT or np.linalg.det(known) < 0.0:
-            raise ValueError(
-                f"{what}: A is not a rotation matrix (|AᵀA - I| = {defect:.2g}, det = "
-                f"{np.linalg.det(known):.2g}); its columns are the body axes in global components, "
-                "orthonormal and right-handed"
-            )
-        if defect <= _ROUNDING * np.finfo(known.dtype).eps:
-            return A  # kept to the last bit, so that a file that was written is read back as it was
+    defect = abs(A.T @ A - np.eye(3, dtype=A.dtype)).max()
+    det = library_of(A).linalg.det(A)
+    A = require(
+        (defect <= _MAX_ORTHOGONALITY_DEFECT) & (det >= 0.0),
+        A,
+        f"{what}: A is not a rotation matrix (|AᵀA - I| = {shown(defect)}, det = {shown(det)}); "
+        "its columns are the body axes in global components, orthonormal and right-handed",
+    )
+    known = concrete(defect)
+    if known is not None and known <= _ROUNDING * np.finfo(A.dtype).eps:
+        return A  # kept to the last bit, so that a file that was written is read back as it was
     return so3.project(A)

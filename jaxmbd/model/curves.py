@@ -135,7 +135,8 @@ class Curve(eqx.Module):
             numbers_of_shape(shape, (3,), what)
             ends = array(span, (2,), f"{what}: span")
             curve = Curve(Carried(hoist(function, zero), body.r, body.A), ends[0], ends[1], closed)
-            _refuse_corners(curve, what)
+            with jax.ensure_compile_time_eval():  # also inside jit, where a known curve is no value
+                _refuse_corners(curve, what)
             return curve
         count = len(given) if hasattr(given, "__len__") else 0
         points = array(given, (count, 3), what)

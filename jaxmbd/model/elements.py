@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..rotations.types import Array
+from . import given
 from .body import Body
 from .expressions import Components, Expression
 from .functions import numbers_of_shape, traced_shape
-from .given import specs
 from .motions import hoist
-from .validation import concrete, default_dtype, number, vector
+from .validation import default_dtype, is_concrete, number, vector
 
 _KINDS: dict[str, type["AbstractElement"]] = {}
 
@@ -62,22 +62,24 @@ class AbstractElement(abc.ABC):
         return f"{self.what} {self.name!r}"
 
     def check_numbers(self) -> None:
-        """Refuse numbers below the least that their fields declare, as far as they are known.
+        """Refuse numbers outside the bounds that their fields declare, as far as they are known.
 
         Raises:
             ValueError: There is one; the message names it.
         """
-        for field, (spec, _) in specs(type(self)).items():
+        for field, (spec, _) in given.specs(type(self)).items():
             value = getattr(self, field)
-            permitted = bool(spec.unless) and getattr(self, spec.unless)
-            known = None if spec.least is None or value is None else concrete(value)
-            if known is not None and not permitted and not known >= spec.least:
-                wanted = f"be at least {spec.least:g}" if spec.least else "not be negative"
-                cure = f"; {spec.unless}=True permits it" if spec.unless else ""
-                raise ValueError(f"{self.title}: {field} must {wanted}, is {known:g}{cure}")
+            if spec.bounds is not None and value is not None and is_concrete(value):
+                self._number(field)
 
     def _number(self, field: str) -> Array:
-        return number(getattr(self, field), f"{self.title}: {field}")
+        """A field that is one number, within the bounds that it is declared with."""
+        what = f"{self.title}: {field}"
+        value = number(getattr(self, field), what)
+        bounds = given.specs(type(self))[field][0].bounds
+        if bounds is None or (bounds.unless and getattr(self, bounds.unless)):
+            return value
+        return bounds.required(value, what)
 
     def _motion(self, value: Any, field: str, shape: tuple[int, ...] = ()) -> Any:
         """A function of time, checked, its numbers visible to JAX (`hoist`): once, so that rows

@@ -11,6 +11,8 @@ import enum
 import inspect
 from typing import Any
 
+from .validation import Bounds
+
 _KEY = "jaxmbd"
 _MISSING = dataclasses.MISSING
 
@@ -43,15 +45,13 @@ class Spec:
         kind: What it holds.
         unit: Of its numbers, such as "m" or "N·m/rad"; "-" without dimension.
         options: The words of a choice.
-        least: The least number that makes sense, or None.
-        unless: The name of a flag of the element that permits lesser ones, or "".
+        bounds: Of a number that only some values make sense for.
     """
 
     kind: Kind
     unit: str = ""
     options: tuple[str, ...] = ()
-    least: float | None = None
-    unless: str = ""
+    bounds: Bounds | None = None
 
 
 def _field(spec: Spec, default: Any, *, kw_only: bool = True) -> Any:
@@ -93,11 +93,9 @@ def vector(unit: str, default: Any = _MISSING, *, kw_only: bool = True) -> Any:
     return _field(Spec(Kind.VECTOR, unit), default, kw_only=kw_only)
 
 
-def number(
-    unit: str, default: Any = _MISSING, *, least: float | None = None, unless: str = ""
-) -> Any:
-    """One number; one below `least` is refused where the element's flag `unless` is not set."""
-    return _field(Spec(Kind.NUMBER, unit, least=least, unless=unless), default)
+def number(unit: str, default: Any = _MISSING, *, bounds: Bounds | None = None) -> Any:
+    """One number, within bounds."""
+    return _field(Spec(Kind.NUMBER, unit, bounds=bounds), default)
 
 
 def numbers(unit: str, default: Any = _MISSING) -> Any:

@@ -34,7 +34,7 @@ from .primitives import (
     D,
 )
 from .state import Twist
-from .validation import array, concrete, default_dtype, direction, number, vector
+from .validation import array, concrete, default_dtype, direction, number, require, vector
 
 Rows = list[tuple[str, Any]]  # labels and primitives of either level
 
@@ -218,13 +218,14 @@ class Universal(AbstractConstraint):
 
     def rows(self, i: Body, j: Body) -> Rows:
         a_i, a_j = self._axis("axis_i"), self._axis("axis_j")
-        known = concrete(a_i @ a_j)
-        if known is not None and abs(known) > 0.2:
-            raise ValueError(
-                f"joint {self.name!r}: the axes of a universal joint must be perpendicular, but "
-                f"axis_i and axis_j enclose {np.degrees(np.arccos(np.clip(known, -1, 1))):.1f} "
-                "degrees"
-            )
+        cosine = a_i @ a_j
+        angle = np.nan if (c := concrete(cosine)) is None else np.degrees(np.arccos(c.clip(-1, 1)))
+        a_i = require(
+            abs(cosine) <= 0.2,
+            a_i,
+            f"joint {self.name!r}: the axes of a universal joint must be perpendicular, but "
+            f"axis_i and axis_j enclose {angle:.1f} degrees",
+        )
         row = ("axes perpendicular", DP1(i.direction(a_i), j.direction(a_j)))
         return coincident(i, j, self._point()) + [row]
 
@@ -335,11 +336,11 @@ class Distance(AbstractConstraint):
                 if length is None
                 else number(length, f"{what}: length") ** 2
             )
-            known = concrete(squared)
-            if known is not None and not known > 0.0:
-                raise ValueError(
-                    f"{what}: the length must be positive; use Spherical for coincident points"
-                )
+            squared = require(
+                squared > 0.0,
+                squared,
+                f"{what}: the length must be positive; use Spherical for coincident points",
+            )
         return [("distance", D(i.point(p_i), j.point(p_j), squared))]
 
     def reference_point(self, i: Body, j: Body) -> Array:

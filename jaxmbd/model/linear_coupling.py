@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from . import given
 from .body import Body
 from .joint_coordinates import bodies_of_joints, coordinate_among
 from .joints import AbstractRelation, Rows
 from .primitives.coupled import CoupledSum
-from .validation import array, concrete, number
+from .validation import array, number, require
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +45,7 @@ class LinearCoupling(AbstractRelation):
                 raise ValueError(
                     f"{self.title}: names joint {name!r} more than once; give it one coefficient"
                 )
-        known = concrete(c)
-        if known is not None and not np.any(known):
-            raise ValueError(f"{self.title}: all coefficients are zero")
+        c = require((c != 0.0).any(), c, f"{self.title}: all coefficients are zero")
         xs = tuple(coordinate_among(self.title, joint, None, bodies) for joint in self.joints)
         length = number(self.length, f"{self.title}: length")
         return [("coupling", CoupledSum(xs, c, length))]

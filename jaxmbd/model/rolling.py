@@ -17,7 +17,7 @@ from .body import Body
 from .joints import AbstractConstraint, Rows
 from .outlines import circle, plain
 from .primitives.rolling import NotAcross, NotSlipping, RimsNotSlipping, Touching
-from .validation import concrete, default_dtype, positive, vector
+from .validation import NOT_NEGATIVE, POSITIVE, default_dtype, require, shown, vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,19 +102,18 @@ class RollingDisc(_AbstractRolling):
     """
 
     axis: Any = given.axis()
-    radius: Any = given.number("m")
-    tyre_radius: Any = given.number("m", 0.0, least=0.0)
+    radius: Any = given.number("m", bounds=POSITIVE)
+    tyre_radius: Any = given.number("m", 0.0, bounds=NOT_NEGATIVE)
 
     def rows(self, i: Body, j: Body) -> Rows:
         axis, normal = self._axis(), self._axis("normal")
-        known = concrete(axis @ normal)
-        if known is not None and abs(known) > 1.0 - 1e-9:
-            raise ValueError(
-                f"{self.title}: the axis of the disc is normal to the plane: a disc that lies flat "
-                "touches it with its whole rim, and cannot roll"
-            )
-        tube = self._number("tyre_radius")
-        return self._rolling_rows(i, j, axis, positive(self.radius, f"{self.title}: radius"), tube)
+        axis = require(
+            abs(axis @ normal) <= 1.0 - 1e-9,
+            axis,
+            f"{self.title}: the axis of the disc is normal to the plane: a disc that lies flat "
+            "touches it with its whole rim, and cannot roll",
+        )
+        return self._rolling_rows(i, j, axis, self._number("radius"), self._number("tyre_radius"))
 
     def outlines(self, i: Body, j: Body) -> tuple[list[np.ndarray], list[np.ndarray]]:
         reach = plain(self.radius) + plain(self.tyre_radius)
@@ -135,11 +134,11 @@ class RollingSphere(_AbstractRolling):
         center: Of the sphere, global at the initial pose [m]; the mass center by default.
     """
 
-    radius: Any = given.number("m")
+    radius: Any = given.number("m", bounds=POSITIVE)
 
     def rows(self, i: Body, j: Body) -> Rows:
         zero = host.zeros((), default_dtype())
-        return self._rolling_rows(i, j, None, zero, positive(self.radius, f"{self.title}: radius"))
+        return self._rolling_rows(i, j, None, zero, self._number("radius"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +155,8 @@ class NoSlip(AbstractConstraint):
     """
 
     axis: Any = given.axis()
-    radius_i: Any = given.number("m")
-    radius_j: Any = given.number("m")
+    radius_i: Any = given.number("m", bounds=POSITIVE)
+    radius_j: Any = given.number("m", bounds=POSITIVE)
     point_i: Any = given.point(None)
     point_j: Any = given.point(None)
     inside: bool = given.flag(False)
@@ -168,13 +167,12 @@ class NoSlip(AbstractConstraint):
         line = p_j - p_i
         distance = (line @ line) ** 0.5
         wanted = abs(r_i - r_j) if self.inside else r_i + r_j
-        known, should = concrete(distance), concrete(wanted)
-        if known is not None and should is not None and not abs(known - should) <= 1e-6 * known:
-            raise ValueError(
-                f"{self.title}: the centers are {float(known):.6g} m apart, but the circles touch "
-                f"at {float(should):.6g} m; correct the radii or give point_i and point_j"
-            )
-        share = r_i / (r_i - r_j) if self.inside else r_i / (r_i + r_j)
+        share = require(
+            abs(distance - wanted) <= 1e-6 * distance,
+            r_i / (r_i - r_j) if self.inside else r_i / (r_i + r_j),
+            f"{self.title}: the centers are {shown(distance)} m apart, but the circles touch at "
+            f"{shown(wanted)} m; correct the radii or give point_i and point_j",
+        )
         axis = i.direction(self._axis())
         return [("no slip", RimsNotSlipping(axis, i.point(p_i), j.point(p_j), share))]
 
@@ -199,6 +197,6 @@ class NoSlip(AbstractConstraint):
 
     def _radii(self) -> tuple[Array, Array]:
         return (
-            positive(self.radius_i, f"{self.title}: radius_i"),
-            positive(self.radius_j, f"{self.title}: radius_j"),
+            self._number("radius_i"),
+            self._number("radius_j"),
         )

@@ -12,7 +12,9 @@ import numpy as np
 
 from ..rotations.types import Array, host, library_of
 from . import given
-from .validation import concrete, number, positive, vector
+from .validation import POSITIVE, Bounds, number, positive, require, vector
+
+_POISSON = Bounds(above=-1.0, most=0.5, text="must lie in (-1, 0.5]")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,6 +45,7 @@ class Section:
         The torsion constant is Saint-Venant's series, the shear factor Cowper's (1966).
         """
         b, h = positive(width, "Section: width"), positive(height, "Section: height")
+        nu = _poisson(nu)
         shear = 10.0 * (1.0 + nu) / (12.0 + 11.0 * nu)
         moments = library_of(b, h).stack([b * h**3, b**3 * h]) / 12.0
         return _isotropic(E, nu, rho, b * h, moments, _torsion(b, h), shear)
@@ -56,10 +59,8 @@ class Section:
     def tube(radius: Any, inner_radius: Any, *, E: Any, nu: Any = 0.3, rho: Any) -> "Section":
         """A circular tube with outer and inner radius [m]; shear factor by Cowper (1966)."""
         r, q = positive(radius, "Section: radius"), number(inner_radius, "Section: inner_radius")
-        wall, bore = concrete(r - q), concrete(q)
-        if wall is not None and bore is not None and (wall <= 0.0 or bore < 0.0):
-            raise ValueError("Section: inner_radius must lie in [0, radius)")
-        ratio = (q / r) ** 2
+        q = require((q >= 0.0) & (q < r), q, "Section: inner_radius must lie in [0, radius)")
+        nu, ratio = _poisson(nu), (q / r) ** 2
         rest = (20.0 + 12.0 * nu) * ratio
         shear = 6.0 * (1.0 + nu) * (1.0 + ratio) ** 2
         shear = shear / ((7.0 + 6.0 * nu) * (1.0 + ratio) ** 2 + rest)
@@ -107,10 +108,11 @@ class Section:
         return xp.sqrt(12.0 * xp.stack([self.I[1], self.I[0]]) / self.A)
 
 
+def _poisson(nu: Any) -> Array:
+    return _POISSON.required(number(nu, "Section: nu"), "Section: nu")
+
+
 def _isotropic(E, nu, rho, area, moments, torsion, shear) -> Section:
-    known = concrete(nu)
-    if known is not None and not -1.0 < known <= 0.5:
-        raise ValueError(f"Section: nu must lie in (-1, 0.5], not {float(known):g}")
     return Section(
         E=E, G=E / (2.0 * (1.0 + nu)), A=area, I=moments, J=torsion, rho=rho, shear=shear
     )
@@ -136,8 +138,4 @@ def _pair(value: Any, what: str) -> Array:
     if single:
         one = positive(value, what)
         return host.stack([one, one]) if library_of(one) is np else library_of(one).stack([one] * 2)
-    result = vector(value, 2, what)
-    known = concrete(result)
-    if known is not None and not np.all(known > 0.0):
-        raise ValueError(f"{what} must be positive, not {known.tolist()}")
-    return result
+    return POSITIVE.required(vector(value, 2, what), what)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..rotations.types import Array, Mat3, Scalar, Vec3, host, library_of
-from .validation import array, concrete, number, vector
+from .validation import array, concrete, number, positive, require, vector
 
 AXES = {"x": 0, "y": 1, "z": 2}
 
@@ -41,14 +41,6 @@ def _mass(name: str, mass, density, volume) -> Scalar:
         if mass is not None
         else number(density, f"{name}: density") * volume
     )
-
-
-def _positive(value, what: str) -> Scalar:
-    value = number(value, what)
-    known = concrete(value)
-    if known is not None and not known > 0.0:
-        raise ValueError(f"{what} must be positive, not {float(known)}")
-    return value
 
 
 def _axial(axis: str, along: Scalar, across: Scalar) -> Mat3:
@@ -96,7 +88,7 @@ class Box(AbstractShape):
     def __init__(self, size, *, mass=None, density=None):
         self.size = vector(size, 3, "Box: size")
         for k in range(3):
-            _positive(self.size[k], "Box: size")
+            positive(self.size[k], "Box: size")
         self.mass = _mass("Box", mass, density, library_of(self.size).prod(self.size))
 
     @property
@@ -121,7 +113,7 @@ class Rod(AbstractShape):
 
     def __init__(self, length, *, mass, axis: str = "x"):
         _check_axis("Rod", axis)
-        self.length, self.axis = _positive(length, "Rod: length"), axis
+        self.length, self.axis = positive(length, "Rod: length"), axis
         self.mass = number(mass, "Rod: mass")
 
     @property
@@ -144,13 +136,13 @@ class HollowCylinder(AbstractShape):
 
     def __init__(self, inner_radius, radius, length, *, mass=None, density=None, axis: str = "z"):
         _check_axis("HollowCylinder", axis)
-        self.inner_radius = number(inner_radius, "HollowCylinder: inner_radius")
-        self.radius = _positive(radius, "HollowCylinder: radius")
-        self.length, self.axis = _positive(length, "HollowCylinder: length"), axis
-        known = concrete(self.radius - self.inner_radius), concrete(self.inner_radius)
-        wall, bore = known
-        if wall is not None and bore is not None and (wall <= 0.0 or bore < 0.0):
-            raise ValueError("HollowCylinder: inner_radius must lie in [0, radius)")
+        self.radius = positive(radius, "HollowCylinder: radius")
+        self.length, self.axis = positive(length, "HollowCylinder: length"), axis
+        inner = number(inner_radius, "HollowCylinder: inner_radius")
+        lies = (inner >= 0.0) & (inner < self.radius)
+        self.inner_radius = require(
+            lies, inner, "HollowCylinder: inner_radius must lie in [0, radius)"
+        )
         volume = math.pi * (self.radius**2 - self.inner_radius**2) * self.length
         self.mass = _mass("HollowCylinder", mass, density, volume)
 
@@ -178,7 +170,7 @@ class Sphere(AbstractShape):
     mass: Scalar
 
     def __init__(self, radius, *, mass=None, density=None):
-        self.radius = _positive(radius, "Sphere: radius")
+        self.radius = positive(radius, "Sphere: radius")
         self.mass = _mass("Sphere", mass, density, 4.0 / 3.0 * math.pi * self.radius**3)
 
     @property
@@ -201,8 +193,8 @@ class Capsule(AbstractShape):
 
     def __init__(self, radius, length, *, mass=None, density=None, axis: str = "z"):
         _check_axis("Capsule", axis)
-        self.radius = _positive(radius, "Capsule: radius")
-        self.length, self.axis = _positive(length, "Capsule: length"), axis
+        self.radius = positive(radius, "Capsule: radius")
+        self.length, self.axis = positive(length, "Capsule: length"), axis
         self.mass = _mass("Capsule", mass, density, sum(self._volumes()))
 
     def _volumes(self) -> tuple[Scalar, Scalar]:
@@ -247,8 +239,8 @@ class Cone(AbstractShape):
     def __init__(self, radius, height, *, mass=None, density=None, axis: str = "z"):
         _check_axis("Cone", axis)
         self.radius, self.height = (
-            _positive(radius, "Cone: radius"),
-            _positive(height, "Cone: height"),
+            positive(radius, "Cone: radius"),
+            positive(height, "Cone: height"),
         )
         self.axis = axis
         self.mass = _mass("Cone", mass, density, math.pi / 3.0 * self.radius**2 * self.height)

@@ -1,7 +1,10 @@
-"""Checks on what users give: shapes, finiteness, physical sense. Traced values pass unchecked where
-they must.
+"""Checks on what users give: shapes, finiteness, physical sense.
+
+A condition on numbers is written once, by `require`: a known number that does not meet it is
+refused, a traced one becomes NaN, which analyses find when they start (`RESULTS.invalid_input`).
 """
 
+import dataclasses
 import sys
 import warnings
 from typing import Any
@@ -72,6 +75,63 @@ def as_jax(value: Any, dtype: Any = None) -> Array:
     return jnp.asarray(value, dtype)
 
 
+def require(holds: Any, value: Array, message: str) -> Array:
+    """The value where a condition on it holds.
+
+    Args:
+        holds: The condition, one or an array that broadcasts against the value.
+        value: What is returned; NaN where a traced condition does not hold.
+        message: Of the ValueError where a known one does not; it names the part and the cure.
+    """
+    known = concrete(holds)
+    if known is None:
+        return jnp.where(holds, value, jnp.nan)
+    if not np.all(known):
+        raise ValueError(message)
+    return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounds:
+    """Numbers that are possible: declared once for a field of an element, see `given.number`.
+
+    Attributes:
+        least, most: Both allowed.
+        above: Not allowed itself.
+        text: What messages say of a number outside.
+        unless: A flag of the element with which every number is possible; "" for none.
+    """
+
+    least: float = -np.inf
+    most: float = np.inf
+    above: float = -np.inf
+    text: str = "must be finite"
+    unless: str = ""
+
+    def hold(self, x: Any) -> Any:
+        """Whether numbers are within the bounds; not for NaN."""
+        return (x >= self.least) & (x > self.above) & (x <= self.most)
+
+    def required(self, value: Array, what: str) -> Array:
+        """The number, see `require`."""
+        cure = f"; {self.unless}=True permits it" if self.unless else ""
+        message = f"{what} {self.text}, not {shown(value)}{cure}"
+        return require(self.hold(value), value, message)
+
+
+POSITIVE = Bounds(above=0.0, text="must be positive")
+NOT_NEGATIVE = Bounds(least=0.0, text="must not be negative")
+USUALLY_NOT_NEGATIVE = dataclasses.replace(NOT_NEGATIVE, unless="allow_negative")
+AT_LEAST_ONE = Bounds(least=1.0, text="must be at least 1")
+RESTITUTION = Bounds(least=0.0, most=1.0, text="must lie in [0, 1]")
+
+
+def shown(value: Any) -> str:
+    """Known numbers, for the message of `require`; no text where they are traced."""
+    known = concrete(value)
+    return "" if known is None else f"{known:.6g}" if known.ndim == 0 else str(known.tolist())
+
+
 def array(value: Any, shape: tuple[int, ...], what: str) -> Array:
     """An array of the default dtype with the given shape and finite entries, or a ValueError that
     names `what`; of NumPy unless it is traced.
@@ -89,10 +149,8 @@ def array(value: Any, shape: tuple[int, ...], what: str) -> Array:
     if result.shape != shape:
         wanted = "a number" if shape == () else "an array of shape " + str(shape)
         raise ValueError(f"{what}: expected {wanted}, got shape {result.shape}")
-    known = concrete(result)
-    if known is not None and not np.all(np.isfinite(known)):
-        raise ValueError(f"{what}: contains NaN or infinity")
-    return result
+    finite = library_of(result).isfinite(result)
+    return require(finite, result, f"{what}: contains NaN or infinity")
 
 
 def _shown(value: Any) -> str:
@@ -106,21 +164,14 @@ def number(value: Any, what: str) -> Array:
 
 
 def positive(value: Any, what: str) -> Array:
-    """A finite scalar above zero, as far as it is known."""
-    result = number(value, what)
-    known = concrete(result)
-    if known is not None and not known > 0.0:
-        raise ValueError(f"{what} must be positive, not {float(known):g}")
-    return result
+    """A finite scalar above zero."""
+    return POSITIVE.required(number(value, what), what)
 
 
 def nonzero(value: Any, what: str) -> Array:
-    """A finite scalar that is not zero, as far as it is known."""
+    """A finite scalar that is not zero."""
     result = number(value, what)
-    known = concrete(result)
-    if known is not None and known == 0.0:
-        raise ValueError(f"{what} must not be zero")
-    return result
+    return require(result != 0.0, result, f"{what} must not be zero")
 
 
 class DescriptionWarning(UserWarning):
@@ -155,10 +206,26 @@ def vector(value: Any, n: int, what: str) -> Array:
 def direction(value: Any, what: str) -> Array:
     """A finite vector of three numbers, scaled to unit length; a zero vector is refused."""
     result = vector(value, 3, what)
-    known = concrete(result)
-    if known is not None and np.linalg.norm(known) < 1e-12:
-        raise ValueError(f"{what}: the zero vector has no direction")
-    return result / library_of(result).linalg.norm(result)
+    length = library_of(result).linalg.norm(result)
+    length = require(length >= 1e-12, length, f"{what}: the zero vector has no direction")
+    return result / length
+
+
+def semidefinite(J: Any) -> Any:
+    """Whether inertias have no negative principal moment, from their principal minors (traces of
+    zero included).
+    """
+    scale = jnp.max(jnp.abs(J), axis=(-2, -1)) + jnp.finfo(J.dtype).tiny
+    J = J / scale[..., None, None]
+    tolerance = 1e3 * jnp.finfo(J.dtype).eps
+    x, y, z = J[..., 0, 0], J[..., 1, 1], J[..., 2, 2]
+    p, q, r = J[..., 1, 2], J[..., 0, 2], J[..., 0, 1]
+    minors = [x, y, z, y * z - p * p, x * z - q * q, x * y - r * r]
+    minors.append(x * (y * z - p * p) - r * (r * z - p * q) + q * (r * p - y * q))
+    good = jnp.isfinite(scale)
+    for value in minors:
+        good = good & (value >= -tolerance)
+    return good
 
 
 def inertia_matrix(value: Any, what: str, *, allow_unphysical: bool = False) -> Array:
@@ -176,7 +243,7 @@ def inertia_matrix(value: Any, what: str, *, allow_unphysical: bool = False) -> 
         result = array(value, (3, 3), what)
     known = concrete(result)
     if known is None:
-        return result
+        return _or_nan_inertia(result, allow_unphysical)
     scale = np.max(np.abs(known))
     if np.max(np.abs(known - known.T)) > 1e-8 * scale:
         raise ValueError(f"{what}: not symmetric")
@@ -194,3 +261,14 @@ def inertia_matrix(value: Any, what: str, *, allow_unphysical: bool = False) -> 
             "allow_unphysical_inertia to use published data as they are"
         )
     return result
+
+
+def _or_nan_inertia(J: Array, allow_unphysical: bool) -> Array:
+    """A traced inertia matrix by the conditions of `inertia_matrix`, without eigenvalues."""
+    symmetric = jnp.max(jnp.abs(J - J.T)) <= 1e-8 * jnp.max(jnp.abs(J))
+    good = symmetric & semidefinite(J)
+    if not allow_unphysical:
+        # ½ tr J - J is the matrix of second moments of mass.
+        half = 0.5 * (1.0 + 1e-6) * jnp.trace(J)
+        good = good & semidefinite(half * jnp.eye(3, dtype=J.dtype) - J)
+    return jnp.where(good, J, jnp.nan)

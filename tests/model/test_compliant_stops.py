@@ -246,7 +246,7 @@ REFUSED = {
     "exponent alone": (dict(exponent=1.5), "exponent is of a limit with stiffness"),
     "negative stiffness": (dict(stiffness=-1.0), "stiffness must not be negative"),
     "negative damping": (dict(stiffness=1.0, damping=-1.0), "damping must not be negative"),
-    "small exponent": (dict(stiffness=1.0, exponent=0.5), "exponent must be at least 1, is 0.5"),
+    "small exponent": (dict(stiffness=1.0, exponent=0.5), "exponent must be at least 1, not 0.5"),
 }
 
 

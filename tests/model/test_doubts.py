@@ -143,7 +143,7 @@ NEGATIVE = {
 @pytest.mark.parametrize("kind", NEGATIVE)
 def test_a_negative_stiffness_or_damping_is_refused_unless_it_is_said(kind, field):
     part = NEGATIVE[kind]
-    with pytest.raises(ValueError, match=f"'f': {field} must not be negative, is -0.5; allow_neg"):
+    with pytest.raises(ValueError, match=f"'f': {field} must not be negative, not -0.5; allow_neg"):
         pendulum(part(**{field: -0.5}))
     m = pendulum(part(**{field: -0.5}, allow_negative=True))
     assert m.with_values({}).forces["f"].allow_negative
@@ -153,7 +153,7 @@ def test_a_negative_stiffness_or_damping_is_refused_unless_it_is_said(kind, fiel
 
 @pytest.mark.parametrize("field", ["rotational", "translational"])
 def test_negative_friction_is_refused(field):
-    with pytest.raises(ValueError, match=f"'f': {field} must not be negative, is -0.5"):
+    with pytest.raises(ValueError, match=f"'f': {field} must not be negative, not -0.5"):
         pendulum(mbd.ViscousFriction("f", "pin", **{field: -0.5}))
 
 

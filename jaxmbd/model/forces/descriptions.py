@@ -19,7 +19,14 @@ from ..elements import AbstractElement
 from ..functions import traced_shape
 from ..motions import hoist
 from ..state import Pose, Twist
-from ..validation import concrete, default_dtype, direction, number, vector
+from ..validation import (
+    NOT_NEGATIVE,
+    USUALLY_NOT_NEGATIVE,
+    concrete,
+    default_dtype,
+    direction,
+    vector,
+)
 from .actuators import ACTIONS, AxisActuator
 from .base import AbstractForce
 from .friction import RelativeDamping
@@ -86,8 +93,8 @@ class SpringDamper(AbstractPairForce):
 
     point_i: Any = given.point()
     point_j: Any = given.point()
-    stiffness: Any = given.number("N/m", 0.0, least=0.0, unless="allow_negative")
-    damping: Any = given.number("N·s/m", 0.0, least=0.0, unless="allow_negative")
+    stiffness: Any = given.number("N/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
+    damping: Any = given.number("N·s/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
     free_length: Any = given.number("m", None)
     actuator: Any = given.motion("N", None)
     allow_negative: bool = given.flag(False)
@@ -108,12 +115,12 @@ class SpringDamper(AbstractPairForce):
                 )
             free = squared**0.5
         else:
-            free = number(self.free_length, f"{what}: free_length")
+            free = self._number("free_length")
         return LineForce(
             i.point(p_i),
             j.point(p_j),
-            number(self.stiffness, f"{what}: stiffness"),
-            number(self.damping, f"{what}: damping"),
+            self._number("stiffness"),
+            self._number("damping"),
             free,
             self._motion_or_none(self.actuator, "actuator"),
         )
@@ -135,8 +142,8 @@ class TorsionalSpringDamper(AbstractPairForce):
     """
 
     axis: Any = given.axis()
-    stiffness: Any = given.number("N·m/rad", 0.0, least=0.0, unless="allow_negative")
-    damping: Any = given.number("N·m·s/rad", 0.0, least=0.0, unless="allow_negative")
+    stiffness: Any = given.number("N·m/rad", 0.0, bounds=USUALLY_NOT_NEGATIVE)
+    damping: Any = given.number("N·m·s/rad", 0.0, bounds=USUALLY_NOT_NEGATIVE)
     free_angle: Any = given.number("rad", 0.0)
     actuator: Any = given.motion("N·m", None)
     allow_negative: bool = given.flag(False)
@@ -146,9 +153,9 @@ class TorsionalSpringDamper(AbstractPairForce):
         what = f"force {self.name!r}"
         return AngleTorque(
             Angle.between(i, j, direction(self.axis, f"{what}: axis")),
-            number(self.stiffness, f"{what}: stiffness"),
-            number(self.damping, f"{what}: damping"),
-            number(self.free_angle, f"{what}: free_angle"),
+            self._number("stiffness"),
+            self._number("damping"),
+            self._number("free_angle"),
             self._motion_or_none(self.actuator, "actuator"),
         )
 
@@ -223,18 +230,17 @@ class ViscousFriction(AbstractJointForce):
         translational: [N·s/m].
     """
 
-    rotational: Any = given.number("N·m·s/rad", 0.0, least=0.0)
-    translational: Any = given.number("N·s/m", 0.0, least=0.0)
+    rotational: Any = given.number("N·m·s/rad", 0.0, bounds=NOT_NEGATIVE)
+    translational: Any = given.number("N·s/m", 0.0, bounds=NOT_NEGATIVE)
 
     def element(self, *bodies: Body) -> RelativeDamping:
         i, j = bodies
-        what = f"force {self.name!r}"
         point = self.joint.reference_point(i, j)
         return RelativeDamping(
             i.point(point),
             j.point(point),
-            number(self.rotational, f"{what}: rotational"),
-            number(self.translational, f"{what}: translational"),
+            self._number("rotational"),
+            self._number("translational"),
         )
 
 

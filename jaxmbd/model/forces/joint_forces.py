@@ -9,7 +9,7 @@ from ..body import Body
 from ..coordinates import COORDINATES, AbstractAngle
 from ..joint_coordinates import bodies_of_joints, coordinate_among, joint_coordinate
 from ..joints import Spherical
-from ..validation import array, number
+from ..validation import NOT_NEGATIVE, USUALLY_NOT_NEGATIVE, array, number
 from .along import AlongCoordinates
 from .descriptions import AbstractForceDescription, AbstractJointForce
 from .inertias import AbstractInertia, AlongCoordinate, OfRotation
@@ -32,8 +32,8 @@ class JointSpring(AbstractJointForce):
         allow_negative: Accept a negative stiffness or damping, which drives its bodies on.
     """
 
-    stiffness: Any = given.number("N·m/rad or N/m", 0.0, least=0.0, unless="allow_negative")
-    damping: Any = given.number("N·m·s/rad or N·s/m", 0.0, least=0.0, unless="allow_negative")
+    stiffness: Any = given.number("N·m/rad or N/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
+    damping: Any = given.number("N·m·s/rad or N·s/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
     reference: Any = given.number("rad or m", 0.0)
     coordinate: str | None = given.choice(*COORDINATES, default=None)
     allow_negative: bool = given.flag(False)
@@ -65,8 +65,8 @@ class Servo(AbstractJointForce):
 
     control: Any = given.value("rad, m or any", 0.0)
     gain: Any = given.number("-", None)
-    stiffness: Any = given.number("N·m/rad or N/m", 0.0, least=0.0, unless="allow_negative")
-    damping: Any = given.number("N·m·s/rad or N·s/m", 0.0, least=0.0, unless="allow_negative")
+    stiffness: Any = given.number("N·m/rad or N/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
+    damping: Any = given.number("N·m·s/rad or N·s/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
     offset: Any = given.number("N·m or N", 0.0)
     coordinate: str | None = given.choice(*COORDINATES, default=None)
     allow_negative: bool = given.flag(False)
@@ -97,8 +97,8 @@ class FixedTendon(AbstractForceDescription):
     coefficients: Any = given.numbers("-")
     control: Any = given.value("any", None)
     gain: Any = given.number("-", 1.0)
-    stiffness: Any = given.number("N/m", 0.0, least=0.0, unless="allow_negative")
-    damping: Any = given.number("N·s/m", 0.0, least=0.0, unless="allow_negative")
+    stiffness: Any = given.number("N/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
+    damping: Any = given.number("N·s/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
     reference: Any = given.number("m", 0.0)
     offset: Any = given.number("N", 0.0)
     allow_negative: bool = given.flag(False)
@@ -171,7 +171,7 @@ class Armature(AbstractJointForce):
             a `Spherical` joint.
     """
 
-    inertia: Any = given.number("kg·m² or kg", least=0.0)
+    inertia: Any = given.number("kg·m² or kg", bounds=NOT_NEGATIVE)
     coordinate: str | None = given.choice(*COORDINATES, ROTATION, default=None)
 
     def element(self, *bodies: Body) -> AbstractInertia:  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from ...rotations.types import Array, Scalar
 from ..body import Body
@@ -16,7 +16,7 @@ from ..forces.base import AbstractForce
 from ..joints import AbstractConstraint
 from ..stacking import each
 from ..state import Pose, Twist
-from ..validation import concrete, number
+from ..validation import NOT_NEGATIVE, RESTITUTION, concrete, number
 from .hunt_crossley import HuntCrossley
 
 CONTACT, STOP, DRY = KINDS = "contact", "stop", "dry"  # in the order of their rows
@@ -85,6 +85,13 @@ class AbstractLaw(eqx.Module):
         """Dry friction per unit of the joint's force [-] or [m]."""
         return jnp.zeros(())
 
+    def possible(self) -> Bool[Array, ""]:
+        """Whether its numbers are those of a law, also where they were changed after it was built;
+        the same bounds as of the fields of descriptions.
+        """
+        dry = jnp.concatenate([self.frictions(), jnp.stack([self.bound(), self.share()])])
+        return jnp.all(NOT_NEGATIVE.hold(dry)) & jnp.all(RESTITUTION.hold(self.bounces()))
+
 
 class LawStack(eqx.Module):
     """Laws of equal structure: `law` has a leading axis n, `bodies` (n, 2) are static indices.
@@ -152,13 +159,6 @@ class AbstractLawDescription(AbstractElement):
         """The joint whose force bounds it, if one does."""
         return None
 
-    def _restitution(self) -> Array:
-        value = number(getattr(self, "restitution", 0.0), f"{self.title}: restitution")
-        known = concrete(value)
-        if known is not None and not 0.0 <= known <= 1.0:
-            raise ValueError(f"{self.title}: restitution must lie in [0, 1], not {known:g}")
-        return value
-
     def _compliance(self, usual_exponent: float) -> HuntCrossley | None:
         """The force of a part that gives way; None for a rigid one."""
         if not self.gives_way:
@@ -168,8 +168,8 @@ class AbstractLawDescription(AbstractElement):
             ("restitution",),
             f"is of a rigid {self.what}; with stiffness it bounces as its damping lets it",
         )
-        given = getattr(self, "exponent", None)
-        exponent = number(usual_exponent if given is None else given, f"{self.title}: exponent")
+        usual = getattr(self, "exponent", None) is None
+        exponent = number(usual_exponent, "exponent") if usual else self._number("exponent")
         return HuntCrossley(self._number("stiffness"), self._number("damping"), exponent)
 
     def _refuse(self, fields: tuple[str, ...], why: str) -> None:

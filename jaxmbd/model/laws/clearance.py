@@ -11,7 +11,7 @@ from ...rotations.vectors import basis_from_axis
 from .. import given
 from ..body import Body
 from ..state import Pose
-from ..validation import concrete, direction, number, vector
+from ..validation import NOT_NEGATIVE, direction, number, require, vector
 from .compliant_contact import CompliantContact
 from .contact import AbstractContactDescription, PairContact
 from .narrow import FLOOR, AbstractPair, Witness
@@ -78,7 +78,7 @@ class Clearance(AbstractContactDescription):
     """
 
     play: Any = given.number("m")
-    radius: Any = given.number("m", least=0.0)
+    radius: Any = given.number("m", bounds=NOT_NEGATIVE)
     point: Any = given.vector("m")
     point_i: Any = given.vector("m", None)
     axis: Any = given.vector("-", None)
@@ -88,12 +88,12 @@ class Clearance(AbstractContactDescription):
     def element(self, *bodies: Body) -> PairContact | CompliantContact:
         i, j = bodies
         play = number(self.play, f"{self.title}: play")
-        known = concrete(play)
-        if known is not None and not known > 0.0:
-            raise ValueError(
-                f"{self.title}: play must be positive, not {float(known):g}; without play use a "
-                f"{'Spherical' if self.axis is None else 'Revolute'} joint"
-            )
+        joint = "Spherical" if self.axis is None else "Revolute"
+        play = require(
+            play > 0.0,
+            play,
+            f"{self.title}: play must be positive; without play use a {joint} joint",
+        )
         point = vector(self.point, 3, f"{self.title}: point")
         point_i = point
         if self.point_i is not None:

@@ -14,7 +14,17 @@ from .. import given
 from ..body import Body
 from ..shapes import AbstractShape, Box, Capsule, HollowCylinder, Rod, Sphere, Tetrahedron
 from ..state import Pose, Twist
-from ..validation import array, concrete, direction, number, positive, vector
+from ..validation import (
+    AT_LEAST_ONE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    RESTITUTION,
+    array,
+    concrete,
+    direction,
+    number,
+    vector,
+)
 from .base import CONTACT, AbstractLaw, AbstractLawDescription
 from .boxes import Boxes
 from .capsules import BallsAndCapsule, CapsuleAndBox, Capsules, Core
@@ -99,12 +109,12 @@ class AbstractContactDescription(AbstractLawDescription):
 
     body_i: Body | str = given.body()
     body_j: Body | str = given.body()
-    friction: Any = given.number("-", 0.0, least=0.0)
-    restitution: Any = given.number("-", 0.0)
-    stiffness: Any = given.number("N/m^exponent", None, least=0.0)
-    damping: Any = given.number("s/m", 0.0, least=0.0)
-    exponent: Any = given.number("-", None, least=1.0)
-    slip_speed: Any = given.number("m/s", None)
+    friction: Any = given.number("-", 0.0, bounds=NOT_NEGATIVE)
+    restitution: Any = given.number("-", 0.0, bounds=RESTITUTION)
+    stiffness: Any = given.number("N/m^exponent", None, bounds=NOT_NEGATIVE)
+    damping: Any = given.number("s/m", 0.0, bounds=NOT_NEGATIVE)
+    exponent: Any = given.number("-", None, bounds=AT_LEAST_ONE)
+    slip_speed: Any = given.number("m/s", None, bounds=POSITIVE)
 
     what: ClassVar[str] = "contact"
 
@@ -116,7 +126,7 @@ class AbstractContactDescription(AbstractLawDescription):
         law, friction = self._compliance(_HERTZ), self._number("friction")
         if law is None:
             self._refuse(("slip_speed",), f"is of a {self.what} with stiffness")
-            return PairContact(pair, friction, self._restitution())
+            return PairContact(pair, friction, self._number("restitution"))
         springs = pair.springs()
         if springs is None:
             raise NotImplementedError(
@@ -126,7 +136,7 @@ class AbstractContactDescription(AbstractLawDescription):
             )
         slip_speed = number(1.0, f"{self.title}: slip_speed")
         if self.slip_speed is not None:
-            slip_speed = positive(self.slip_speed, f"{self.title}: slip_speed")
+            slip_speed = self._number("slip_speed")
         elif (known := concrete(friction)) is None or known > 0.0:
             raise ValueError(
                 f"{self.title}: friction of a contact with stiffness needs slip_speed [m/s], below "
@@ -168,7 +178,7 @@ class Contact(AbstractContactDescription):
     """
 
     points: Any = given.numbers("m", None)
-    radius: Any = given.number("m", 0.0, least=0.0)
+    radius: Any = given.number("m", 0.0, bounds=NOT_NEGATIVE)
     point: Any = given.vector("m", (0.0, 0.0, 0.0))
     normal: Any = given.vector("-", None)
 

@@ -13,6 +13,7 @@ from ..coordinates import COORDINATES, AbstractAngle, Displacement
 from ..joint_coordinates import joint_coordinate
 from ..joints import AbstractConstraint
 from ..state import Pose, Twist
+from ..validation import NOT_NEGATIVE
 from .base import DRY, AbstractLaw, AbstractLawDescription
 from .joint_limit import each_body, units_along
 
@@ -72,9 +73,9 @@ class CoulombFriction(AbstractLawDescription):
     """
 
     joint: Any = given.joint()
-    bound: Any = given.number("N·m or N", 0.0, least=0.0)
-    friction: Any = given.number("-", 0.0, least=0.0)
-    radius: Any = given.number("m", None, least=0.0)
+    bound: Any = given.number("N·m or N", 0.0, bounds=NOT_NEGATIVE)
+    friction: Any = given.number("-", 0.0, bounds=NOT_NEGATIVE)
+    radius: Any = given.number("m", None, bounds=NOT_NEGATIVE)
     coordinate: str | None = given.choice(*COORDINATES, default=None)
 
     what: ClassVar[str] = "friction"

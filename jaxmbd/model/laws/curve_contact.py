@@ -11,7 +11,7 @@ from ..body import Body
 from ..curves import Curve, Foot, upward
 from ..primitives.curves import left_normal
 from ..state import Pose
-from ..validation import direction, vector
+from ..validation import NOT_NEGATIVE, direction, vector
 from .compliant_contact import CompliantContact
 from .contact import AbstractContactDescription, PairContact
 from .narrow import AbstractPair, Witness
@@ -73,7 +73,7 @@ class CurveContact(AbstractContactDescription):
     point: Any = given.point()
     curve: Any = given.curve()
     axis: Any = given.axis()
-    radius: Any = given.number("m", 0.0, least=0.0)
+    radius: Any = given.number("m", 0.0, bounds=NOT_NEGATIVE)
     closed: bool = given.flag(True)
     span: Any = given.numbers("-", (0.0, 2.0 * np.pi))
     inside: bool = given.flag(False)

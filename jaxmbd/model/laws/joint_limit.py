@@ -16,7 +16,7 @@ from ..forces.along import along_outputs, coordinate_wrench
 from ..forces.base import AbstractForce, Output
 from ..joint_coordinates import joint_coordinate
 from ..state import Pose, Twist
-from ..validation import concrete, number
+from ..validation import AT_LEAST_ONE, NOT_NEGATIVE, RESTITUTION, number, require
 from .base import STOP, AbstractLaw, AbstractLawDescription
 from .hunt_crossley import HuntCrossley
 
@@ -155,10 +155,10 @@ class JointLimit(AbstractLawDescription):
     joint: Any = given.joint()
     lower: Any = given.number("rad or m", None)
     upper: Any = given.number("rad or m", None)
-    restitution: Any = given.number("-", 0.0)
-    stiffness: Any = given.number("N·m/rad^exponent or N/m^exponent", None, least=0.0)
-    damping: Any = given.number("s/rad or s/m", 0.0, least=0.0)
-    exponent: Any = given.number("-", None, least=1.0)
+    restitution: Any = given.number("-", 0.0, bounds=RESTITUTION)
+    stiffness: Any = given.number("N·m/rad^exponent or N/m^exponent", None, bounds=NOT_NEGATIVE)
+    damping: Any = given.number("s/rad or s/m", 0.0, bounds=NOT_NEGATIVE)
+    exponent: Any = given.number("-", None, bounds=AT_LEAST_ONE)
     coordinate: str | None = given.choice(*COORDINATES, default=None)
 
     what: ClassVar[str] = "limit"
@@ -175,9 +175,8 @@ class JointLimit(AbstractLawDescription):
             for field, x in (("lower", self.lower), ("upper", self.upper))
         )
         if lower is not None and upper is not None:
-            known = concrete(upper - lower)
-            if known is not None and not known > 0.0:
-                raise ValueError(f"{self.title}: lower must be less than upper")
+            upper = require(lower < upper, upper, f"{self.title}: lower must be less than upper")
         coordinate = joint_coordinate(self.title, self.joint, self.coordinate, (i, j))
-        limits, law = Limits(coordinate, lower, upper, self._restitution()), self._compliance(1.0)
+        limits = Limits(coordinate, lower, upper, self._number("restitution"))
+        law = self._compliance(1.0)
         return limits if law is None else CompliantLimits(limits, law)

@@ -60,6 +60,12 @@ class RESULTS(eqx.Enumeration):
         "with it about the axis at this rate, or a joint prescribes a velocity where all should "
         "rest"
     )
+    unstable = (
+        "the motion has blown up: within one step the angular velocity of a body changed by more "
+        "than a whole turn per step, or its velocity by a billion lengths of the mechanism per "
+        "step, which no step can follow; reduce the step size, and check the units of stiffnesses, "
+        "forces and inertias"
+    )
     interrupted = "the run was interrupted; the rows before the interruption are kept"
 
 

@@ -37,7 +37,7 @@ from .host_loop import HostLoop, counted_loop
 from .run_warnings import warn_of_run
 from .solution import Row, Solution, make_row, make_solution
 from .start_checks import INSIDE
-from .starting import angles_ahead, assembled, checked_motion, first_row
+from .starting import angles_ahead, assembled, blown_up, checked_motion, first_row
 
 
 class Progress(eqx.Module):
@@ -493,7 +493,8 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
             info.converged, RESULTS.where(info.singular, RESULTS.singular, RESULTS.successful), why
         )
         poses = jax.vmap(formulation.pose)(formulation.with_ground(new.q))
-        why = checked_motion(now, poses, t, why)
+        lost = (why == RESULTS.successful) & blown_up(now, formulation, progress.motion, new, h)
+        why = checked_motion(now, poses, t, RESULTS.where(lost, RESULTS.unstable, why))
         ok = saved(active & (why == RESULTS.successful))
         # The last good motion stays in place: a failed member of a batch keeps finite values and
         # derivatives.

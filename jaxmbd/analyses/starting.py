@@ -2,12 +2,15 @@
 every step.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ..equations.index1 import dynamic_accelerations
 from ..equations.motion import applied
+from ..formulations import AbstractFormulation
 from ..integrators import Motion
 from ..model.state import Pose, State
 from ..model.system import System
@@ -26,6 +29,10 @@ from .start_checks import (
     warn_of_shared_friction,
     warn_of_yielding_axes,
 )
+
+# What a step may change of the turn [rad] and of the way of the next one: a whole turn, so many
+# times that with laws, and so many lengths of the mechanism.
+_TURN, _AT_IMPACTS, _LENGTHS = 2.0 * math.pi, 1e3, 1e9
 
 
 def assembled(
@@ -96,6 +103,24 @@ def angles_ahead(
         jax.vmap(formulation.pose)(padded), jax.vmap(formulation.twist)(padded, u)
     )
     return angles + dt * rates
+
+
+def blown_up(
+    system: System, formulation: AbstractFormulation, before: Motion, after: Motion, h: Scalar
+) -> Bool[Array, ""]:
+    """Whether velocities changed in a step of h beyond any sense.
+
+    A constant rate is no reason, however many turns it makes in a step: methods on rotations follow
+    it exactly. But where the rate changes by a turn per step, the turn that the step made is
+    uncertain by half a turn, and the angles of joints cannot be counted (`angles_ahead`). Impacts
+    change rates at once, and a small ball may spin up by many turns per step without harm: with
+    laws the bound is a thousand times as large.
+    """
+    old, new = (jax.vmap(formulation.twist)(x.q, x.u) for x in (before, after))
+    turned = h**2 * jnp.max(jnp.sum((new.omega - old.omega) ** 2, axis=1))
+    moved = h**2 * jnp.max(jnp.sum((new.v - old.v) ** 2, axis=1))
+    most = _TURN * (_AT_IMPACTS if system.laws else 1.0)
+    return (turned > most**2) | (moved > (_LENGTHS * system.length) ** 2)
 
 
 def checked_motion(system: System, poses: Pose, t: Scalar, result: RESULTS) -> RESULTS:

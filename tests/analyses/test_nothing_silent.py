@@ -9,6 +9,9 @@ import pytest
 import jaxmbd as mbd
 from helpers import CompilationCounter, ImpatientBar
 from jaxmbd.analyses import host_loop
+from jaxmbd.analyses.failure import raise_failure
+from jaxmbd.analyses.starting import blown_up
+from jaxmbd.integrators import Motion
 
 
 class Angle(eqx.Module):
@@ -206,3 +209,46 @@ def test_an_interrupted_run_keeps_its_rows_and_says_so(monkeypatch):
     assert name(sol.result) == "interrupted" and 1 < len(sol.t) < 5001 and np.isfinite(sol.r).all()
     sol = mbd.kinematics(system, state, np.arange(5000) * 1e-3, progress=True)
     assert name(sol.result) == "interrupted" and 1 < len(sol.t) < 5000 and np.isfinite(sol.r).all()
+
+
+def test_a_motion_that_blows_up_is_no_success():
+    # A spring of 1e9 N/m on a rod of 2 kg wants steps of 1e-5 s; at 0.1 s the rod made 9e9 rad.
+    m = mbd.Mechanism("stiff")
+    rod = m.add_body("rod", shape=mbd.Box((1, 0.06, 0.06), mass=2.0), r=(0.5, 0, 0))
+    m.add(mbd.Revolute("pin", m.ground, rod, point=(0, 0, 0), axis=(0, 1, 0)))
+    ends = {"point_i": (1, 0, 1), "point_j": (1, 0, 0)}
+    m.add(mbd.SpringDamper("s", "ground", "rod", **ends, stiffness=1e9, free_length=0.5))
+    sol = mbd.simulate(*m.build(), h=0.1, steps=5, throw=False)
+    assert sol.result == mbd.RESULTS.unstable
+    with pytest.raises(mbd.SimulationError, match=r"blown up.*reduce the step size.*'rod'"):
+        raise_failure(sol.system, sol)
+
+
+@pytest.mark.parametrize(
+    ("spins", "v", "laws", "expected"),
+    [
+        ((1e3, 1e3), 0.0, False, False),  # however fast, at a constant rate
+        ((0.0, 0.9), 0.0, False, False),
+        ((0.0, 1.1), 0.0, False, True),
+        ((0.0, 1.1), 0.0, True, False),  # an impact spins a ball up at once
+        ((0.0, 1.1e3), 0.0, True, True),
+        ((0.0, 0.0), 0.9e9, False, False),
+        ((0.0, 0.0), 1.1e9, False, True),
+    ],
+)
+def test_a_motion_has_blown_up_where_a_step_changes_the_turn_of_the_next_by_more_than_a_turn(
+    spins, v, laws, expected
+):
+    m = mbd.Mechanism("ball")
+    ball = m.add_body("ball", shape=mbd.Sphere(0.1, mass=1.0))
+    if laws:
+        m.add(mbd.Contact("floor", ball, m.ground, point=(0, 0, -1)))
+    system, state = m.build()
+    h, formulation = jnp.array(0.01), mbd.RA()
+
+    def motion(turns, v):
+        u = jnp.array([[v, 0, 0, 0, 0, turns * 2 * np.pi]]) / h
+        return Motion(state.pose, u, jnp.zeros((1, 6)), jnp.zeros(0))
+
+    before, after = motion(spins[0], 0.0), motion(spins[1], v * system.length)
+    assert bool(blown_up(system, formulation, before, after, h)) == expected

@@ -3,17 +3,22 @@
 A new quantity is a function that yields groups, and an entry in `_groups`.
 """
 
+import dataclasses
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from ..model.laws.base import CONTACT
 from ..model.names import nearest
 from ..model.system import System
+from ..model.validation import is_concrete
+from ..rotations.types import Array
 from .contact_places import slices
 from .elements import element_labels
 
@@ -30,11 +35,13 @@ class Column:
         name: Such as "pin.angle".
         unit: Of its values; "-" without dimension.
         usual: Whether a table has it where none are chosen.
+        smooth: Whether it changes smoothly with the motion; a count does not.
     """
 
     name: str
     unit: str
     usual: bool = True
+    smooth: bool = True
 
     @property
     def header(self) -> str:
@@ -49,12 +56,12 @@ class Group:
     Attributes:
         kind: "joints", "forces", ...: stands before a name that another group has too.
         columns: What they are.
-        values: Of a solution, (T, number of columns).
+        values: Of a solution, (T, number of columns); traced where that is.
     """
 
     kind: str
     columns: list[Column]
-    values: Callable[[Any], np.ndarray] = field(repr=False)
+    values: Callable[[Any], Array] = field(repr=False)
 
 
 def written_as(header: str) -> str:
@@ -76,8 +83,23 @@ def column_names(system: System, columns: Sequence[str] | None = None) -> list[s
     Raises:
         ValueError: There is no such column.
     """
-    groups = _groups(system, system.nb, system.nc, laws=bool(system.laws))
-    return [column.name for group in chosen(groups, columns or ["*"]) for column in group.columns]
+    groups = chosen(_groups_of(system), columns or ["*"])
+    return [column.name for group in groups for column in group.columns]
+
+
+def columns_of(system: System) -> list[Column]:
+    """All columns of a motion of a system but the time."""
+    return [column for group in _groups_of(system)[1:] for column in group.columns]
+
+
+def column_of(solution: Any, system: System, name: str) -> Array:
+    """One column of a motion by name, (T,); traced where the motion is."""
+    (group,) = (found for part in _groups_of(system) if (found := _some(part, {name})).columns)
+    return group.values(solution)[:, 0]
+
+
+def _groups_of(system: System) -> list[Group]:
+    return _groups(system, system.nb, system.nc, laws=bool(system.laws))
 
 
 def table_of(
@@ -138,7 +160,7 @@ def _groups(
 
     def unique(group: Group) -> Group:
         columns = [
-            Column(f"{group.kind}.{c.name}", c.unit, c.usual) if count[c.name] > 1 else c
+            dataclasses.replace(c, name=f"{group.kind}.{c.name}") if count[c.name] > 1 else c
             for c in group.columns
         ]
         return Group(group.kind, columns, group.values)
@@ -147,7 +169,7 @@ def _groups(
 
 
 def _time() -> Group:
-    return Group("run", [Column("t", "s")], lambda sol: np.asarray(sol.t)[:, None])
+    return Group("run", [Column("t", "s")], lambda sol: _beside([sol.t]))
 
 
 def _joints(system: System, angles: bool) -> Iterator[Group]:
@@ -165,9 +187,9 @@ def _joints(system: System, angles: bool) -> Iterator[Group]:
             for field, unit in units.items()
         ]
 
-        def values(sol: Any, name: str = c.name, fields: Any = tuple(units)) -> np.ndarray:
+        def values(sol: Any, name: str = c.name, fields: Any = tuple(units)) -> Array:
             motion = sol.joint(name, system)
-            return np.stack([np.asarray(getattr(motion, field)) for field in fields], axis=1)
+            return _beside([getattr(motion, field) for field in fields])
 
         yield Group("joints", columns, values)
 
@@ -182,9 +204,9 @@ def _reactions(system: System) -> Iterator[Group]:
         for axis in _XYZ
     ]
 
-    def values(sol: Any) -> np.ndarray:
+    def values(sol: Any) -> Array:
         found = sol.reactions(system).values()
-        return np.concatenate([np.asarray(y) for x in found for y in (x.force, x.moment)], axis=1)
+        return _beside([y for x in found for y in (x.force, x.moment)])
 
     yield Group("joints", columns, values)
 
@@ -200,9 +222,9 @@ def _elements(system: System) -> Iterator[Group]:
     if not columns:
         return
 
-    def values(sol: Any) -> np.ndarray:
-        outputs = [x.value for e in sol.elements(system).values() for x in e.outputs]
-        return np.concatenate([np.asarray(x).reshape(len(sol.t), -1) for x in outputs], axis=1)
+    def values(sol: Any) -> Array:
+        found = sol.elements(system).values()
+        return _beside([x.value for element in found for x in element.outputs])
 
     yield Group("forces", columns, values)
 
@@ -217,9 +239,9 @@ def _entries(shape: tuple[int, ...], components: tuple[str, ...]) -> list[str]:
 def _energy(system: System) -> Group:
     fields = "kinetic", "potential", "total"
 
-    def values(sol: Any) -> np.ndarray:
+    def values(sol: Any) -> Array:
         energy = sol.energy(system)
-        return np.stack([np.asarray(getattr(energy, field)) for field in fields], axis=1)
+        return _beside([getattr(energy, field) for field in fields])
 
     # A prescribed motion may be of bodies without mass.
     usual = not system.massless
@@ -236,11 +258,11 @@ def _laws(system: System) -> Iterator[Group]:
         of_gap, of_force = units[kind, name]
         columns = [Column(f"{where}.gap", of_gap) for where in at]
         columns += [Column(f"{where}.force{part}", of_force) for where in at for part in parts]
-        columns += [Column(f"{where}.state", "-") for where in at]
+        columns += [Column(f"{where}.state", "-", smooth=False) for where in at]
 
-        def values(sol: Any, places: slice = places, rows: slice = rows) -> np.ndarray:
+        def values(sol: Any, places: slice = places, rows: slice = rows) -> Array:
             pairs = (("law_gaps", places), ("law_forces", rows), ("law_states", places))
-            return np.concatenate([np.asarray(sol.stats[k])[:, at] for k, at in pairs], axis=1)
+            return _beside([_part(sol.stats[k], at) for k, at in pairs])
 
         yield Group("laws", columns, values)
 
@@ -256,9 +278,8 @@ def _bodies(system: System | None, count: int) -> Iterator[Group]:
         ]
         columns += [Column(f"{name}.A{m}{n}", "-", False) for m in (1, 2, 3) for n in (1, 2, 3)]
 
-        def values(sol: Any, b: int = b) -> np.ndarray:
-            found = [np.asarray(getattr(sol, field))[:, b] for field in units]
-            return np.concatenate([*found, np.asarray(sol.A)[:, b].reshape(-1, 9)], axis=1)
+        def values(sol: Any, b: int = b) -> Array:
+            return _beside([_part(getattr(sol, field), b) for field in (*units, "A")])
 
         yield Group("bodies", columns, values)
 
@@ -266,11 +287,20 @@ def _bodies(system: System | None, count: int) -> Iterator[Group]:
 def _multipliers(system: System | None, rows: int) -> Group:
     names = [f"row{k}" for k in range(rows)] if system is None else system.row_names
     columns = [Column(f"lam[{name}]", "N or N·m", False) for name in names]
-    columns.append(Column("iterations", "-", False))
-    return Group(
-        "run",
-        columns,
-        lambda sol: np.concatenate(
-            [np.asarray(sol.lam), np.asarray(sol.iterations)[:, None]], axis=1
-        ),
-    )
+    columns.append(Column("iterations", "-", usual=False, smooth=False))
+    return Group("run", columns, lambda sol: _beside([sol.lam, sol.iterations]))
+
+
+def _part(x: Any, at: int | slice) -> Array:
+    """`x[:, at]`; of a known array by NumPy, which compiles nothing."""
+    return np.asarray(x)[:, at] if is_concrete(x) else x[:, at]
+
+
+def _beside(parts: Sequence[Any]) -> Array:
+    """Quantities of T instants side by side, (T, n), of the type of the first; of NumPy, which
+    compiles nothing, unless one is traced.
+    """
+    xp = np if is_concrete(parts) else jnp
+    arrays = [xp.asarray(x) for x in parts]
+    flat = [x.reshape(len(x), math.prod(x.shape[1:])).astype(arrays[0].dtype) for x in arrays]
+    return xp.concatenate(flat, axis=1)

@@ -51,6 +51,8 @@ class FitReport:
             first.
         combinations: The direction of each singular value as {number's name: share}, largest shares
             first.
+        at_bounds: Numbers whose estimate is at a bound of their restriction, "NAME at its upper
+            bound 2": the data pull them beyond it, and their standard errors mean nothing.
         unidentified: Indices of the combinations that the data determine to no better than a factor
             of two.
         history: Cost (half the sum of squares) of every evaluation that lowered it.
@@ -66,6 +68,7 @@ class FitReport:
     singular_values: np.ndarray
     combinations: list[dict[str, float]]
     unidentified: list[int]
+    at_bounds: list[str]
     history: list[float]
     converged: bool
     message: str
@@ -88,6 +91,7 @@ class FitReport:
             text.getvalue().rstrip(),
             f"weighted residuals: rms {self.rms:.3g}; {self.message}",
         ]
+        lines += self.at_bounds
         for k in self.unidentified:
             shares = ", ".join(
                 f"{c:+.2f} {name}" for name, c in list(self.combinations[k].items())[:4]
@@ -244,6 +248,17 @@ class _Problem:
             ]
         return found
 
+    def at_bounds(self, z) -> list[str]:
+        """Which numbers are at a bound of their restriction, and at which."""
+        found, values = [], self.values(z)
+        for path, transform in self.transforms.items():
+            for side, bound, at in transform.bounds_met(values[path]):
+                for index in np.argwhere(at):
+                    label = path + (f"[{', '.join(map(str, index))}]" if len(index) else "")
+                    which = np.broadcast_to(bound, at.shape)[tuple(index)]
+                    found.append(f"{label} is at its {side} bound, {which:g}")
+        return found
+
     def residuals(self, z) -> np.ndarray:
         """Predictions less samples, both over the deviation of the noise."""
         return np.asarray(self._compiled(z)) - self.y
@@ -385,6 +400,28 @@ def _descend(problem: _Problem, z, optimizer, steps, history, bar):
     return np.asarray(best[1])
 
 
+def _errors_of_values(jacobian: np.ndarray, carry: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Standard errors of values for a noise of one; infinite where the data do not see a value.
+
+    Args:
+        jacobian: Of the weighted residuals by unrestricted coordinates, (samples, p).
+        carry: Of the values by them, (n, p).
+        scale: Of the values, (n,): coordinates are compared by what relative change they make.
+    """
+    p = carry.shape[1]
+    change = np.max(np.abs(carry) / scale[:, None], axis=0)
+    unit = 1.0 / np.where(change > 0.0, change, 1.0)
+    padded = np.concatenate([jacobian * unit, np.zeros((max(p - len(jacobian), 0), p))])
+    _, s, Vt = np.linalg.svd(padded, full_matrices=False)
+    seen = s > _UNSEEN * s[0]
+    spread = carry * unit @ Vt.T
+    errors = np.linalg.norm(spread[:, seen] / s[seen], axis=1)
+    # An error of the Jacobian, up to _UNSEEN of its largest singular value, turns the directions
+    # that are not seen: into those of determined values too, by this much.
+    mixed = _UNSEEN * s[0] * errors + 1e-6 * np.linalg.norm(spread, axis=1)
+    return np.where(np.linalg.norm(spread[:, ~seen], axis=1) > mixed, np.inf, errors)
+
+
 def _report(problem: _Problem, z, history, converged, message) -> FitReport:
     z = jnp.asarray(z)
     residuals, jacobian = problem.residuals(z), np.asarray(problem.jacobian(z))
@@ -392,25 +429,19 @@ def _report(problem: _Problem, z, history, converged, message) -> FitReport:
     count, p = jacobian.shape
     given = problem.data.sigma is not None
     sigma = 1.0 if given else float(np.sqrt(residuals @ residuals / max(count - p, 1)))
-    # Covariance in unrestricted coordinates by singular values, then carried to the values.
-    _, s, Vt = np.linalg.svd(jacobian, full_matrices=False)
-    seen = s > _UNSEEN * s[0]
     carry = np.asarray(problem.values_jacobian(z))
-    spread = carry @ Vt.T
-    variance = np.sum((spread[:, seen] / s[seen]) ** 2, axis=1) * sigma**2
-    hidden = np.sum(spread[:, ~seen] ** 2, axis=1) > 1e-12 * np.sum(spread**2, axis=1)
-    errors = np.where(hidden, np.inf, np.sqrt(variance))
-    tree = eqx.filter(values, eqx.is_inexact_array)
-    error_tree = ravel_pytree(tree)[1](jnp.asarray(errors))
     # Combinations by relative changes: what one per cent of each number does.
     flat = np.asarray(problem._flat_values(z))
     scale = np.where(np.abs(flat) > 0.0, np.abs(flat), 1.0)
+    errors = sigma * _errors_of_values(jacobian, carry, scale)
+    tree = eqx.filter(values, eqx.is_inexact_array)
+    error_tree = ravel_pytree(tree)[1](jnp.asarray(errors))
     if carry.shape[0] == carry.shape[1] and np.linalg.matrix_rank(carry) == p:
-        by_value = jacobian @ np.linalg.inv(carry) * scale
-        _, s, Vt = np.linalg.svd(by_value, full_matrices=False)
-        labels = names
+        compared, labels = jacobian @ np.linalg.inv(carry) * scale, names
     else:
+        compared = jacobian
         labels = [f"coordinate of {name}" for name in problem.names(coordinates=True)]
+    _, s, Vt = np.linalg.svd(compared, full_matrices=False)
     combinations = []
     for row in Vt:
         order = np.argsort(-np.abs(row))
@@ -421,6 +452,7 @@ def _report(problem: _Problem, z, history, converged, message) -> FitReport:
         standard_error=error_tree,
         rms=float(np.sqrt(np.mean(residuals**2))),
         sigma=sigma,
+        at_bounds=problem.at_bounds(z),
         singular_values=s,
         combinations=combinations,
         unidentified=[int(k) for k in np.nonzero(s < sigma)[0]],

@@ -1,7 +1,10 @@
 """Measurements: samples of any quantities of a motion, by the column names of `Solution.to_csv`."""
 
 import csv
-import difflib
+import io
+import zipfile
+import zlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..analyses.columns import name_of
+from ..analyses.columns import column_of, columns_of, name_of
 from ..analyses.solution import Solution
+from ..model.names import nearest
 from ..model.system import System
+
+# Fields of `Solution.joint`, of joints that turn and of joints that slide.
+_TURNING = ("angle", "rate", "acceleration")
+_SLIDING = ("displacement", "speed", "displacement_acceleration")
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +30,10 @@ class Measurements:
 
     Args:
         t: Times of the samples, (T,) [s], increasing.
-        values: Samples (T,) by name: "slider.r.x" (also v, omega, a, alpha), "rod.A13", "lam[motor:
-            angle]", as in the columns of `Solution.to_csv`. NaN where a sample is missing.
+        values: Samples (T,) by name, as in the columns of `Solution.to_csv`: "slider.r.x" (also v,
+            omega, a, alpha), "rod.A13", "pin.angle", "slide.speed", "pin.reaction_force.x",
+            "spring.force", "energy.total", gaps and forces of laws; not iterations and states of
+            laws, which are counts. NaN where a sample is missing.
         sigma: Standard deviation of the noise: one number, or one by name. It weighs the
             quantities; with None all weigh alike and the noise is estimated from what the fit
             leaves.
@@ -57,27 +67,18 @@ class Measurements:
         header may have units, as "t [s]".
 
         Args:
-            path: The file; an empty field of a CSV file is a missing sample.
+            path: The file; an empty field of a CSV file is a missing sample. Its text is UTF-8,
+                with or without a byte-order mark.
             names: The columns to use; all but "t" by default.
             sigma: As in `Measurements`.
+
+        Raises:
+            ValueError: The file is no such table, has a column twice, or lacks one; the message
+                names the file.
+            OSError: It cannot be opened.
         """
         path = Path(path)
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as file:
-                columns = {name: file[name] for name in file.files}
-        else:
-            with open(path, newline="", encoding="utf-8") as file:
-                rows = list(csv.reader(file))
-            rows[:1] = [[name_of(name) for name in row] for row in rows[:1]]
-            try:
-                table = np.array(
-                    [[float(x) if x.strip() else np.nan for x in row] for row in rows[1:]]
-                )
-                columns = dict(zip(rows[0], table.T, strict=True))
-            except (ValueError, IndexError) as error:
-                raise ValueError(
-                    f"{path.name}: not a table of numbers with a header: {error}"
-                ) from None
+        columns = _arrays(path) if path.suffix == ".npz" else _table(path)
         wanted = [name for name in columns if name != "t"] if names is None else list(names)
         missing = [name for name in ["t", *wanted] if name not in columns]
         if missing:
@@ -97,14 +98,20 @@ class Measurements:
         return np.full(len(self.values), 1.0 if self.sigma is None else float(self.sigma))
 
     def check(self, system: System) -> None:
-        """Refuse names that a system does not have."""
-        known = quantity_names(system)
+        """Refuse names that a system does not have, and counts, which have no derivatives."""
+        smooth = {column.name: column.smooth for column in columns_of(system)}
         for name in self.values:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or known[:3]
+            if name not in smooth:
+                known = quantity_names(system)
+                near = nearest(name, known, cutoff=0.4) or known[:3]
                 raise ValueError(
                     f"measurements: {system.name!r} has no {name!r}; did you mean "
                     f"{', '.join(near)}?"
+                )
+            if not smooth[name]:
+                raise ValueError(
+                    f"measurements: {name!r} is a count, which has no derivatives to fit numbers by; "
+                    "leave it out"
                 )
 
     def predicted(self, system: System, solution: Solution) -> Float[Array, "q T"]:
@@ -117,27 +124,61 @@ class Measurements:
         )
 
 
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an NPZ file that hold numbers, by name."""
+    try:
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+            columns = {name: file[name] for name in file.files}
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path.name}: not an NPZ file of plain arrays: {error}") from None
+    for name, x in columns.items():
+        if x.dtype.kind not in "iufb":
+            raise ValueError(f"{path.name}: {name!r} holds no numbers, but {x.dtype}")
+    return columns
+
+
+def _table(path: Path) -> dict[str, np.ndarray]:
+    """The columns of a CSV file by name."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")  # spreadsheets begin with a byte-order mark
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path.name}: not UTF-8 text (byte {error.start}); save it as CSV UTF-8"
+        ) from None
+    try:
+        read = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    except csv.Error as error:
+        raise ValueError(f"{path.name}: not a CSV file: {error}") from None
+    if not read:
+        raise ValueError(f"{path.name}: it is empty")
+    header, *rows = read
+    header = [name_of(name.strip()) for name in header]
+    repeated = [name for name, count in Counter(header).items() if count > 1]
+    if repeated:
+        raise ValueError(f"{path.name}: more than one column {', '.join(map(repr, repeated))}")
+    columns = []
+    for k, row in enumerate(rows):
+        if len(row) != len(header):
+            raise ValueError(
+                f"{path.name}: row {k + 1} has {len(row)} fields, but the header has {len(header)}"
+            )
+        try:
+            columns.append([float(x) if x.strip() else np.nan for x in row])
+        except ValueError as error:
+            raise ValueError(
+                f"{path.name}: not a table of numbers with a header: row {k + 1}: {error}"
+            ) from None
+    return dict(zip(header, np.array(columns).reshape(-1, len(header)).T, strict=True))
+
+
 def quantity_names(system: System) -> list[str]:
     """All names that measurements of a system may have."""
-    names = [
-        f"{b}.{f}.{x}"
-        for b in system.bodies
-        for f in ("r", "v", "omega", "a", "alpha")
-        for x in "xyz"
-    ]
-    names += [f"{b}.A{m}{n}" for b in system.bodies for m in (1, 2, 3) for n in (1, 2, 3)]
-    return names + [f"lam[{name}]" for name in system.row_names]
+    return [column.name for column in columns_of(system) if column.smooth]
 
 
 def quantity(system: System, solution: Solution, name: str) -> Float[Array, " T"]:
     """One column of a motion by name."""
-    if name.startswith("lam["):
-        return solution.lam[:, system.row_names.index(name[4:-1])]
-    body, _, rest = name.rpartition(".")
-    if rest in ("x", "y", "z"):
-        body, _, field = body.rpartition(".")
-        return getattr(solution, field)[:, system.bodies.index(body), "xyz".index(rest)]
-    return solution.A[:, system.bodies.index(body), int(rest[1]) - 1, int(rest[2]) - 1]
+    return jnp.asarray(column_of(solution, system, name))
 
 
 def observed(measurements: Measurements) -> tuple[np.ndarray, np.ndarray]:

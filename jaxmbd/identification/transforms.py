@@ -11,6 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+# A value this share of its range from a bound is at it: the logistic function comes no nearer in
+# sensible steps.
+_AT_BOUND = 1e-4
+
 Coordinates = Any  # a pytree of arrays without restrictions
 
 
@@ -24,6 +28,12 @@ class AbstractTransform(eqx.Module):
     @abc.abstractmethod
     def __call__(self, z: Coordinates) -> Any:
         """The value at given coordinates."""
+
+    def bounds_met(self, value: Any) -> list[tuple[str, Any, Any]]:
+        """Bounds at which entries of a value are: "lower" or "upper", the bound, and which entries
+        are at it.
+        """
+        return []
 
 
 class Free(AbstractTransform):
@@ -70,6 +80,14 @@ class Bounded(AbstractTransform):
             raise ValueError(f"must start between {lower} and {upper}, not at {value}")
         x = (value - lower) / (upper - lower)
         return jnp.log(x / (1.0 - x))
+
+    def bounds_met(self, value: Any) -> list[tuple[str, Any, Any]]:
+        value, lower, upper = (np.asarray(x, float) for x in (value, self.lower, self.upper))
+        near = _AT_BOUND * (upper - lower)
+        return [
+            ("lower", lower, value - lower <= near),
+            ("upper", upper, upper - value <= near),
+        ]
 
     def __call__(self, z: Coordinates) -> Any:
         lower, upper = (

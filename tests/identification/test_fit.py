@@ -10,7 +10,14 @@ import pytest
 from tqdm import tqdm
 
 import jaxmbd as mbd
-from jaxmbd.identification.fit import _best_start, _least_squares, _Problem, _report
+from jaxmbd.identification.fit import (
+    _best_start,
+    _errors_of_values,
+    _least_squares,
+    _Problem,
+    _report,
+)
+from jaxmbd.identification.measurements import quantity, quantity_names
 from jaxmbd.identification.shooting import ShootingProblem
 
 MASS, STIFFNESS, DAMPING = 2.0, 50.0, 0.8
@@ -29,10 +36,19 @@ def oscillator(mass=MASS, stiffness=STIFFNESS, damping=DAMPING):
     return m
 
 
+def natural_frequency():
+    return np.sqrt(STIFFNESS / MASS - (DAMPING / (2 * MASS)) ** 2)
+
+
+def damped(x, t=T):
+    """The motion by its frequency, its decay and the place of rest."""
+    omega, decay, rest = x
+    swing = np.cos(omega * t) + decay / omega * np.sin(omega * t)
+    return rest + (1.2 - rest) * np.exp(-decay * t) * swing
+
+
 def closed_form(t):
-    decay, natural = DAMPING / (2 * MASS), STIFFNESS / MASS
-    omega = np.sqrt(natural - decay**2)
-    return 1.0 + 0.2 * np.exp(-decay * t) * (np.cos(omega * t) + decay / omega * np.sin(omega * t))
+    return damped((natural_frequency(), DAMPING / (2 * MASS), 1.0), t)
 
 
 @pytest.mark.essential
@@ -40,9 +56,10 @@ def test_a_fit_finds_the_oscillator_of_a_closed_form_and_says_what_it_cannot_kno
     noise = 1e-4 * np.random.default_rng(0).normal(size=T.size)
     data = mbd.Measurements(T, {"body.r.x": closed_form(T) + noise}, sigma=1e-4)
     paths = ("bodies.body.mass", "forces.spring.stiffness", "forces.spring.damping")
+    rest = "forces.spring.free_length"
     report = mbd.fit(
         oscillator(1.0, 30.0, 0.5),
-        dict.fromkeys(paths, mbd.Positive()),
+        dict.fromkeys(paths, mbd.Positive()) | {rest: mbd.Free()},
         data,
         h=2e-3,
         progress=False,
@@ -54,10 +71,16 @@ def test_a_fit_finds_the_oscillator_of_a_closed_form_and_says_what_it_cannot_kno
     decay = damping / (2 * mass)
     assert abs(stiffness / mass - STIFFNESS / MASS) < 2 * 5 * 4 * 1.2e-4
     assert abs(decay - DAMPING / (2 * MASS)) < 4 * 2e-4
-    assert report.unidentified == [2] and report.converged
-    shares = np.abs(list(report.combinations[2].values()))
+    assert report.unidentified == [3] and report.converged
+    shares = np.abs(list(report.combinations[3].values()))
     np.testing.assert_allclose(shares, 1 / np.sqrt(3), rtol=1e-3)  # all three grow together
     assert all(np.isinf(report.standard_error[p]) for p in paths)
+    # What the data do determine has its own error, here that of the closed form's three numbers.
+    x = np.array([natural_frequency(), DAMPING / (2 * MASS), 1.0])
+    columns = [(damped(x + e) - damped(x - e)) / 2e-6 for e in 1e-6 * np.eye(3)]
+    error = 1e-4 * np.sqrt(np.linalg.inv(np.array(columns) @ np.array(columns).T)[2, 2])
+    np.testing.assert_allclose(report.standard_error[rest], error, rtol=0.01)
+    assert abs(float(report.estimate[rest]) - 1.0) < 4 * error and not report.at_bounds
     assert "not determined by these data" in str(report)
     assert (
         report.mechanism.values()["forces.spring.stiffness"]
@@ -155,6 +178,95 @@ def test_data_are_read_by_column_and_refused_by_name(tmp_path):
         mbd.fit(
             oscillator(), {"bodies.body.mas": mbd.Positive()}, mbd.Measurements(T, {"body.r.x": T})
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("twice.csv", b"t,rod.r.z,rod.r.z\n0,0,5\n", "more than one column 'rod.r.z'"),
+        ("latin.csv", b"t,r\xe9.r.z\n0,0\n", "not UTF-8 text"),
+        ("short.csv", b"t,rod.r.z\n0,0\n0.1\n", "row 2 has 1 fields"),
+        ("words.csv", b"t,rod.r.z\n0,zero\n", "row 1: could not convert"),
+        ("empty.csv", b"", "it is empty"),
+        ("spoiled.npz", b"PK\x03\x04garbage" * 10, "not an NPZ file"),
+        ("empty.npz", b"", "not an NPZ file"),
+    ],
+    ids=lambda x: x if str(x).endswith(("csv", "npz")) else "",
+)
+def test_files_that_are_no_table_are_refused_by_name(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"{name}: .*{message}"):
+        mbd.Measurements.read(tmp_path / name)
+
+
+def test_files_of_spreadsheets_are_read_and_objects_are_not(tmp_path):
+    (tmp_path / "bom.csv").write_bytes(b"\xef\xbb\xbft,rod.r.z\r\n0,0\r\n0.1,-.04\r\n\r\n")
+    data = mbd.Measurements.read(tmp_path / "bom.csv")
+    assert data.values["rod.r.z"].tolist() == [0.0, -0.04]
+    np.savez(tmp_path / "objects.npz", t=np.array([0.0, 1.0]), x=np.array(["a", "b"]))
+    with pytest.raises(ValueError, match=r"objects.npz: 'x' holds no numbers"):
+        mbd.Measurements.read(tmp_path / "objects.npz")
+    np.savez(tmp_path / "pickled.npz", t=np.array([0.0, None]))
+    with pytest.raises(ValueError, match=r"pickled.npz: not an NPZ file of plain arrays"):
+        mbd.Measurements.read(tmp_path / "pickled.npz")
+
+
+def test_all_columns_of_a_table_can_be_measured(tmp_path):
+    m = mbd.Mechanism("swing")
+    rod = m.add_body("rod", shape=mbd.Box((1, 0.06, 0.06), mass=2.0), r=(0.5, 0, 0))
+    ball = m.add_body("ball", shape=mbd.Sphere(0.1, mass=1.0), r=(0, 0, 2.0))
+    m.add(mbd.Revolute("pin", m.ground, rod, point=(0, 0, 0), axis=(0, 1, 0)))
+    m.add(mbd.Translational("rail", m.ground, ball, point=(0, 0, 2.0), axis=(0, 0, 1)))
+    m.add(mbd.Contact("floor", ball, m.ground))
+    m.add(mbd.JointLimit("stop", "pin", lower=-1.0))
+    system, state = m.build()
+    sol = mbd.simulate(system, state, h=1e-2, steps=3)
+    sol.to_csv(tmp_path / "sol.csv")
+    table = mbd.Measurements.read(tmp_path / "sol.csv")
+    counts = {"floor.state", "stop.state"}
+    assert set(table.values) - counts <= set(quantity_names(system))
+    for name in (*counts, "iterations"):
+        with pytest.raises(ValueError, match=f"'{name}' is a count"):
+            mbd.Measurements([0.0], {name: [0.0]}).check(system)
+    for name in quantity_names(system):
+        found = quantity(system, sol, name)
+        if name in table.values:
+            np.testing.assert_allclose(found, table.values[name], rtol=1e-12)
+    np.testing.assert_array_equal(quantity(system, sol, "pin.rate"), sol.joint("pin").rate)
+    rail = sol.joint("rail").displacement
+    np.testing.assert_array_equal(quantity(system, sol, "rail.displacement"), rail)
+
+
+def test_determined_numbers_have_errors_beside_undetermined_ones_in_any_unit(rng):
+    a, b = rng.normal(size=(2, 50))
+    noise = 1e-10 * rng.normal(size=(2, 50))
+    # Of the first two only the difference matters; the third is seen a hundred thousand times less.
+    jacobian = np.stack([a + noise[0], -a + noise[1], 1e-5 * b], axis=1)
+    # Without what the first two share: a least-squares fit of b by a.
+    rest = b - a * (a @ b) / (a @ a)
+    expected = [np.inf, np.inf, 1e5 / np.sqrt(rest @ rest)]
+    ones = np.ones(3)
+    np.testing.assert_allclose(_errors_of_values(jacobian, np.eye(3), ones), expected, rtol=1e-6)
+    units = np.array([1.0, 1e9, 1e-9])
+    found = _errors_of_values(jacobian / units, np.eye(3), units)
+    np.testing.assert_allclose(found, expected * units, rtol=1e-6)
+    # Fewer samples than numbers: none of them is determined.
+    few = _errors_of_values(rng.normal(size=(1, 3)), np.eye(3), ones)
+    assert np.all(np.isinf(few))
+
+
+def test_a_number_at_its_bound_is_named():
+    data = mbd.Measurements(T, {"body.r.x": T})
+    bounded = {
+        "bodies.body.mass": mbd.Bounded(1.0, 3.0),
+        "forces.spring.stiffness": mbd.Bounded(10.0, 60.0),
+    }
+    problem = _Problem(oscillator(), bounded, data, 2e-3, "simulate", None, None)
+    assert problem.at_bounds(jnp.zeros(2)) == []
+    assert problem.at_bounds(jnp.array([12.0, -12.0])) == [
+        "bodies.body.mass is at its upper bound, 3",
+        "forces.spring.stiffness is at its lower bound, 10",
+    ]
 
 
 def test_a_module_is_trained_by_an_optimizer():

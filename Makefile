@@ -30,8 +30,9 @@ $(VENV)/.docs: $(VENV)/.made pyproject.toml
 demo: $(VENV)/.demo
 	$(BIN)/jaxmbd demo --out demo
 
+# SHARE=K/N adds one of N parts of the tests that take long.
 test: $(VENV)/.test tests/viz/node_modules
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(if $(SHARE),--share $(SHARE))
 
 # The validator of binary glTF, where npm is there; its test is skipped otherwise.
 tests/viz/node_modules: tests/viz/package.json

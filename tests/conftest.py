@@ -44,6 +44,7 @@ jaxmbd.enable_compilation_cache()
 
 import numpy as np
 import pytest
+import shares
 
 
 @pytest.fixture
@@ -69,6 +70,8 @@ _QUICK, _LONGEST = 2.0, 6.0
 
 def pytest_addoption(parser):
     parser.addoption("--record-durations", action="store_true", help=f"write {_DURATIONS.name}")
+    share = {"type": shares.parsed, "metavar": "K/N"}
+    parser.addoption("--share", **share, help="run the K-th of N parts of the slow tests too")
 
 
 def _spent() -> float:
@@ -100,8 +103,10 @@ def pytest_collection_modifyitems(config, items):
     if config.option.markexpr:
         return
     skip = pytest.mark.skip(reason="takes long: run it with -m slow")
+    share = config.option.share
     for item in items:
-        if item.get_closest_marker("slow"):  # keywords hold the names of folders too
+        # Keywords hold the names of folders too.
+        if item.get_closest_marker("slow") and not (share and shares.is_in(_name(item), share)):
             item.add_marker(skip)
 
 

@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from ..rotations import so3
 from ..rotations.types import Array, Scalar, Vec3
-from .validation import is_concrete
+from .validation import default_dtype, is_concrete
 
 Motion = Callable[[Scalar], Any]
 
@@ -168,7 +168,7 @@ class _Shown(eqx.Module):
     def of(module: Any, *example_args) -> Callable:
         """The module itself if nothing traced is hidden in it."""
         numbers, rest = eqx.partition(module, eqx.is_array_like)
-        dtype = jnp.asarray(example_args[0]).dtype  # elements become arrays of one type
+        dtype = default_dtype()  # elements become arrays of one type
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), dtype), numbers)
         converted = eqx.filter_closure_convert(
             lambda numbers, *args: eqx.combine(numbers, rest)(*args), shapes, *example_args

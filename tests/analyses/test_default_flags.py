@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from helpers import ALL_FORMULATIONS, first_quick, name_of
+from helpers import ALL_FORMULATIONS, name_of
 
 HERE = Path(__file__).parent
 # Of the tests' own choice: users have none of these.
 OURS = ("XLA_FLAGS", "JAXMBD_COMPILE")
 
 
-@pytest.mark.parametrize("formulation", first_quick(ALL_FORMULATIONS), ids=name_of)
+@pytest.mark.essential  # nothing else sees the programs of users
+@pytest.mark.parametrize("formulation", ALL_FORMULATIONS, ids=name_of)
 def test_stepping_batches_and_gradients(formulation):
     root = HERE.parents[1]
     environment = {name: value for name, value in os.environ.items() if name not in OURS}

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from every_element import ELEMENTS, END, ZERO, Y, function, mechanism, three
+from every_element import ELEMENTS, END, ZERO, Y, function, mechanism, push, three
 from jax.core import Tracer
 
 import jaxmbd as mbd
@@ -258,6 +258,33 @@ def test_a_traced_number_is_no_secret_of_any_form_of_function(form):
         return m.build()
 
     assert_nothing_is_hidden(build)
+
+
+class Drag(eqx.Module):
+    """A force of the state: a module with a number, and a function beside it."""
+
+    inner: Callable
+    own: float = 2.0
+
+    def __call__(self, pose, twist, t):
+        force, torque = self.inner(pose, twist, t)
+        return self.own * force, torque
+
+
+@pytest.mark.parametrize("wrapped", [lambda f: f, Drag, lambda f: Drag(Drag(f))])
+def test_a_traced_number_is_no_secret_of_a_force_of_the_state(wrapped):
+    def build(w):
+        m = mechanism()
+        m.add(mbd.UserForce("push", ["b"], wrapped(push(w))))
+        return m.build()
+
+    assert_nothing_is_hidden(build)
+
+
+def test_a_force_of_the_state_that_is_a_module_stays_as_it_is():
+    m = mechanism()
+    m.add(mbd.UserForce("push", ["b"], Drag(push(1.0))))
+    assert [x.shape for x in jax.tree.leaves(m.build()[0].forces)] == [(1,)]
 
 
 def test_rows_that_share_a_function_share_its_program():

@@ -62,7 +62,7 @@ class RESULTS(eqx.Enumeration):
     )
     unstable = (
         "the motion has blown up: within one step the angular velocity of a body changed by more "
-        "than a whole turn per step, or its velocity by a billion lengths of the mechanism per "
+        "than a hundred turns per step, or its velocity by a billion lengths of the mechanism per "
         "step, which no step can follow; reduce the step size, and check the units of stiffnesses, "
         "forces and inertias"
     )

@@ -225,24 +225,18 @@ def test_a_motion_that_blows_up_is_no_success():
 
 
 @pytest.mark.parametrize(
-    ("spins", "v", "laws", "expected"),
+    ("spins", "v", "expected"),
     [
-        ((1e3, 1e3), 0.0, False, False),  # however fast, at a constant rate
-        ((0.0, 0.9), 0.0, False, False),
-        ((0.0, 1.1), 0.0, False, True),
-        ((0.0, 1.1), 0.0, True, False),  # an impact spins a ball up at once
-        ((0.0, 1.1e3), 0.0, True, True),
-        ((0.0, 0.0), 0.9e9, False, False),
-        ((0.0, 0.0), 1.1e9, False, True),
+        ((1e6, 1e6), 0.0, False),  # however fast, at a constant rate
+        ((0.0, 90.0), 0.0, False),
+        ((0.0, 110.0), 0.0, True),
+        ((0.0, 0.0), 0.9e9, False),
+        ((0.0, 0.0), 1.1e9, True),
     ],
 )
-def test_a_motion_has_blown_up_where_a_step_changes_the_turn_of_the_next_by_more_than_a_turn(
-    spins, v, laws, expected
-):
+def test_a_motion_has_blown_up_where_a_step_changes_the_next_one_beyond_sense(spins, v, expected):
     m = mbd.Mechanism("ball")
-    ball = m.add_body("ball", shape=mbd.Sphere(0.1, mass=1.0))
-    if laws:
-        m.add(mbd.Contact("floor", ball, m.ground, point=(0, 0, -1)))
+    m.add_body("ball", shape=mbd.Sphere(0.1, mass=1.0))
     system, state = m.build()
     h, formulation = jnp.array(0.01), mbd.RA()
 

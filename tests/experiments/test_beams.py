@@ -1,39 +1,49 @@
 """The experiment on beams states what its results say."""
 
-import json
-from pathlib import Path
-
+import numpy as np
 import pytest
 
 from experiments.beams import run
 
-FOUND = json.loads(
-    (Path(__file__).parents[2] / "experiments" / "beams" / "results.json").read_text("utf-8")
-)
+# Bounds are at most ten to thirty times what docs/experiments/beams.md publishes, or the published
+# figures of coarser beams themselves.
 
 
-def test_the_stored_results_meet_the_closed_forms_and_published_values():
-    assert FOUND["circle_tip_error"] < 1e-10
-    assert FOUND["bend45_tip_error_32"] < 0.02
-    for name in ("frequency_1", "frequency_3", "buckling", "lateral_buckling"):
-        assert FOUND[f"{name}_relative_error_32"] < 1e-3
-    assert FOUND["spin_up_relative_error"] < 0.01
-    assert FOUND["flying_steps"] == 100_000
-    assert FOUND["flying_energy_drift"] < 1e-10
-    assert FOUND["flying_linear_momentum_drift"] < 1e-11
-    assert FOUND["flying_angular_momentum_drift"] < 1e-11
-    assert FOUND["us_per_element_step"] < 15.0
-    assert FOUND["gradient_ratio"] < 4.0
-    assert FOUND["periodic_residual"] < 1e-10
-    assert FOUND["floquet_difference_error"] < 1e-6
-    for name in ("equilibrium", "frequency", "buckling"):
-        assert FOUND[f"derivative_of_{name}_error"] < 1e-6
+@pytest.mark.slow
+def test_a_beam_bends_to_a_full_circle_and_as_the_published_bend():
+    found = run.bending(quick=True)
+    assert found["circle_tip_error"] < 1e-14
+    # Second order from 0.009 of 32 elements on: 0.58 of four.
+    assert np.max(np.abs(np.array(found["bend45_tips"]["4"]) - run.LIMIT_45)) < 0.7
+
+
+@pytest.mark.slow
+def test_frequencies_are_those_of_euler_and_bernoulli():
+    # Second order from 2.7e-4 and 4.8e-4 of 32 elements on, with its next term.
+    errors = np.abs(run.frequencies(quick=True)["frequencies"]["8"])
+    assert np.all(errors < [0.005, 0.005, 0.015])
+
+
+@pytest.mark.slow
+def test_columns_and_strips_buckle_at_their_loads():
+    found = run.buckling(quick=True)
+    assert abs(found["buckling"]["8"]) < 0.0035
+    assert abs(found["lateral_buckling"]["8"]) < 0.013
+
+
+@pytest.mark.slow
+def test_a_flying_beam_keeps_energy_and_momenta():
+    found = run.flight(quick=True)  # 200 steps; 100,000 drift by 2e-12, 4e-12 and 6e-12
+    assert found["flying_energy_drift"] < 1e-12
+    assert found["flying_linear_momentum_drift"] < 1e-12
+    assert found["flying_angular_momentum_drift"] < 1e-12
+    assert found["flying_strain_energy_share"] > 0.3  # it does bend
 
 
 @pytest.mark.slow
 def test_the_orbit_of_a_flexible_slider_crank_has_the_multipliers_of_its_differences():
     found = run.orbit(False)
-    assert found["periodic_residual"] < 1e-10
+    assert found["periodic_residual"] < 5e-11
     assert found["floquet_difference_error"] < 1e-6
 
 

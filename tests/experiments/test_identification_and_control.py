@@ -22,7 +22,7 @@ def test_the_linear_feedback_holds_the_loop_by_three_integrations(tmp_path):
     results = quick_experiment("control", tmp_path, "--part", "lqr")["lqr"]
     assert (tmp_path / "lqr.png").exists()
     assert results["redundant_rows"] == 3
-    assert results["largest_difference_of_A_to_minimal_coordinates"] < 1e-8
+    assert results["largest_difference_of_A_to_minimal_coordinates"] < 1e-9
     assert max(real for real, _ in results["open_loop_eigenvalues"]) > 1.0
     assert max(real for real, _ in results["closed_loop_eigenvalues"]) < -1.0
     errors = results["largest_error_of_the_motion"]

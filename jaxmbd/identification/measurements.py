@@ -110,8 +110,8 @@ class Measurements:
                 )
             if not smooth[name]:
                 raise ValueError(
-                    f"measurements: {name!r} is a count, which has no derivatives to fit numbers by; "
-                    "leave it out"
+                    f"measurements: {name!r} is a count, which has no derivatives to fit "
+                    "numbers by; leave it out"
                 )
 
     def predicted(self, system: System, solution: Solution) -> Float[Array, "q T"]:

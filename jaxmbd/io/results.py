@@ -220,6 +220,7 @@ class _Connection(_Part):
 
 
 class _Spring(_Part):
+    name: str = ""  # files of earlier versions have none
     bodies: Annotated[list[_Index], Field(min_length=2, max_length=2)]
     s_i_bar: _Vector
     s_j_bar: _Vector

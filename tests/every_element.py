@@ -75,7 +75,8 @@ def push(w):
     return lambda pose, twist, t: (-w * twist.v, 0.0 * twist.v)
 
 
-# Every kind of element, with all its numbers and functions by one that is traced; built, never run.
+# Every kind of element by its name, some of them in several ways, with all their numbers and
+# functions by one that is traced; built, never run.
 ELEMENTS = {
     "Actuator": of_joint(mbd.Actuator, control=function),
     "Armature": of_joint(mbd.Armature, inertia=number),
@@ -83,6 +84,16 @@ ELEMENTS = {
     "Cam": of_bodies(mbd.Cam, curve=circle, axis=Z, point=lambda w: (2.0 * w, 0.0, 0.0)),
     "Clearance": of_bodies(
         mbd.Clearance, play=small, radius=small, point=point, friction=small, restitution=small
+    ),
+    "Clearance with stiffness": of_bodies(
+        mbd.Clearance,
+        play=small,
+        radius=small,
+        point=point,
+        friction=small,
+        slip_speed=small,
+        stiffness=number,
+        exponent=number,
     ),
     "Constraint": lambda w: mbd.Constraint(
         "part", "ground", "b", primitives=[mbd.CD(along_x(w), point(w), point(w), function(w))]
@@ -98,10 +109,34 @@ ELEMENTS = {
         friction=w,
         restitution=w,
     ),
+    "Contact with stiffness": lambda w: mbd.Contact(
+        "part",
+        "b",
+        "ground",
+        points=[END],
+        radius=w,
+        point=point(w),
+        normal=along_z(w),
+        friction=w,
+        slip_speed=w,
+        stiffness=w,
+        damping=w,
+        exponent=w,
+    ),
     "CoulombFriction": of_joint(mbd.CoulombFriction, bound=number, friction=small, radius=small),
     "Coupler": lambda w: mbd.Coupler("part", "pin", "slide", coefficients=pair(w)),
     "CurveContact": of_bodies(
         mbd.CurveContact, point=point, curve=circle, axis=Z, radius=small, friction=small
+    ),
+    "CurveContact with stiffness": of_bodies(
+        mbd.CurveContact,
+        point=point,
+        curve=circle,
+        axis=Z,
+        radius=small,
+        friction=small,
+        slip_speed=small,
+        stiffness=number,
     ),
     "CurveOnCurve": of_bodies(mbd.CurveOnCurve, curve=circle, curve_j=circle, axis=Z, closed=True),
     "Cylindrical": of_bodies(mbd.Cylindrical, point=point, axis=along_x),
@@ -112,9 +147,36 @@ ELEMENTS = {
     "FixedTendon": lambda w: mbd.FixedTendon(
         "part", ["pin", "slide"], coefficients=pair(w), control=function(w), gain=w, stiffness=w
     ),
-    "Gear": of_bodies(mbd.Gear, axis_i=along_y, point_i=point, ratio=number),
+    "Gear": of_bodies(
+        mbd.Gear, axis_i=along_y, point_i=point, ratio=lambda w: -w, pressure_angle=small
+    ),
+    "Gear, bevel": of_bodies(
+        mbd.Gear,
+        axis_i=Z,
+        axis_j=X,
+        point_i=Z,
+        point_j=lambda w: jnp.stack([w, 0.0 * w, 0.0 * w]),
+        ratio=lambda w: -w,
+        pressure_angle=small,
+    ),
+    "Gear, worm": of_bodies(
+        mbd.Gear,
+        axis_i=Y,
+        axis_j=X,
+        point_i=Z,
+        point_j=ZERO,
+        ratio=number,
+        radius_i=small,
+        pressure_angle=small,
+    ),
     "JointLimit": of_joint(mbd.JointLimit, lower=lambda w: -w, upper=number, restitution=small),
+    "JointLimit with stiffness": of_joint(
+        mbd.JointLimit, lower=lambda w: -w, stiffness=number, damping=number, exponent=number
+    ),
     "JointSpring": of_joint(mbd.JointSpring, stiffness=number, damping=number, reference=number),
+    "JointSpring, of any sign": lambda w: mbd.JointSpring(
+        "part", "pin", stiffness=w, damping=w, allow_negative=True
+    ),
     "KnifeEdge": of_bodies(mbd.KnifeEdge, point=point, axis=along_x),
     "LinearCoupling": lambda w: mbd.LinearCoupling(
         "part", ["pin", "slide"], coefficients=pair(w), length=w
@@ -130,7 +192,9 @@ ELEMENTS = {
         mbd.PointOnSurface, point=point, surface=lambda w: lambda p: p[2] - w * p[0], offset=small
     ),
     "PoseDriver": of_bodies(mbd.PoseDriver, displacement=three, rotation=three, point=point),
-    "RackAndPinion": of_bodies(mbd.RackAndPinion, axis=along_z, along=X, radius=number),
+    "RackAndPinion": of_bodies(
+        mbd.RackAndPinion, axis=along_z, along=X, radius=number, pressure_angle=small
+    ),
     "Revolute": of_bodies(mbd.Revolute, point=point, axis=along_x),
     "RollingDisc": of_bodies(
         mbd.RollingDisc, point=lambda w: (0.0, 0.0, -w), axis=Y, radius=number, tyre_radius=small

@@ -291,12 +291,12 @@ def _multipliers(system: System | None, rows: int) -> Group:
     return Group("run", columns, lambda sol: _beside([sol.lam, sol.iterations]))
 
 
-def _part(x: Any, at: int | slice) -> Array:
+def _part(x: Any, at: int | slice) -> Any:
     """`x[:, at]`; of a known array by NumPy, which compiles nothing."""
     return np.asarray(x)[:, at] if is_concrete(x) else x[:, at]
 
 
-def _beside(parts: Sequence[Any]) -> Array:
+def _beside(parts: Sequence[Any]) -> Any:
     """Quantities of T instants side by side, (T, n), of the type of the first; of NumPy, which
     compiles nothing, unless one is traced.
     """

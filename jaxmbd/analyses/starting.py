@@ -30,8 +30,8 @@ from .start_checks import (
     warn_of_yielding_axes,
 )
 
-# What a step may change of the turn [rad] and of the way of the next one: so many turns, and lengths
-# of the mechanism.
+# What a step may change of the turn [rad] and of the way of the next one: so many turns, and
+# lengths of the mechanism.
 _TURNED, _LENGTHS = 100.0 * 2.0 * math.pi, 1e9
 
 

@@ -20,7 +20,7 @@ from .joints import AbstractConstraint, AbstractRelation, Cylindrical, Rows
 from .outlines import circle, plain
 from .primitives.coupled import Coupled
 from .primitives.mesh import RackMesh
-from .validation import array, concrete, nonzero, number, positive, vector
+from .validation import array, concrete, nonzero, number, positive, require, shown, vector
 
 PRESSURE_ANGLE = math.radians(20.0)
 _ALONG = 1e-12  # of a length, below which its part across an axis is rounding
@@ -135,9 +135,11 @@ class RackAndPinion(AbstractConstraint):
     def rows(self, i: Body, j: Body) -> Rows:
         radius = nonzero(self.radius, f"{self.title}: radius")
         axis, along = self._axis(), self._axis("along")
-        known = concrete(axis @ along)
-        if known is not None and abs(known) > 1e-6:
-            raise ValueError(f"{self.title}: the rack must be normal to the axis of the pinion")
+        along = require(
+            abs(axis @ along) <= 1e-6,
+            along,
+            f"{self.title}: the rack must be normal to the axis of the pinion",
+        )
         point = self.reference_point(i, j)
         turned = Angle.between(i, j, axis)
         moved = Displacement.between(i, j, along, point)
@@ -279,10 +281,10 @@ def on_one_axis(axis: np.ndarray, p_i: np.ndarray, p_j: np.ndarray) -> bool:
 def pressure_tangent(title: str, angle: Any) -> Array:
     """The tangent of a pressure angle, checked."""
     value = number(angle, f"{title}: pressure_angle")
-    known = concrete(value)
-    if known is not None and not 0.0 <= known < 0.5 * np.pi:
-        raise ValueError(
-            f"{title}: pressure_angle must be between 0 and π/2 rad, not {float(known):g}; 20 "
-            "degrees are 0.349 rad"
-        )
+    value = require(
+        (value >= 0.0) & (value < 0.5 * np.pi),
+        value,
+        f"{title}: pressure_angle must be between 0 and π/2 rad, not {shown(value)}; 20 degrees "
+        "are 0.349 rad",
+    )
     return library_of(value).tan(value)

@@ -21,7 +21,7 @@ from .couplings import (
 from .joints import Rows
 from .outlines import circle, plain
 from .primitives.mesh import GearMesh
-from .validation import concrete, nonzero
+from .validation import nonzero, require
 
 _PARALLEL = 1e-9  # of |axis_i × axis_j|, below which two axes count as parallel
 _MEETING = 1e-6  # of the distance of two points, within which axes or circles count as meeting
@@ -160,12 +160,12 @@ class Gear(AbstractWheels):
             return nonzero(self.radius_i, f"{self.title}: radius_i")
         self._refuse_radius()
         turns = ratio * (pair.a_i @ pair.a_j)
-        known = concrete(turns)
-        if known is not None and abs(known - 1.0) < 1e-12:
-            raise ValueError(
-                f"{self.title}: an internal gear of ratio 1 would be as large as its ring; they "
-                "cannot mesh at a distance. For two external gears of equal size the ratio is -1"
-            )
+        turns = require(
+            abs(turns - 1.0) >= 1e-12,
+            turns,
+            f"{self.title}: an internal gear of ratio 1 would be as large as its ring; they cannot "
+            "mesh at a distance. For two external gears of equal size the ratio is -1",
+        )
         d = pair.apart
         return turns / (turns - 1.0) * library_of(d).sqrt(d @ d)
 
@@ -192,18 +192,22 @@ class Gear(AbstractWheels):
         ]
         share = sum(h * (axis @ line) for axis, h in wanted)
         share = share / sum((axis @ line) ** 2 for axis, _ in wanted)
-        known = all_concrete(share * line, *(x for pair in wanted for x in pair))
-        if known is not None:
-            arm, *rest = known
-            size = max(float(np.linalg.norm(arm)), *(abs(float(h)) for h in rest[1::2]))
-            off = [abs(float(a @ arm - h)) for a, h in zip(rest[::2], rest[1::2], strict=True)]
-            if not np.linalg.norm(arm) > 0.0 or max(off) > _MEETING * size:
-                raise ValueError(self._circles_apart(pair, ratio))
-        return share * line
+        arm = share * line
+        xp = library_of(arm, *(x for pair in wanted for x in pair))
+        reach = xp.sqrt(arm @ arm)
+        size = xp.max(xp.stack([reach, *(abs(h) for _, h in wanted)]))
+        off = xp.max(xp.stack([abs(axis @ arm - h) for axis, h in wanted]))
+        touch = (reach > 0.0) & (off <= _MEETING * size)
+        return require(touch, arm, self._circles_apart(pair, ratio))
 
     def _circles_apart(self, pair: _Pair, ratio: Any) -> str:
-        """What is wrong where pitch circles do not touch, and where they would."""
-        a_i, a_j, p_i, _, apex, _ = (np.asarray(x) for x in pair)
+        """What is wrong where pitch circles do not touch, and where they would; no text where
+        numbers are traced.
+        """
+        known = all_concrete(*pair, ratio)
+        if known is None:
+            return ""
+        a_i, a_j, p_i, _, apex, _, ratio = known
         line = a_i - float(ratio) * a_j
         along, reach = float(a_i @ line), float(a_i @ (p_i - apex))
         cure = "Give point_i and point_j, the centers of circles that do"

@@ -7,7 +7,7 @@ import dataclasses
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,10 +92,15 @@ def columns_of(system: System) -> list[Column]:
     return [column for group in _groups_of(system)[1:] for column in group.columns]
 
 
-def column_of(solution: Any, system: System, name: str) -> Array:
-    """One column of a motion by name, (T,); traced where the motion is."""
-    (group,) = (found for part in _groups_of(system) if (found := _some(part, {name})).columns)
-    return group.values(solution)[:, 0]
+def columns_by_name(solution: Any, system: System, names: Iterable[str]) -> list[Any]:
+    """Columns of a motion that are known to exist, (T,) each; traced where the motion is."""
+    wanted, found = list(names), {}
+    for group in _groups_of(system):
+        part = _some(group, set(wanted))
+        if part.columns:
+            values = part.values(solution)
+            found |= {column.name: values[:, k] for k, column in enumerate(part.columns)}
+    return [found[name] for name in wanted]
 
 
 def _groups_of(system: System) -> list[Group]:

@@ -5,7 +5,7 @@ import io
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..analyses.columns import column_of, columns_of, name_of
+from ..analyses.columns import columns_by_name, columns_of, name_of
 from ..analyses.solution import Solution
 from ..model.names import nearest
 from ..model.system import System
@@ -118,8 +118,8 @@ class Measurements:
         """The same quantities of a motion, interpolated linearly between its instants."""
         return jnp.stack(
             [
-                jnp.interp(jnp.asarray(self.t), solution.t, quantity(system, solution, n))
-                for n in self.values
+                jnp.interp(jnp.asarray(self.t), solution.t, x)
+                for x in quantities(system, solution, self.values)
             ]
         )
 
@@ -176,9 +176,11 @@ def quantity_names(system: System) -> list[str]:
     return [column.name for column in columns_of(system) if column.smooth]
 
 
-def quantity(system: System, solution: Solution, name: str) -> Float[Array, " T"]:
-    """One column of a motion by name."""
-    return jnp.asarray(column_of(solution, system, name))
+def quantities(
+    system: System, solution: Solution, names: Iterable[str]
+) -> list[Float[Array, " T"]]:
+    """Columns of a motion by name."""
+    return [jnp.asarray(x) for x in columns_by_name(solution, system, names)]
 
 
 def observed(measurements: Measurements) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from ..analyses import simulate
 from ..model.state import State
 from ..rotations import so3
-from .measurements import quantity
+from .measurements import quantities
 
 STAGES = (1.0, 1e2, 1e4)  # weights of the gaps, relative to the spread of the data
 
@@ -138,12 +138,12 @@ class ShootingProblem:
 
         sol = jax.vmap(run)(starts, t0)
 
-        def sampled(name):
-            x = jax.vmap(lambda s: quantity(system, s, name))(sol)  # (S, rows)
+        def sampled(x):  # (S, rows)
             before, after = x[self._segment, self._row], x[self._segment, self._row + 1]
             return before + self._share * (after - before)
 
-        data = jnp.stack([sampled(name) for name in problem.data.values])
+        found = jax.vmap(lambda s: quantities(system, s, problem.data.values))(sol)
+        data = jnp.stack([sampled(x) for x in found])
         data = (data / jnp.asarray(problem.data.deviations())[:, None])[problem.there]
         end = jax.tree.map(lambda x: x[:-1, -1], sol.state)
         begin = jax.tree.map(lambda x: x[1:, 0], sol.state)

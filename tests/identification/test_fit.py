@@ -17,7 +17,7 @@ from jaxmbd.identification.fit import (
     _Problem,
     _report,
 )
-from jaxmbd.identification.measurements import quantity, quantity_names
+from jaxmbd.identification.measurements import quantities, quantity_names
 from jaxmbd.identification.shooting import ShootingProblem
 
 MASS, STIFFNESS, DAMPING = 2.0, 50.0, 0.8
@@ -219,6 +219,7 @@ def test_all_columns_of_a_table_can_be_measured(tmp_path):
     m.add(mbd.Translational("rail", m.ground, ball, point=(0, 0, 2.0), axis=(0, 0, 1)))
     m.add(mbd.Contact("floor", ball, m.ground))
     m.add(mbd.JointLimit("stop", "pin", lower=-1.0))
+    m.add(mbd.JointLimit("buffer", "rail", lower=-3.0, stiffness=1e3))
     system, state = m.build()
     sol = mbd.simulate(system, state, h=1e-2, steps=3)
     sol.to_csv(tmp_path / "sol.csv")
@@ -228,13 +229,15 @@ def test_all_columns_of_a_table_can_be_measured(tmp_path):
     for name in (*counts, "iterations"):
         with pytest.raises(ValueError, match=f"'{name}' is a count"):
             mbd.Measurements([0.0], {name: [0.0]}).check(system)
-    for name in quantity_names(system):
-        found = quantity(system, sol, name)
-        if name in table.values:
-            np.testing.assert_allclose(found, table.values[name], rtol=1e-12)
-    np.testing.assert_array_equal(quantity(system, sol, "pin.rate"), sol.joint("pin").rate)
-    rail = sol.joint("rail").displacement
-    np.testing.assert_array_equal(quantity(system, sol, "rail.displacement"), rail)
+    names = quantity_names(system)
+    traced = eqx.filter_eval_shape(lambda s: quantities(system, s, names), sol)
+    assert {x.shape for x in traced} == {sol.t.shape}
+    found = dict(zip(names, quantities(system, sol, names), strict=True))
+    for name in set(names) & set(table.values):
+        np.testing.assert_allclose(found[name], table.values[name], rtol=1e-12)
+    np.testing.assert_array_equal(found["pin.rate"], sol.joint("pin").rate)
+    np.testing.assert_array_equal(found["rail.displacement"], sol.joint("rail").displacement)
+    np.testing.assert_array_equal(found["buffer.force"], sol.element("buffer").force)
 
 
 def test_determined_numbers_have_errors_beside_undetermined_ones_in_any_unit(rng):

@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
@@ -42,6 +43,11 @@ def held(tree: Any) -> Any:
 
 
 def _refined(matvec, solve, b):
-    """One step of iterative refinement: factors may be regularized, the answer should not be."""
+    """Iterative refinement: factors may be regularized by about √eps, the answer should not be.
+    Each step multiplies what is left of that by √eps over the smallest eigenvalue: one step is
+    enough in double precision, not in single.
+    """
     x = solve(b)
-    return x + solve(b - matvec(x))
+    for _ in range(1 if jnp.finfo(b.dtype).bits > 32 else 2):
+        x = x + solve(b - matvec(x))
+    return x

@@ -79,6 +79,7 @@ def test_a_mechanism_of_any_size_is_assembled_in_as_many_steps():
                 assert alike(new, found[0], L) < ROUNDING
 
 
+@pytest.mark.filterwarnings("ignore::jaxmbd.DescriptionWarning")  # a million meters are meant
 def test_the_joint_that_is_most_open_is_named_first_at_any_size():
     """A hinge that a tenth of a radian keeps open, beside one open by a hundredth of the length."""
     for L in (1.0, 1e-6, 1e6):

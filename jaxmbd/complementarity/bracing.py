@@ -13,12 +13,12 @@ _NONE, _TIMES = 1e-9, 3
 
 
 def without_bracing(
-    G: Float[Array, "3n 3n"],
-    P: Float[Array, " 3n"],
+    G: Float[Array, "w w"],
+    P: Float[Array, " w"],
     friction: Float[Array, " n"],
     sticks: Bool[Array, " n"],
-) -> Float[Array, " 3n"]:
-    """The impulses without what those of sticking contacts brace each other by, (3n,) [N·s].
+) -> Float[Array, " w"]:
+    """The impulses without what those of sticking contacts brace each other by, (3 n,) [N·s].
 
     Where bodies are wedged, opposite impulses of contacts that stick, Δ with G Δ = 0, change no
     velocity, and Coulomb's law leaves them open. The least norm is taken, as for the multipliers

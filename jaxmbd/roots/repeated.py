@@ -78,7 +78,7 @@ class _Loop:
 
     def goes(self, leaves: Values) -> Bool[Array, ""]:
         """Whether another turn follows, of each element of a batch."""
-        return self.pending(jax.tree.unflatten(self.tree, leaves))
+        return jnp.asarray(self.pending(jax.tree.unflatten(self.tree, leaves)))
 
     def turn(self, traced: Values, leaves: Values) -> tuple[Values, Values, Array]:
         """The next carry where another turn follows, what was found, and whether one did."""

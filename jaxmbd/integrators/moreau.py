@@ -180,7 +180,7 @@ class Moreau(AbstractIntegrator):
         lasting = in_chart - of_no_acceleration
         h = jnp.asarray(h, u.dtype)
         if not system.laws:
-            free = _free(formulation, system, q, u, t - h, h, lasting)
+            free = _free(formulation, system, q, u, t - h, h, lasting, None)
             q, u, _ = projected(formulation, system, free.moved(formulation), free.u1, t, None)
             after = Motion(q, u, free.a0, free.lam0, before)
             return after, _info(0, True, free.a0, q)
@@ -195,6 +195,7 @@ class Moreau(AbstractIntegrator):
             struck=jnp.zeros(nothing.gap.shape, bool),
             falling=nothing.gap,
             bend=nothing.gap,
+            ends=(q, q) if any(stack.law.holds for stack in system.laws) else None,
             impulse=nothing.force,
             velocity=jnp.zeros_like(u),
             lam=jnp.zeros(motion.lam.shape, u.dtype),
@@ -256,7 +257,8 @@ class Moreau(AbstractIntegrator):
         strikes = jnp.any(part.struck)
         begin = t - part.left
         span = jnp.where(strikes, 0.0, jnp.maximum(part.left, _SHORTEST * h))
-        free = _free(formulation, system, part.q, part.u, begin, span, part.lasting)
+        features = None if part.ends is None else (strikes, *part.ends)
+        free = _free(formulation, system, part.q, part.u, begin, span, part.lasting, features)
         plan = self._plan(formulation, free, part, strikes, span, h)
         pushed = self._pushed(system, free, plan, part, known, strikes, span)
 
@@ -295,6 +297,7 @@ class Moreau(AbstractIntegrator):
             struck=hits,
             falling=jnp.where(strikes, part.falling, plan.falling),
             bend=jnp.where(strikes, part.bend, plan.bend),
+            ends=free.ends,
             impulse=part.impulse + share * pushed.impulse,
             velocity=part.velocity + change,
             lam=part.lam + length * free.lam0 + share * pushed.lam,
@@ -529,7 +532,7 @@ class Moreau(AbstractIntegrator):
         guess = jnp.where(strikes, 0.0, last)
         guess = jnp.where(known[1], take(known[0], at.lines), guess)
         problem = LawProblem(self.tolerance, self.gradient_smoothing)
-        P, outcome, fails = solve_with_bounces(laws, plain, jnp.any(bounces), guess, problem)
+        P, outcome, fails = solve_with_bounces(laws, plain, acts, jnp.any(bounces), guess, problem)
         v = laws.matrix @ P + jnp.where(fails, plain, asked)
         pushing = P[at.normal] * jnp.diagonal(laws.matrix)[at.normal]
         touching = laws.active & (pushing > v[at.normal])
@@ -552,7 +555,7 @@ class Moreau(AbstractIntegrator):
             lam=P @ carried,
             state=everywhere(kinds, at.spots, total),
             touching=everywhere(touching & ~strikes, at.spots, total),
-            dropped=fails,
+            dropped=fails & strikes,
             converged=outcome.converged,
             residual=jax.lax.stop_gradient(outcome.residual),
             iterations=outcome.iterations,
@@ -696,6 +699,7 @@ class _Part(eqx.Module):
         struck: What impacts at this instant, (c,).
         falling: Accelerations that push bodies together which rest, (c,) [m/s²] or [rad/s²].
         bend: Second derivatives of gaps without impulses, (c,).
+        ends: Coordinates between which corners, edges and faces were chosen, if laws have any.
         impulse: So far, (w,).
         velocity: Changes of velocities so far, (nb, d).
         lam: Impulses of joints so far, (m,).
@@ -710,6 +714,7 @@ class _Part(eqx.Module):
     struck: Bool[Array, " c"]
     falling: Float[Array, " c"]
     bend: Float[Array, " c"]
+    ends: tuple[Coordinates, Coordinates] | None
     impulse: Float[Array, " w"]
     velocity: Float[Array, "nb d"]
     lam: Float[Array, " m"]
@@ -853,6 +858,7 @@ class _Free(NamedTuple):
     rows: LawRows
     system: System
     groups: Groups | None
+    ends: tuple[Coordinates, Coordinates] | None
 
     def moved(self, formulation: AbstractFormulation) -> Coordinates:
         """Coordinates at its end."""
@@ -867,8 +873,13 @@ def _free(
     begin: Scalar,
     span: Scalar,
     lasting: Float[Array, "nb d"],
+    features: tuple[Array, Coordinates, Coordinates] | None,
 ) -> _Free:
-    """The motion without laws for the time `span`, linearly implicit at its middle."""
+    """The motion without laws for the time `span`, linearly implicit at its middle.
+
+    An impact has the corners, edges and faces of the motion before it, which were chosen between
+    the coordinates that `features` gives where its first flag is set: they are what struck.
+    """
     move = jax.vmap(formulation.retract)
     middle = begin + 0.5 * span
     q = move(q0, 0.5 * span * u0)
@@ -897,9 +908,19 @@ def _free(
     a0, lam0 = borne[:n].reshape(u0.shape), borne[n:]
     u1, d0 = u0 + span * a0, span * u0 + 0.5 * span**2 * a0
     # What may touch is chosen once: gaps of the whole part are those of the same features.
-    near = held(formulation, system, q0, move(q0, d0))
+    near, ends = system, None
+    if features is not None:
+        strikes, *chosen = features
+        ends = jax.tree.map(
+            lambda a, b: jax.lax.stop_gradient(jnp.where(strikes, a, b)),
+            tuple(chosen),
+            (q0, move(q0, d0)),
+        )
+        near = held(formulation, system, *ends)
     rows = law_rows(formulation, eqx.tree_at(lambda s: s.laws, now, near.laws), q)
-    return _Free(q0, u0, u1, d0, a0, lam0, matrix.right, solve, rows, near, _groups(near, matrix))
+    return _Free(
+        q0, u0, u1, d0, a0, lam0, matrix.right, solve, rows, near, _groups(near, matrix), ends
+    )
 
 
 def _groups(system: System, matrix: SaddleMatrix) -> Groups | None:

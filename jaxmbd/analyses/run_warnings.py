@@ -20,7 +20,9 @@ class SingularPoseWarning(UserWarning):
 
 
 class DroppedBounceWarning(UserWarning):
-    """Impacts of some steps went without restitution, because the laws had no solution with it."""
+    """Impacts of some steps had no restitution, because the laws had no solution with it, or
+    because the step was too large for them.
+    """
 
 
 class BentBeamWarning(UserWarning):
@@ -51,8 +53,10 @@ def warn_of_dropped_bounces(system: System, solution) -> None:
     if counts is None or not (dropped := int(np.asarray(counts)[-1])):
         return
     warnings.warn(
-        f"mechanism {system.name!r}: {dropped} step(s) let impacts go without restitution, because "
-        "the laws of several points that strike at once had no solution with it",
+        f"mechanism {system.name!r}: in {dropped} step(s) impacts had no restitution. Several points "
+        "struck at once and Newton's law had no solution that keeps the energy, or more impacts "
+        "fell into a step than Moreau(most_impacts=) resolves, or flights were shorter than a "
+        "quarter of a step; smaller steps resolve the last two",
         DroppedBounceWarning,
         stacklevel=users_line(),
     )

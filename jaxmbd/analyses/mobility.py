@@ -207,6 +207,8 @@ def moving_without_inertia(system: System, state: State, t: Any) -> tuple[str, .
     if len(rows):
         _, values, right = np.linalg.svd(rows)
         free = right[_rank(rows, values) :]
+    if not len(free):
+        return ()
     motions = free.reshape(-1, system.nb, 6)
     length = float(np.asarray(system.length))
     moments, axes = np.linalg.eigh(np.asarray(system.inertia))

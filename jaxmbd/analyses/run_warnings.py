@@ -53,9 +53,9 @@ def warn_of_dropped_bounces(system: System, solution) -> None:
     if counts is None or not (dropped := int(np.asarray(counts)[-1])):
         return
     warnings.warn(
-        f"mechanism {system.name!r}: in {dropped} step(s) impacts had no restitution. Several points "
-        "struck at once and Newton's law had no solution that keeps the energy, or more impacts "
-        "fell into a step than Moreau(most_impacts=) resolves, or flights were shorter than a "
+        f"mechanism {system.name!r}: in {dropped} step(s) impacts had no restitution. Several "
+        "points struck at once and Newton's law had no solution that keeps the energy, more "
+        "impacts fell into a step than Moreau(most_impacts=) resolves, or flights were shorter than a "
         "quarter of a step; smaller steps resolve the last two",
         DroppedBounceWarning,
         stacklevel=users_line(),

@@ -336,7 +336,7 @@ class Moreau(AbstractIntegrator):
         normal = normal_rows(contacts, gap.shape[0] - contacts)
         dry = np.arange(gap.shape[0]) >= contacts + stops
         v = rows.velocities(free.u0)[normal]
-        lengths = jnp.where(np.arange(gap.shape[0]) < contacts, system.length, 1.0)
+        lengths = _lengths(system)
         slow = jnp.maximum(
             _SLOW * _largest_speed(rows, normal, contacts, free.u0), _STILL * lengths / h
         )
@@ -344,7 +344,7 @@ class Moreau(AbstractIntegrator):
         bend = jnp.where(
             strikes, 0.0, 2.0 * (later - gap - span * rate) / jnp.where(strikes, 1.0, span) ** 2
         )
-        closed = (gap <= _CLOSED * system.length) | part.struck
+        closed = (gap <= _CLOSED * lengths) | part.struck
         falling = jnp.maximum(jnp.abs(bend), parting(rows, normal, free.a0, closed & ~dry))
         falling = jax.lax.stop_gradient(falling)
         restitution = each_place(system, lambda law: law.bounces())
@@ -589,7 +589,7 @@ class Moreau(AbstractIntegrator):
         hits = jax.lax.stop_gradient(hits)
 
         def found(_) -> tuple[Array, Array]:
-            near = jnp.full(plan.gap.shape, _CLOSED * system.length)
+            near = _CLOSED * _lengths(system)
             time, together = instant_of_impact(
                 formulation, held_system, free.q0, path, meets.time, hits, near
             )
@@ -931,6 +931,12 @@ def _groups(system: System, matrix: SaddleMatrix) -> Groups | None:
     elements = tuple((pair, s.places) for s in system.laws for pair in s.bodies)
     linked = matrix.bodies + tuple(pair for c in matrix.couplings for pair in c.bodies)
     return grouped(elements, linked, system.nb)
+
+
+def _lengths(system: System) -> Float[Array, " c"]:
+    """What gaps are compared with, (c,): the mechanism's length [m], or one radian."""
+    contacts, others = places(system, CONTACT), places(system, STOP) + places(system, DRY)
+    return jnp.where(np.arange(contacts + others) < contacts, system.length, 1.0)
 
 
 def _largest_speed(

@@ -54,9 +54,9 @@ def warn_of_dropped_bounces(system: System, solution) -> None:
         return
     warnings.warn(
         f"mechanism {system.name!r}: in {dropped} step(s) impacts had no restitution. Several "
-        "points struck at once and Newton's law had no solution that keeps the energy, more "
-        "impacts fell into a step than Moreau(most_impacts=) resolves, or flights were shorter than a "
-        "quarter of a step; smaller steps resolve the last two",
+        "points struck at once and Newton's law had no solution that keeps the energy, or more "
+        "impacts fell into a step than Moreau(most_impacts=) resolves, or flights were shorter "
+        "than a quarter of a step; smaller steps resolve the last two",
         DroppedBounceWarning,
         stacklevel=users_line(),
     )

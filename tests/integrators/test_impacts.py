@@ -185,7 +185,8 @@ def test_a_ladder_leaves_its_wall_at_second_order_and_is_not_struck_again():
         found = [LEAN - np.arctan2(A[0, 2], A[0, 0]), -sol.omega[-1, 0, 1], sol.r[-1, 0, 0]]
         errors.append(np.max(np.abs(np.array(found) - exact)))
         wall = np.asarray(sol.contact_places()["wall"].forces)[:, 0, 0]
-        assert np.all(wall[np.asarray(sol.t) > left + h] == 0.0)
+        # Laws hold to 1e-11 of the largest velocity, which is a force of 1e-7 N at these steps.
+        assert np.max(np.abs(wall[np.asarray(sol.t) > left + h])) < 1e-7
         # It falls linearly to zero, by 80 N/s.
         assert wall[np.searchsorted(sol.t, left) - 2] < 200.0 * h
     assert errors[0] < 1e-4 and errors[1] < errors[0] / 8.0, errors

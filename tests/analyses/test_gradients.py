@@ -1,8 +1,6 @@
 """Derivatives of whole simulations: against differences, in both modes, of second order, in
 batches, at rest."""
 
-import dataclasses
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,7 +8,6 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from experiments.contact import scenes
 from experiments.gradients import cases
 from helpers import name_of
 from jaxmbd.roots.programs import OPAQUE
@@ -186,18 +183,6 @@ def test_the_backward_pass_does_not_keep_what_only_guesses_need():
     per_step = [x for x in jax.tree.leaves(kept) if steps in x.shape[:2]]
     # Accelerations and multipliers of the five steps before would be 110 numbers.
     assert 0 < sum(x.size // steps for x in per_step) < 110
-
-
-def test_the_backward_pass_does_not_solve_for_impulses_again():
-    system, state = scenes.ball(height=0.0, restitution=0.3, friction=0.3, v=(2.0, 0.0, 0.0))
-
-    def place(v):
-        moving = dataclasses.replace(state, v=v)
-        return mbd.simulate(system, moving, h=1e-3, steps=4, save_every=4).r[-1, -1, 0]
-
-    scans = [e for e in equations(jax.make_jaxpr(jax.grad(place))(state.v).jaxpr) if steps(e)]
-    assert len(scans) == 2
-    assert roots_in(scans[0]) > 0 and roots_in(scans[1]) == 0
 
 
 def roots_in(loop) -> int:

@@ -9,7 +9,7 @@ import jaxmbd
 
 ROOT = Path(jaxmbd.__file__).parent
 LAYERS = [
-    {"rotations", "results", "files", "cache", "quiet", "indexing", "timing", "branches"},
+    {"rotations", "results", "files", "cache", "quiet", "indexing", "timing", "branches", "xla"},
     {"linalg"},
     {"roots"},
     {"complementarity"},

@@ -230,7 +230,7 @@ def _weights(system: System, metric: str) -> Float[Array, "nb 6 6"]:
     """The metric of a body's displacement or velocity, without units: about one for the system's
     length and for one radian.
     """
-    eye = jnp.eye(3, dtype=system.dtype)
+    eye = np.eye(3, dtype=system.dtype)
     if metric == "identity":
         return jnp.broadcast_to(jnp.diag(system.units() ** -2.0), (system.nb, 6, 6))
     unit = jnp.mean(system.mass) * system.length**2

@@ -19,7 +19,7 @@ from ..model.forces import FunctionForce
 from ..model.functions import forward_mode
 from ..model.system import System
 from ..model.validation import is_concrete
-from ..roots import left_apart
+from ..roots import left_apart, one_kernel
 from .kept import KeptPrograms
 
 # Steps times bodies that a program compiled quickly may take altogether: about a second of work,
@@ -86,6 +86,10 @@ class Compiled:
         """By a program that was kept where there is one."""
         args, kwargs = _unnamed(args), _unnamed(kwargs)
         if not runs_now(args, kwargs):
+            if self._once:
+                # As a part of a larger program it cannot be compiled quickly, but what kernels
+                # hold compiles in half the time.
+                return one_kernel(lambda both: self._function(*both[0], **both[1]), (args, kwargs))
             return self._program(*args, **kwargs)
         if quick not in self._kept:
             self._kept[quick] = KeptPrograms(self._function, _quick_options() if quick else None)

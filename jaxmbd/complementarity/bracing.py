@@ -1,6 +1,7 @@
 """Contact impulses that are not unique: those of least norm among the ones with the same effect."""
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..linalg.dense import DenseFactors
@@ -34,7 +35,7 @@ def without_bracing(
     both = rows[:, None] & rows[None, :]
     size = jnp.max(jnp.where(both, jnp.abs(G), 0.0), initial=0.0)
     unit = _NONE * jnp.where(size > 0.0, size, 1.0)
-    eye = jnp.eye(P.size, dtype=P.dtype)
+    eye = np.eye(P.size, dtype=P.dtype)
     # The others have the rows of the identity: nothing of them is open.
     small = jnp.where(both, G / unit, 0.0) + eye
     factors = DenseFactors.of(small)

@@ -123,7 +123,7 @@ def block_factors(
     """The function from b to y with (A + B G) y = b, where A and B have a block for each contact
     and G is `matrix`.
     """
-    eye = jnp.eye(3, dtype=matrix.dtype)[None]
+    eye = np.eye(3, dtype=matrix.dtype)[None]
     by_x = take(jnp.concatenate([by_x, eye]), groups.contacts)
     by_v = take(jnp.concatenate([by_v, jnp.zeros_like(eye)]), groups.contacts)
     g, p = groups.contacts.shape
@@ -133,7 +133,7 @@ def block_factors(
     left = take(by_v, groups.first)
     through = jnp.sum(left[..., None] * blocks[:, :, None], axis=3).reshape(-1, size, size)
     # A's blocks lie on the diagonal of those of its groups.
-    own = jnp.eye(p, dtype=matrix.dtype)[None, :, None, :, None] * by_x[:, :, :, None, :]
+    own = np.eye(p, dtype=matrix.dtype)[None, :, None, :, None] * by_x[:, :, :, None, :]
     through = through.at[groups.own].add(own.reshape(g, size, size), unique_indices=True)
     factors = BlockFactors.of_blocks(through, groups.plan)
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ..branches import where_needed
@@ -208,7 +209,7 @@ class Laws(eqx.Module):
             return -DenseFactors.of(self.jacobian(x, kappa)).solve(value)
         by_x, by_v = self._of_contacts(x, self.answer(x) + self.free, kappa)
         on = self.active[:, None, None]
-        by_x = jnp.where(on, by_x, jnp.eye(3, dtype=x.dtype))
+        by_x = jnp.where(on, by_x, np.eye(3, dtype=x.dtype))
         by_v = jnp.where(on, by_v, 0.0)
         with_pull = by_x if self.pull is None else by_x + self.pull * by_v
         factors = block_factors(self.matrix, with_pull, by_v, self.groups)
@@ -236,10 +237,10 @@ class Laws(eqx.Module):
         n, m = 3 * self.contacts, 3 * self.contacts + self.stops
         width, matrix = self.width, self.matrix
         if self.pull is not None:
-            matrix = matrix + self.pull * jnp.eye(width, dtype=x.dtype)
+            matrix = matrix + self.pull * np.eye(width, dtype=x.dtype)
         # Laws without an impulse are held at a safe place: their rows are those of the identity.
         by_x, by_v = self._of_contacts(x, v, kappa)
-        eye = jnp.eye(width, dtype=x.dtype)
+        eye = np.eye(width, dtype=x.dtype)
         own = jnp.concatenate(
             [
                 jnp.einsum("cij,cjw->ciw", by_x, eye[:n].reshape(-1, 3, width)).reshape(n, width),
@@ -310,7 +311,7 @@ class LawProblem(AbstractRootProblem):
     def factors(self, x: Float[Array, " w"], args: Laws) -> DenseFactors:
         return DenseFactors.of(
             args.jacobian(x, jnp.asarray(self.gradient_smoothing, x.dtype))
-            + _PROXIMAL * jnp.eye(x.size, dtype=x.dtype)
+            + _PROXIMAL * np.eye(x.size, dtype=x.dtype)
         )
 
     def solve(self, guess: Float[Array, " w"], args: Laws) -> tuple[Array, Outcome]:

@@ -95,7 +95,7 @@ def _(formulation: RA, stacks, padded: Pose, u):
 
 def _twist_maps(formulation: AbstractFormulation, padded: Coordinates) -> Float[Array, "b 6 d"]:
     """T of every body, with (v, ω̄) = T u."""
-    eye = jnp.eye(formulation.size, dtype=padded_dtype(padded))
+    eye = np.eye(formulation.size, dtype=padded_dtype(padded))
 
     def of(q):
         twist = jax.vmap(lambda u: formulation.twist(q, u))(eye)

@@ -187,7 +187,7 @@ def midpoint_motion(
 def _solved(d: Float[Array, "3 3"], moment: Float[Array, "3"]) -> Float[Array, "3"]:
     """X with Σ d_I × (x × d_I) = moment; rows of d are directors."""
     C = d.T @ d
-    return jnp.linalg.solve(jnp.trace(C) * jnp.eye(3, dtype=d.dtype) - C, moment)
+    return jnp.linalg.solve(jnp.trace(C) * np.eye(3, dtype=d.dtype) - C, moment)
 
 
 def kinetic_energy(system: System, u: Coordinates) -> Scalar:
@@ -208,7 +208,7 @@ def rigid_twist(system: System, q: Coordinates, u: Coordinates) -> Twist:
             - inertia @ omega
         )
         # A rod has no inertia about itself, and no gap either.
-        J = inertia + 1e-12 * jnp.trace(inertia) * jnp.eye(3, dtype=q.dtype)
+        J = inertia + 1e-12 * jnp.trace(inertia) * np.eye(3, dtype=q.dtype)
         return Twist(u[:3], omega + jnp.linalg.solve(J, gap))
 
     momentum = jax.vmap(mass_times)(system.mass, system.inertia, u)

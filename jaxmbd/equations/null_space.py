@@ -103,7 +103,7 @@ def hand_written(system: System, tree: Tree, q: Coordinates) -> TreeMaps:
     padded = Directors().with_ground(q)
     parent = padded[tree.parent]
     r_p, D_p, r_c, D_c = _parts(parent) + _parts(q)
-    eye = jnp.broadcast_to(jnp.eye(3, dtype=q.dtype), (system.nb, 3, 3))
+    eye = jnp.broadcast_to(np.eye(3, dtype=q.dtype), (system.nb, 3, 3))
     zero = jnp.zeros_like(eye)
     skew = jax.vmap(so3.skew)
     rho_p, rho_c = _turn(D_p, data.s_parent), _turn(D_c, data.s_child)
@@ -242,7 +242,7 @@ def slots(tree: Tree, tau: Float[Array, " n"]) -> Float[Array, "nb 6"]:
 def null_space_matrix(tree: Tree, maps: TreeMaps, q: Coordinates) -> Float[Array, "n12 n"]:
     """P = P_int P_ext as one array, (12 nb, n) (Eq. 185)."""
     columns = jax.vmap(lambda tau: rigid_product(q, twists(tree, maps, tau)).reshape(-1))(
-        jnp.eye(tree.freedoms, dtype=q.dtype)
+        np.eye(tree.freedoms, dtype=q.dtype)
     )
     return columns.T
 
@@ -323,7 +323,7 @@ def moved(system: System, tree: Tree, q: Coordinates, u: Float[Array, " n"]) -> 
         b, parent, carrier = body
         new = D[carrier] @ carried[b]
         new = new @ (
-            1.5 * jnp.eye(3, dtype=new.dtype) - 0.5 * new.T @ new
+            1.5 * np.eye(3, dtype=new.dtype) - 0.5 * new.T @ new
         )  # rounding would add up over steps
         center = r[parent] + D[parent] @ x_parent[b] - new @ x_child[b]
         return (r.at[b].set(center), D.at[b].set(new)), None

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..model.state import Pose, Twist
@@ -82,7 +83,7 @@ class Directors(AbstractFormulation):
 
 def euler_tensor(inertia: Mat3) -> Mat3:
     """E = ½ tr(J) I - J = ∫ X Xᵀ dm (Eqs. 18 and 20)."""
-    return 0.5 * jnp.trace(inertia) * jnp.eye(3, dtype=inertia.dtype) - inertia
+    return 0.5 * jnp.trace(inertia) * np.eye(3, dtype=inertia.dtype) - inertia
 
 
 def mass_block(mass: Scalar, inertia: Mat3) -> Float[Array, "12 12"]:
@@ -90,7 +91,7 @@ def mass_block(mass: Scalar, inertia: Mat3) -> Float[Array, "12 12"]:
     scalars = (
         jnp.zeros((4, 4), inertia.dtype).at[0, 0].set(mass).at[1:, 1:].set(euler_tensor(inertia))
     )
-    return jnp.kron(scalars, jnp.eye(3, dtype=inertia.dtype))
+    return jnp.kron(scalars, np.eye(3, dtype=inertia.dtype))
 
 
 def mass_times(mass: Scalar, inertia: Mat3, a: Vec12) -> Vec12:

@@ -74,7 +74,7 @@ class RA(AbstractFormulation):
         # A exp(δ) exp(ε) = A (I + δ̃) (I + ε̃) to first order in each.
         turns = jnp.einsum("ij,ajk->aik", q.A, _SKEW.astype(q.A.dtype))  # A ẽ_a
         twice = jnp.einsum("bij,ajk->abik", turns, _SKEW.astype(q.A.dtype))  # A ẽ_b ẽ_a
-        first = jnp.zeros((12, 6), q.A.dtype).at[:3, :3].set(jnp.eye(3, dtype=q.A.dtype))
+        first = jnp.zeros((12, 6), q.A.dtype).at[:3, :3].set(np.eye(3, dtype=q.A.dtype))
         first = first.at[3:, 3:].set(turns.reshape(3, 9).T)
         second = (
             jnp.zeros((12, 6, 6), q.A.dtype)
@@ -97,7 +97,7 @@ class RA(AbstractFormulation):
         # M, J and the gyroscopic term h (ω̃ J - sk(Jω)) of Eq. 38c; neither depends on position.
         omega = u[3:]
         gyroscopic = so3.skew(omega) @ inertia - so3.skew(inertia @ omega)
-        eye, zero = jnp.eye(3, dtype=u.dtype), jnp.zeros((3, 3), u.dtype)
+        eye, zero = np.eye(3, dtype=u.dtype), jnp.zeros((3, 3), u.dtype)
         return jnp.block([[mass * eye, zero], [zero, inertia + velocity * gyroscopic]])
 
 

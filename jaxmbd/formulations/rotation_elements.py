@@ -90,7 +90,7 @@ class RotationElements(AbstractFormulation):
 
     def coordinates(self, pose: Pose) -> Elements:
         zero = jnp.zeros_like(pose.r)
-        return Elements(zero, jnp.eye(3, dtype=zero.dtype), pose)
+        return Elements(zero, np.eye(3, dtype=zero.dtype), pose)
 
     def pose(self, q: Elements) -> Pose:
         return Pose(q.T + q.R @ q.reference.r, q.R @ q.reference.A)
@@ -118,14 +118,14 @@ class RotationElements(AbstractFormulation):
         return Elements(q.T + delta[:3], q.R + delta[3:].reshape(3, 3), q.reference)
 
     def normalization(self, q: Elements) -> Float[Array, "6"]:
-        return packed(q.R.T @ q.R - jnp.eye(3, dtype=q.R.dtype))
+        return packed(q.R.T @ q.R - np.eye(3, dtype=q.R.dtype))
 
     def normalization_gamma(self, q: Elements, u: Vec12) -> Float[Array, "6"]:
         # What an integrator adds to RᵀR - I would grow with the square of time. This asks for
         # oscillation at the rate of the body's own rotation instead, which adds no stiffness and is
         # nothing where R is a rotation.
         R_dot = u[3:].reshape(3, 3)
-        gap = q.R.T @ q.R - jnp.eye(3, dtype=q.R.dtype)
+        gap = q.R.T @ q.R - np.eye(3, dtype=q.R.dtype)
         return packed(-2.0 * R_dot.T @ R_dot - 0.5 * jnp.sum(R_dot**2) * gap)
 
     # constant mass; the gyroscopic terms are in the reactions of rigidity

@@ -252,7 +252,7 @@ def apply_tangent(
     index = np.array(bodies, int).reshape(blocks.shape[0], blocks.shape[-2])
     every = with_identity(tangent)
     if every.shape[0] > _STORED:
-        every = every @ jnp.eye(every.shape[-1], dtype=every.dtype)
+        every = every @ np.eye(every.shape[-1], dtype=every.dtype)
     own = take(every, index)  # (n, k, s, s)
     own = own.reshape(blocks.shape[0], *(1,) * (blocks.ndim - 3), *own.shape[1:])
     return times_last_transposed(own, blocks)
@@ -260,4 +260,4 @@ def apply_tangent(
 
 def with_identity(tangent: Float[Array, "nb s s"]) -> Float[Array, "nb+1 s s"]:
     """Append the ground's, the identity."""
-    return jnp.concatenate([tangent, jnp.eye(tangent.shape[-1], dtype=tangent.dtype)[None]])
+    return jnp.concatenate([tangent, np.eye(tangent.shape[-1], dtype=tangent.dtype)[None]])

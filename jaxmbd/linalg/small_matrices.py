@@ -7,7 +7,10 @@ the time that LU, its permutation and two triangular solves take.
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Float
+
+from ..rotations.types import Array
 
 
 def product(A: Float[Array, "*#n i k"], B: Float[Array, "*#n k j"]) -> Float[Array, "*_ i j"]:
@@ -84,7 +87,7 @@ def pivoted_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
         scaled = chosen / part(chosen, k, 1)
         return jnp.where(row == k, scaled, M - part(M, k, 1) * scaled)
 
-    whole = jnp.concatenate([A, jnp.eye(n, dtype=A.dtype)], axis=1)
+    whole = jnp.concatenate([A, np.eye(n, dtype=A.dtype)], axis=1)
     return jax.lax.fori_loop(0, n, turn, whole)[:, n:]
 
 

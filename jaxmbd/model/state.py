@@ -1,7 +1,7 @@
 """Pose, twist and state: the same for every formulation."""
 
 import equinox as eqx
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
 from ..rotations.types import Array
@@ -62,4 +62,4 @@ class State(eqx.Module):
 
 def ground_pose(dtype) -> Pose:
     """The pose of the ground: the global frame."""
-    return Pose(jnp.zeros(3, dtype), jnp.eye(3, dtype=dtype))
+    return Pose(np.zeros(3, dtype), np.eye(3, dtype=dtype))

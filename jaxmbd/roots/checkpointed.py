@@ -15,13 +15,13 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
+from ..xla.jaxprs import OPAQUE, Values, bind, needed, reached
 from .implicit import ROOT_NAME, save_roots, saved
 from .kernels import one_kernel
 from .lanes import in_lanes
 from .linear import linear
 from .opaque import known, opaque
 from .parts import as_part
-from .programs import OPAQUE, Values, bind, needed, reached
 
 # Operations in which roots are found and given.
 _CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}

@@ -15,10 +15,10 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from ..linalg.linear_solve import held, linear_solve
+from ..xla.jaxprs import Values
 from .kernels import one_kernel
 from .lanes import in_lanes
 from .opaque import opaque
-from .programs import Values
 
 ROOT_NAME = "jaxmbd_root"
 

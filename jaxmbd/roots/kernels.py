@@ -14,7 +14,6 @@ tested.
 """
 
 import contextlib
-import functools
 import math
 import os
 from collections.abc import Callable
@@ -26,13 +25,33 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.core import Tracer, eval_jaxpr
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun
+from jax.core import ShapedArray, Tracer
+from jax.extend.core import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Var,
+    jaxpr_as_fun,
+)
 from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
 
 from ..indexing import SUMS, TAKE, summed, taken
-from .programs import CALLS, JAXLIB, KERNEL, bind, compiled_sum, operation, scan_parts, solve_part
+from ..xla.jaxprs import (
+    JAXLIB,
+    KERNEL,
+    NESTED,
+    compiled_sum,
+    equation,
+    flattened,
+    inner_programs,
+    is_nested,
+    lowered,
+    operation,
+    program,
+    scan_parts,
+    variables,
+)
 
 _TESTED = (0, 13)  # the first version of jaxlib with which kernels have not been tested
 # A library multiplies matrices faster from so many products of numbers on, unless they are thin.
@@ -99,14 +118,12 @@ def one_kernel(function: Callable[..., Any], *args: Any, batch: bool = False) ->
 
     closed = jax.make_jaxpr(flat)(*leaves)
     # What the function closes over becomes an argument where it is not a number.
-    traced = [x for x in closed.consts if isinstance(x, Tracer)]
-
-    def of_traced(traced, leaves):
-        each = iter(traced)
-        consts = [next(each) if isinstance(x, Tracer) else x for x in closed.consts]
-        return eval_jaxpr(closed.jaxpr, consts, *leaves)
-
-    whole = jax.make_jaxpr(of_traced)(traced, leaves)
+    consts = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    traced = {v: x for v, x in consts.items() if isinstance(x, Tracer)}
+    numbers = {v: x for v, x in consts.items() if v not in traced}
+    inner = closed.jaxpr
+    whole = program([*traced, *inner.invars], inner.outvars, inner.eqns, numbers)
+    traced = traced.values()
     out = _marked.bind(*traced, *leaves, jaxpr=whole, limits=_IN_BATCH if batch else _IN_RUN)
     tree, rest = shape
     return eqx.combine(jax.tree.unflatten(tree, out), rest)
@@ -137,102 +154,31 @@ def _batch(args, axes, *, jaxpr: ClosedJaxpr, **_: Any):
     return out, [0] * len(out)
 
 
-def _in_parts(*args: Any, jaxpr: ClosedJaxpr, limits: _Limits) -> list[Any]:
-    """The function, whose parts are calls of kernels."""
-    if not kernels_wanted():
-        return _inline(*args, jaxpr=jaxpr)
-    flat = jax.make_jaxpr(lambda args: _flattened(jaxpr.jaxpr, jaxpr.consts, args))(list(args))
-    return _evaluated(flat.jaxpr, flat.consts, list(args), limits)
+def _in_parts(context: Any, *args: Any, jaxpr: ClosedJaxpr, limits: _Limits) -> Any:
+    """Lower the function, whose parts are calls of kernels."""
+    if kernels_wanted():
+        jaxpr = _divided(flattened(jaxpr, _rewritten), limits)
+    return lowered(context, jaxpr, *args)
 
 
-def _flattened(jaxpr: Jaxpr, consts, args) -> list[Any]:
-    """The function without calls of functions in it, nor in its loops, and without products of
-    small or thin matrices, which libraries would take over.
+def _rewritten(eqn: JaxprEqn) -> Callable[..., list[Any]] | None:
+    """How an operation is written here that libraries would take over, or that is of this package;
+    None where it stays.
     """
-    known = dict(zip(jaxpr.constvars, consts, strict=True)) | dict(
-        zip(jaxpr.invars, args, strict=True)
-    )
-
-    def read(v):
-        return v.val if isinstance(v, Literal) else known[v]
-
-    for eqn in jaxpr.eqns:
-        xs = [read(v) for v in eqn.invars]
-        name = eqn.primitive.name
-        if not eqn.effects and all(_is_empty(v) for v in eqn.outvars):
-            # A part of an empty part can end the translation of a function, on one CPU of all
-            # later ones too, before its calls of LAPACK, which XLA then does not find.
-            out = [_empty(v) for v in eqn.outvars]
-        elif name == "dot_general" and _compiled(eqn):
-            out = [_product(eqn, *xs)]
-        elif name == TAKE:
-            out = [taken(*xs, **eqn.params)]
-        elif name == SUMS:
-            out = [summed(*xs, **eqn.params)]
-        elif name == "reduce_sum" and math.prod(_shape(eqn.invars[0])) > _SUMS:
-            out = [compiled_sum(xs[0], eqn.params["axes"])]
-        elif _is_nested(eqn):
-            out = _rebuilt(eqn, xs, _flattened)
-        elif (inner := _called(eqn, xs)) is not None:
-            function, xs = inner
-            out = _flattened(
-                getattr(function, "jaxpr", function), getattr(function, "consts", ()), xs
-            )
-        else:
-            out = bind(eqn, *xs)
-        known |= dict(zip(eqn.outvars, out, strict=True))
-    return [read(v) for v in jaxpr.outvars]
-
-
-def _called(eqn: JaxprEqn, xs: list[Any]) -> tuple[Any, list[Any]] | None:
-    """The function that the operation calls and does nothing else, and its arguments; None if it is
-    no call.
-    """
-    name = eqn.primitive.name
-    if name == "custom_linear_solve":
-        return solve_part(eqn, xs)
-    function = eqn.params.get(_CALLS.get(name, ""))
-    return None if function is None else (function, xs)
-
-
-def _rebuilt(eqn: JaxprEqn, xs: list[Any], evaluate: Callable[..., list[Any]]) -> list[Any]:
-    """Control flow whose functions are evaluated by `evaluate(jaxpr, consts, args)`."""
     name, params = eqn.primitive.name, eqn.params
-
-    def of(closed: ClosedJaxpr, *args: Any) -> tuple[Any, ...]:
-        return tuple(evaluate(closed.jaxpr, closed.consts, list(args)))
-
-    if name == "while":
-        nc, nb = params["cond_nconsts"], params["body_nconsts"]
-        of_cond, of_body, start = xs[:nc], xs[nc : nc + nb], xs[nc + nb :]
-        out = lax.while_loop(
-            lambda state: of(params["cond_jaxpr"], *of_cond, *state)[0],
-            lambda state: of(params["body_jaxpr"], *of_body, *state),
-            tuple(start),
-        )
-        return list(out)
-    if name == "cond":
-        branches = [lambda *args, branch=branch: of(branch, *args) for branch in params["branches"]]
-        index, *args = xs
-        if jnp.result_type(index) == jnp.bool_:
-            return list(lax.cond(index, branches[1], branches[0], *args))
-        return list(lax.switch(index, branches, *args))
-    consts, start, rows = (xs[part] for part in scan_parts(eqn))
-    carried = len(start)
-
-    def turn(state, row):
-        out = of(params["jaxpr"], *consts, *state, *row)
-        return out[:carried], out[carried:]
-
-    end, each = lax.scan(
-        turn,
-        tuple(start),
-        tuple(rows),
-        length=params["length"],
-        reverse=params["reverse"],
-        unroll=params["unroll"],
-    )
-    return [*end, *each]
+    if not eqn.effects and all(_is_empty(v) for v in eqn.outvars):
+        # A part of an empty part can end the translation of a function, on one CPU of all later
+        # ones too, before its calls of LAPACK, which XLA then does not find.
+        return lambda *_: [_empty(v) for v in eqn.outvars]
+    if name == "dot_general" and _compiled(eqn):
+        return lambda x, y: [_product(eqn, x, y)]
+    if name == TAKE:
+        return lambda x: [taken(x, **params)]
+    if name == SUMS:
+        return lambda x: [summed(x, **params)]
+    if name == "reduce_sum" and math.prod(_shape(eqn.invars[0])) > _SUMS:
+        return lambda x: [compiled_sum(x, params["axes"])]
+    return None
 
 
 def _product(eqn: JaxprEqn, x: Any, y: Any) -> Any:
@@ -277,32 +223,28 @@ def _shape(v: Any) -> tuple[int, ...]:
     return v.aval.shape
 
 
-def _evaluated(jaxpr: Jaxpr, consts, args: list[Any], limits: _Limits) -> list[Any]:
-    """Operations that fit as few calls, between which as few values pass as that allows."""
-    known = dict(zip(jaxpr.constvars, consts, strict=True)) | dict(
-        zip(jaxpr.invars, args, strict=True)
-    )
+def _divided(closed: ClosedJaxpr, limits: _Limits) -> ClosedJaxpr:
+    """The program with operations that fit as few calls, between which as few values pass as that
+    allows.
+    """
+    jaxpr = closed.jaxpr
+    consts = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     fitting, others = _in_turns(jaxpr, limits)
-    inside = functools.partial(_evaluated, limits=limits)
-
-    def read(v):
-        return v.val if isinstance(v, Literal) else known[v]
-
+    made: list[JaxprEqn] = []
     for at in sorted({*fitting, *others}):
         if group := fitting.get(at):
             later = [e for k in fitting if k > at for e in fitting[k]]
             later += [e for k in others if k >= at for e in others[k]]
-            needed = {v for e in later for v in e.invars if not isinstance(v, Literal)}
-            needed |= {v for v in jaxpr.outvars if not isinstance(v, Literal)}
-            known |= _together(group, needed, known)
+            needed = {v for e in later for v in variables(e.invars)}
+            made += _together(group, needed | set(variables(jaxpr.outvars)), consts)
         for eqn in others.get(at, []):
-            xs = [read(v) for v in eqn.invars]
             # Branches that do not fit are left as they are: of calls of LAPACK in loops in such
             # branches, XLA got some wrong that stood beside kernels.
-            loop = _is_nested(eqn) and eqn.primitive.name != "cond"
-            out = _rebuilt(eqn, xs, inside) if loop else bind(eqn, *xs)
-            known |= dict(zip(eqn.outvars, out, strict=True))
-    return [read(v) for v in jaxpr.outvars]
+            if is_nested(eqn) and eqn.primitive.name != "cond":
+                inner = inner_programs(eqn, lambda f: _divided(f, limits))
+                eqn = eqn.replace(params=eqn.params | inner)
+            made.append(eqn)
+    return program(jaxpr.invars, jaxpr.outvars, made, consts)
 
 
 def _in_turns(jaxpr: Jaxpr, limits: _Limits) -> tuple[_Turns, _Turns]:
@@ -314,49 +256,60 @@ def _in_turns(jaxpr: Jaxpr, limits: _Limits) -> tuple[_Turns, _Turns]:
     first: dict[Any, int] = {}  # after how many operations that do not fit a value is there
     earliest, fits = [], [_fits(eqn, limits) for eqn in jaxpr.eqns]
     for eqn, small in zip(jaxpr.eqns, fits, strict=True):
-        at = max((first.get(v, 0) for v in _variables(eqn.invars)), default=0)
+        at = max((first.get(v, 0) for v in variables(eqn.invars)), default=0)
         earliest.append(at)
         first |= dict.fromkeys(eqn.outvars, at if small else at + 1)
     end = max(first.values(), default=0)
-    latest = dict.fromkeys(_variables(jaxpr.outvars), end)
+    latest = dict.fromkeys(variables(jaxpr.outvars), end)
     fitting: _Turns = {}
     others: _Turns = {}
     for eqn, small, at in reversed(list(zip(jaxpr.eqns, fits, earliest, strict=True))):
         if small:
             at = min((latest[v] for v in eqn.outvars if v in latest), default=at)
         (fitting if small else others).setdefault(at, []).insert(0, eqn)
-        for v in _variables(eqn.invars):
+        for v in variables(eqn.invars):
             latest[v] = min(latest.get(v, at), at)
     return fitting, others
 
 
-def _variables(values: Any) -> list[Any]:
-    return [v for v in values if not isinstance(v, Literal)]
-
-
-def _together(group: list[JaxprEqn], needed: set, known: dict) -> dict:
-    """What of a group of operations is needed, by a call if that is worth one."""
+def _together(group: list[JaxprEqn], needed: set[Var], consts: dict[Var, Any]) -> list[JaxprEqn]:
+    """What of a group of operations is needed, as a call if that is worth one."""
     out = [v for eqn in group for v in eqn.outvars if v in needed]
     if not out:
-        return {}
-    given = dict.fromkeys(
-        v for eqn in group for v in eqn.invars if not isinstance(v, Literal) and v in known
-    )
-    arrays = [v for v in given if isinstance(known[v], Tracer)]
-    numbers = {v: known[v] for v in given if not isinstance(known[v], Tracer)}
+        return []
+    if len(group) < _WORTH and not any(eqn.primitive.name in NESTED for eqn in group):
+        return group
+    own = {v for eqn in group for v in eqn.outvars} | consts.keys()
+    given = list(dict.fromkeys(v for e in group for v in variables(e.invars) if v not in own))
+    return _calls(given, out, group, consts)
 
-    def run(*values):
-        own = numbers | dict(zip(arrays, values, strict=True))
-        for eqn in group:
-            xs = [v.val if isinstance(v, Literal) else own[v] for v in eqn.invars]
-            own |= dict(zip(eqn.outvars, bind(eqn, *xs), strict=True))
-        return [own[v] for v in out]
 
-    values = [known[v] for v in arrays]
-    if len(group) < _WORTH and not any(eqn.primitive.name in _NESTED for eqn in group):
-        return dict(zip(out, run(*values), strict=True))
-    made = jax.make_jaxpr(run)(*values)
-    return dict(zip(out, _call.bind(*values, jaxpr=made), strict=True))
+def _calls(
+    given: list[Var], out: list[Var], group: list[JaxprEqn], consts: dict[Var, Any]
+) -> list[JaxprEqn]:
+    """The call of a kernel, and what goes before it.
+
+    XLA fails on a function of which an argument is never used. Therefore arguments are no numbers
+    that it knows, have elements, and are returned as well. Of a large one a single number is
+    returned, because the whole would be copied.
+    """
+    empty = {v: _empty(v) for v in given if _is_empty(v)}
+    given = [v for v in given if v not in empty]
+    hidden, eqns, used = [Var(v.aval) for v in given], list(group), []
+    for v in given:
+        if math.prod(_shape(v)) > _RETURNED:
+            n = len(_shape(v))
+            corner = Var(ShapedArray((1,) * n, _dtype(v)))
+            bounds = {"start_indices": (0,) * n, "limit_indices": (1,) * n}
+            eqns.append(equation(lax.slice_p, [v], [corner], bounds | {"strides": None}))
+            v = corner
+        used.append(v)
+    back = [Var(v.aval) for v in used]
+    if used:
+        eqns.append(equation(_barrier, used, back, {}))
+    kernel = program(given, [*out, *back], eqns, consts | empty)
+    call = equation(_call, hidden, [*out, *(Var(v.aval) for v in back)], {"jaxpr": kernel})
+    return [*([equation(_barrier, given, hidden, {})] if given else []), call]
 
 
 def _fits(eqn: JaxprEqn, limits: _Limits) -> bool:
@@ -371,24 +324,14 @@ def _fits(eqn: JaxprEqn, limits: _Limits) -> bool:
     if name in ("scatter", "scatter-add"):
         # XLA turns a scatter to a single place into simpler operations.
         return math.prod(_shape(eqn.invars[1])[:-1]) == 1
-    if not _is_nested(eqn) or sum(math.prod(_shape(v)) for v in _carried(eqn)) > limits.carried:
+    if not is_nested(eqn) or sum(math.prod(_shape(v)) for v in _carried(eqn)) > limits.carried:
         return False
     return all(_fits(inner, limits) for jaxpr in _nested(eqn) for inner in jaxpr.eqns)
 
 
-def _is_nested(eqn: JaxprEqn) -> bool:
-    """Whether it is control flow that can be written anew: branches for several platforms are left
-    to JAX, and loops whose members end one by one under `vmap`.
-    """
-    if eqn.primitive.name == "while":
-        return not eqn.params["cond_jaxpr"].out_avals[0].shape
-    return eqn.primitive.name in _NESTED and not eqn.params.get("branches_platforms")
-
-
-def _nested(eqn: JaxprEqn) -> list[Any]:
-    if eqn.primitive.name == "while":
-        return [eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]]
-    return list(eqn.params["branches"]) if "branches" in eqn.params else [eqn.params["jaxpr"]]
+def _nested(eqn: JaxprEqn) -> list[ClosedJaxpr]:
+    each = inner_programs(eqn).values()
+    return [f for x in each for f in (x if isinstance(x, tuple) else (x,))]
 
 
 def _carried(eqn: JaxprEqn) -> list[Any]:
@@ -402,65 +345,43 @@ def _is_empty(v: Any) -> bool:
     return _holds_numbers(v) and 0 in _shape(v)
 
 
+def _dtype(v: Any) -> Any:
+    return v.aval.dtype
+
+
 def _empty(v: Any) -> np.ndarray:
     return np.zeros(_shape(v), v.aval.dtype)
 
 
 def _holds_numbers(v: Any) -> bool:
-    return str(getattr(v.aval, "dtype", None)) in _NUMBERS
+    return getattr(v.aval, "dtype", None) in _NUMBERS
 
 
-def _lower_call(ctx: Any, *args: Any, jaxpr: ClosedJaxpr) -> Any:
-    """A call that XLA does not take apart.
-
-    XLA fails on a function of which an argument is never used. Therefore arguments are no numbers
-    that it knows, have elements, and are returned as well. Of a large one a single number is
-    returned, because the whole would be copied.
-    """
-    count = len(jaxpr.out_avals)
-
-    def whole(*args):
-        own = lax.optimization_barrier([x for x in args if x.size])
-
-        def kernel(*own):
-            each = iter(own)
-            every = [next(each) if x.size else jnp.zeros(x.shape, x.dtype) for x in args]
-            used = [
-                x if x.size <= _RETURNED else lax.slice(x, [0] * x.ndim, [1] * x.ndim) for x in own
-            ]
-            return [*jaxpr_as_fun(jaxpr)(*every), *lax.optimization_barrier(used)]
-
-        return jax.jit(kernel)(*own)[:count]
-
-    out = mlir.lower_fun(whole, multiple_results=True)(ctx, *args)
+def _lower_call(context: Any, *args: Any, jaxpr: ClosedJaxpr) -> Any:
+    """A call that XLA does not take apart."""
+    out = mlir.core_call_lowering(context, *args, name="kernel", call_jaxpr=jaxpr)
     marks = {"inlineable": "false", "xla_cpu_small_call": "true"}
-    for value in out:
-        call = ir.OpResult(value).owner
-        if call.name == "func.call":
-            call.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get(
-                {name: ir.StringAttr.get(mark) for name, mark in marks.items()}
-            )
+    first: Any = out[0]
+    call = ir.OpResult(first).owner
+    call.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get(
+        {name: ir.StringAttr.get(mark) for name, mark in marks.items()}
+    )
     return out
 
 
-for _primitive in (_marked, _call):
-    _primitive.def_impl(_inline)
-    _primitive.def_abstract_eval(lambda *_, jaxpr, **__: jaxpr.out_avals)
-    ad.primitive_jvps[_primitive] = _differentiate
-    batching.primitive_batchers[_primitive] = _batch
-    mlir.register_lowering(_primitive, mlir.lower_fun(_inline, multiple_results=True))
-mlir.register_lowering(_marked, mlir.lower_fun(_in_parts, multiple_results=True), platform="cpu")
+_marked.def_impl(_inline)
+_marked.def_abstract_eval(lambda *_, jaxpr, **__: jaxpr.out_avals)
+ad.primitive_jvps[_marked] = _differentiate
+batching.primitive_batchers[_marked] = _batch
+mlir.register_lowering(_marked, lambda context, *xs, jaxpr, **_: lowered(context, jaxpr, *xs))
+mlir.register_lowering(_marked, _in_parts, platform="cpu")
+_call.def_abstract_eval(lambda *_, jaxpr: jaxpr.out_avals)
 mlir.register_lowering(_call, _lower_call, platform="cpu")
 
-_CALLS = CALLS | {
-    "checkpoint": "jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "custom_vmap_call": "call",
-    "remat2": "jaxpr",
-}
-_NESTED = frozenset({"while", "scan", "cond"})
+_barrier = jax.make_jaxpr(lax.optimization_barrier)([0.0]).eqns[0].primitive
 _NUMBERS = frozenset(
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
+    np.dtype(name)
+    for name in "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
 )
 _SIMPLE = frozenset(
     """abs add add_any and asin acos atan atan2 broadcast_in_dim cbrt ceil clamp concatenate

@@ -26,10 +26,20 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array, Bool
 
 from ..indexing import SUMS, TAKE
+from ..xla.jaxprs import (
+    CALLS,
+    JAXLIB,
+    Flags,
+    Values,
+    bind,
+    compiled_sum,
+    held_function,
+    scan_parts,
+    solve_part,
+)
+from ..xla.jaxprs import reached as reached_by
 from .kernels import one_kernel
 from .opaque import opaque
-from .programs import CALLS, JAXLIB, Flags, Values, bind, compiled_sum, scan_parts, solve_part
-from .programs import reached as reached_by
 
 # Larger batches go in chunks of so many members: on a CPU, whose numbers stay in the cache of a
 # core. A GPU is full with them, and of a million in single precision not all were right there.
@@ -244,7 +254,7 @@ def _replay(closed: ClosedJaxpr, values: Values, flags: Flags, size: int) -> tup
         xs, flags = [x for x, _ in pairs], [flag for _, flag in pairs]
         name = eqn.primitive.name
         if name in CALLS:
-            out, flags = _replay(eqn.params[CALLS[name]], xs, flags, size)
+            out, flags = _replay(held_function(eqn), xs, flags, size)
         elif not any(flags):
             out = bind(eqn, *xs)
             flags = [False] * len(out)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from .programs import LINEAR, operation
+from ..xla.jaxprs import LINEAR, lowered, operation
 
 Arrays = list[Any]
 # From the arrays on which the function depends otherwise: from its arguments its outputs, which may
@@ -85,4 +85,4 @@ _linear.def_abstract_eval(lambda *_, jaxpr, **__: jaxpr.out_avals)
 ad.primitive_jvps[_linear] = _differentiate
 ad.primitive_transposes[_linear] = _transpose
 batching.primitive_batchers[_linear] = _batch
-mlir.register_lowering(_linear, mlir.lower_fun(_run, multiple_results=True))
+mlir.register_lowering(_linear, lambda context, *xs, jaxpr, **_: lowered(context, jaxpr, *xs))

@@ -5,16 +5,17 @@ what does not, as every derivative in reverse mode does. Forward mode over that 
 the body: an iteration instead of its root. The rule of an operation is never lost.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, JaxprEqn, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from .programs import OPAQUE, operation
+from ..xla.jaxprs import OPAQUE, lowered, operation
 
 Arrays = list[Any]
 # From the arguments, the tangents of those that vary (None of the others), and the outputs where
@@ -29,7 +30,31 @@ def opaque(function: Callable[..., Arrays], rule: Rule, *args: Any) -> Arrays:
 
     Neither may use arrays that depend on what is differentiated or batched except its arguments.
     """
-    return _opaque.bind(*args, jaxpr=jax.make_jaxpr(function)(*args), rule=rule)
+    return _opaque.bind(*args, jaxpr=_Program(function, args), rule=rule)
+
+
+class _Program:
+    """The program of a function, traced when it is asked for: where an operation is differentiated,
+    which is most often at once, the rule takes its place.
+    """
+
+    def __init__(self, function: Callable[..., Arrays], args: Sequence[Any]):
+        self._function, self._shapes = function, [jax.typeof(x) for x in args]
+
+    @functools.cached_property
+    def closed(self) -> ClosedJaxpr:
+        """The whole."""
+        return jax.make_jaxpr(self._function)(*self._shapes)
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """Its equations."""
+        return self.closed.jaxpr
+
+    @property
+    def consts(self) -> Arrays:
+        """What they close over."""
+        return self.closed.consts
 
 
 def known(eqn: JaxprEqn, args: Arrays, out: Arrays) -> Arrays:
@@ -43,11 +68,11 @@ def known(eqn: JaxprEqn, args: Arrays, out: Arrays) -> Arrays:
     return opaque(lambda *both: list(both[count:]), of_known, *args, *out)
 
 
-def _run(*args: Any, jaxpr: ClosedJaxpr, rule: Rule) -> Arrays:
-    return jaxpr_as_fun(jaxpr)(*args)
+def _run(*args: Any, jaxpr: _Program, rule: Rule) -> Arrays:
+    return jaxpr_as_fun(jaxpr.closed)(*args)
 
 
-def _differentiate(primals, tangents, *, jaxpr: ClosedJaxpr, rule: Rule):
+def _differentiate(primals, tangents, *, jaxpr: _Program, rule: Rule):
     dots = [
         None if isinstance(dot, ad.Zero) or not np.issubdtype(x.dtype, np.inexact) else dot
         for x, dot in zip(primals, tangents, strict=True)
@@ -57,7 +82,7 @@ def _differentiate(primals, tangents, *, jaxpr: ClosedJaxpr, rule: Rule):
     return out, [z if dot is None else dot for z, dot in zip(zeros, out_dots, strict=True)]
 
 
-def _batch(args, axes, *, jaxpr: ClosedJaxpr, rule: Rule):
+def _batch(args, axes, *, jaxpr: _Program, rule: Rule):
     (size,) = {x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None}
     args = [
         x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True)
@@ -73,13 +98,15 @@ def _batch(args, axes, *, jaxpr: ClosedJaxpr, rule: Rule):
         )
         return jax.vmap(rule, in_axes=in_axes, axis_size=size)(primals, dots, out)
 
-    batch = jax.vmap(jaxpr_as_fun(jaxpr), in_axes=axes, axis_size=size)
+    batch = jax.vmap(jaxpr_as_fun(jaxpr.closed), in_axes=axes, axis_size=size)
     out = opaque(batch, of_batch, *args)
     return out, [0] * len(out)
 
 
 _opaque.def_impl(_run)
-_opaque.def_abstract_eval(lambda *_, jaxpr, rule: jaxpr.out_avals)
+_opaque.def_abstract_eval(lambda *_, jaxpr, rule: jaxpr.closed.out_avals)
 ad.primitive_jvps[_opaque] = _differentiate
 batching.primitive_batchers[_opaque] = _batch
-mlir.register_lowering(_opaque, mlir.lower_fun(_run, multiple_results=True))
+mlir.register_lowering(
+    _opaque, lambda context, *xs, jaxpr, **_: lowered(context, jaxpr.closed, *xs)
+)

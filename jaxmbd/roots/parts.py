@@ -15,11 +15,11 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
+from ..xla.jaxprs import Values
 from .kernels import one_kernel
 from .lanes import in_lanes
 from .linear import linear
 from .opaque import opaque
-from .programs import Values
 
 
 def as_part(function: Callable[..., Values], *args: Any) -> Values:

@@ -16,9 +16,9 @@ from jax.core import Tracer, eval_jaxpr
 from jaxtyping import Array, Bool
 
 from ..branches import anywhere, largest
+from ..xla.jaxprs import Values
 from .linear import linear
 from .opaque import opaque
-from .programs import Values
 
 Body = Callable[[Any, Any, Bool[Array, ""]], tuple[Any, Any]]
 

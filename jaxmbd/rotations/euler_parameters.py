@@ -7,6 +7,7 @@ below.
 """
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
 from .types import Array, Mat3, Vec4, library_of
@@ -24,21 +25,29 @@ def from_matrix(A: Mat3) -> Vec4:
     """Euler parameters of a rotation matrix (Shepperd's method), with the largest component
     positive.
     """
-    trace = jnp.trace(A)
-    squares = jnp.concatenate([trace[None], jnp.diagonal(A)])
-    k = jnp.argmax(squares)
     # Row k of this symmetric matrix is 4 p_k p.
-    S = jnp.array(
-        [
-            [1.0 + trace, A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1]],
-            [0.0, 1.0 + 2 * A[0, 0] - trace, A[0, 1] + A[1, 0], A[0, 2] + A[2, 0]],
-            [0.0, 0.0, 1.0 + 2 * A[1, 1] - trace, A[1, 2] + A[2, 1]],
-            [0.0, 0.0, 0.0, 1.0 + 2 * A[2, 2] - trace],
-        ]
-    )
-    S = S + jnp.triu(S, 1).T
-    row = S[k]
-    return row / jnp.linalg.norm(row)
+    S = jnp.sum(_SHEPPERD.astype(A.dtype) * A.reshape(1, 1, 9), axis=2) + np.eye(4, dtype=A.dtype)
+    k = jnp.argmax(jnp.diagonal(S))
+    row = jnp.sum(jnp.where(np.arange(4)[:, None] == k, S, 0.0), axis=0)
+    return row / jnp.sqrt(jnp.sum(row * row))
+
+
+def _shepperd() -> np.ndarray:
+    """What the entries of a rotation matrix add to 4 p pᵀ: (4, 4, 9)."""
+    table = np.zeros((4, 4, 3, 3))
+    table[0, 0] = np.eye(3)
+    for k in range(3):
+        table[k + 1, k + 1] = -np.eye(3)
+        table[k + 1, k + 1, k, k] = 1.0
+        i, j = (k + 1) % 3, (k + 2) % 3
+        for at in ((0, k + 1), (k + 1, 0)):
+            table[(*at, j, i)], table[(*at, i, j)] = 1.0, -1.0
+        for at in ((i + 1, j + 1), (j + 1, i + 1)):
+            table[(*at, i, j)] = table[(*at, j, i)] = 1.0
+    return table.reshape(4, 4, 9)
+
+
+_SHEPPERD = _shepperd()
 
 
 def G(p: Vec4) -> Float[Array, "3 4"]:
@@ -46,4 +55,4 @@ def G(p: Vec4) -> Float[Array, "3 4"]:
     39c).
     """
     e0, e = p[0], p[1:]
-    return jnp.concatenate([-e[:, None], e0 * jnp.eye(3, dtype=p.dtype) - skew(e)], axis=1)
+    return jnp.concatenate([-e[:, None], e0 * np.eye(3, dtype=p.dtype) - skew(e)], axis=1)

@@ -7,9 +7,11 @@ derivatives: every quotient has a power series that replaces it below a threshol
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
 from .euler_parameters import from_matrix
@@ -39,8 +41,15 @@ _FOURTH = tuple((-1) ** n / math.factorial(2 * n + 4) for n in range(7))
 _FIFTH = tuple((-1) ** n / math.factorial(2 * n + 5) for n in range(7))
 
 
-def _horner(x: Scalar, coefficients: tuple[float, ...]) -> Scalar:
-    value = jnp.full_like(x, coefficients[-1])
+# sin x / x, (1 - cos x) / x² and (x - sin x) / x³ by powers of x².
+_FIRST_THREE = np.array(
+    [[(-1) ** n / math.factorial(2 * n + k) for k in (1, 2, 3)] for n in range(7)]
+)
+
+
+def _horner(x: Any, coefficients: Any) -> Any:
+    """A polynomial of numbers or of vectors by its coefficients, from the lowest power on."""
+    value = jnp.broadcast_to(jnp.asarray(coefficients[-1], x.dtype), x.shape)
     for c in coefficients[-2::-1]:
         value = value * x + c
     return value
@@ -54,23 +63,12 @@ def exp_coefficients(angle_squared: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     x2_safe = jnp.where(small, 1.0, x2)  # keeps both branches differentiable
     x = jnp.sqrt(x2_safe)
     sin, half = jnp.sin(x), jnp.sin(0.5 * x)
-    x2_small = jnp.where(small, x2, 0.0)
-    a = _horner(
-        x2_small, (1.0, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800, 1 / 6227020800)
-    )
-    b = _horner(
-        x2_small,
-        (1 / 2, -1 / 24, 1 / 720, -1 / 40320, 1 / 3628800, -1 / 479001600, 1 / 87178291200),
-    )
-    c = _horner(
-        x2_small,
-        (1 / 6, -1 / 120, 1 / 5040, -1 / 362880, 1 / 39916800, -1 / 6227020800, 1 / 1307674368000),
-    )
-    return (
-        jnp.where(small, a, sin / x),
-        jnp.where(small, b, 2.0 * half * half / x2_safe),
-        jnp.where(small, c, (x - sin) / (x2_safe * x)),
-    )
+    # One series of three numbers is a third of the program that three series are.
+    x2_small = jnp.broadcast_to(jnp.where(small, x2, 0.0), (3,))
+    series = _horner(x2_small, _FIRST_THREE.astype(x2.dtype))
+    closed = jnp.stack([sin, 2.0 * half * half, x - sin]) / jnp.stack([x, x2_safe, x2_safe * x])
+    found = jnp.where(small, series, closed)
+    return found[0], found[1], found[2]
 
 
 @exp_coefficients.defjvp
@@ -93,7 +91,7 @@ def exp(theta: Vec3) -> Mat3:
     """The rotation by the vector `theta` [rad] (Rodrigues' formula, Kissel et al. Eq. 5)."""
     a, b, _ = exp_coefficients(theta @ theta)
     K = skew(theta)
-    return jnp.eye(3, dtype=theta.dtype) + a * K + b * (K @ K)
+    return np.eye(3, dtype=theta.dtype) + a * K + b * (K @ K)
 
 
 def log(A: Mat3) -> Vec3:
@@ -128,7 +126,7 @@ def cayley(w: Vec3) -> Mat3:
     the midpoint.
     """
     K = skew(w)
-    return jnp.eye(3, dtype=w.dtype) + (K + 0.5 * K @ K) / (1.0 + 0.25 * (w @ w))
+    return np.eye(3, dtype=w.dtype) + (K + 0.5 * K @ K) / (1.0 + 0.25 * (w @ w))
 
 
 def right_jacobian(theta: Vec3) -> Mat3:
@@ -137,7 +135,7 @@ def right_jacobian(theta: Vec3) -> Mat3:
     """
     _, b, c = exp_coefficients(theta @ theta)
     K = skew(theta)
-    return jnp.eye(3, dtype=theta.dtype) - b * K + c * (K @ K)
+    return np.eye(3, dtype=theta.dtype) - b * K + c * (K @ K)
 
 
 def inverse_coefficient(angle_squared: Scalar) -> Scalar:
@@ -155,7 +153,7 @@ def inverse_right_jacobian(theta: Vec3) -> Mat3:
     """The inverse of `right_jacobian`, `I + K/2 + (1 - x/2 cot(x/2))/x² K²`; singular at 2π."""
     d = inverse_coefficient(theta @ theta)
     K = skew(theta)
-    return jnp.eye(3, dtype=theta.dtype) + 0.5 * K + d * (K @ K)
+    return np.eye(3, dtype=theta.dtype) + 0.5 * K + d * (K @ K)
 
 
 def project(A: Float[Array, "3 3"], iterations: int = 8) -> Mat3:

@@ -10,7 +10,7 @@ import pytest
 import jaxmbd as mbd
 from experiments.gradients import cases
 from helpers import name_of
-from jaxmbd.roots.programs import OPAQUE
+from jaxmbd.xla.jaxprs import OPAQUE
 
 # A loop with rows of all kinds and a driver, and free rotation in other coordinates;
 # `experiments/gradients` runs all mechanisms and formulations.

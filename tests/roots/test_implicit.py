@@ -16,7 +16,7 @@ from jaxmbd.roots import (
     save_roots,
     saved,
 )
-from jaxmbd.roots.programs import LINEAR, OPAQUE
+from jaxmbd.xla.jaxprs import LINEAR, OPAQUE
 
 
 class _Factors(eqx.Module):

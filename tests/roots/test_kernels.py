@@ -17,7 +17,7 @@ from jaxmbd.indexing import take
 from jaxmbd.roots import checkpointed, kernels
 from jaxmbd.roots.kernels import left_apart, one_kernel
 from jaxmbd.roots.lanes import in_lanes
-from jaxmbd.roots.programs import JAXLIB
+from jaxmbd.xla.jaxprs import JAXLIB
 
 X = np.linspace(0.1, 0.9, 12).reshape(3, 4)
 MARK = 'xla_cpu_small_call="true"'

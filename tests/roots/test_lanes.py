@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxmbd.roots import lanes
 from jaxmbd.roots.lanes import in_lanes
-from jaxmbd.roots.programs import KERNEL
+from jaxmbd.xla.jaxprs import KERNEL
 
 X = np.random.default_rng(0).normal(size=(5, 4, 3))
 INDEX = np.array([2, 0, 0, 3])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxmbd.roots.parts import as_part
-from jaxmbd.roots.programs import LINEAR, OPAQUE
+from jaxmbd.xla.jaxprs import LINEAR, OPAQUE
 
 A = np.array([[2.0, 0.3, -0.1], [0.2, 1.5, 0.4], [-0.3, 0.1, 1.8]])
 X = np.array([0.5, -0.7, 1.1])

@@ -6,6 +6,7 @@ import abc
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
 from ...rotations.types import Array, Scalar, Vec3
@@ -96,7 +97,7 @@ class OfRotation(AbstractInertia):
         return twist.omega[1] - _seen(pose, twist.omega[0])
 
     def directions(self, pose: Pose) -> tuple[Float[Array, "3 2 3"], Float[Array, "3 2 3"]]:
-        eye = jnp.eye(3, dtype=pose.A.dtype)
+        eye = np.eye(3, dtype=pose.A.dtype)
         torque = jnp.stack([-(pose.A[1].T @ pose.A[0]), eye], axis=1)
         return jnp.zeros_like(torque), torque
 

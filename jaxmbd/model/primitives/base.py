@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
 from ...rotations.types import Array, Mat3, Scalar, Vec3
@@ -96,7 +97,7 @@ def variation_of_sums(
     rotations do to moments, s = 3, which is all that varies.
     """
     outer_i, outer_j = sums.outer_i, sums.outer_j
-    eye = jnp.eye(3, dtype=outer_i.dtype)
+    eye = np.eye(3, dtype=outer_i.dtype)
     # skew(a) skew(b) = b aᵀ - (a·b) I
     own_i, own_j = outer_i - jnp.trace(outer_i) * eye, outer_j - jnp.trace(outer_j) * eye
     mixed = -_between_skews(A_i.T @ A_j, sums.mixed)
@@ -118,7 +119,7 @@ def _between_skews(B: Mat3, W: Mat3) -> Mat3:
     product = W @ B
     traces = jnp.trace(product) - jnp.trace(W) * jnp.trace(B)
     rest = jnp.trace(W) * B + jnp.trace(B) * W - product - B @ W
-    return traces * jnp.eye(3, dtype=B.dtype) + rest.T
+    return traces * np.eye(3, dtype=B.dtype) + rest.T
 
 
 _KINDS: dict[str, type] = {}

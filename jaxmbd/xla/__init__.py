@@ -1,0 +1,1 @@
+"""What knows how JAX and XLA write programs down: nothing else touches their internals."""

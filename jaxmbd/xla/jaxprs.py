@@ -1,0 +1,323 @@
+"""Programs as JAX writes them down: what evaluates, divides and replays them has in common."""
+
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
+from inspect import signature
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, Var
+from jax.interpreters import mlir
+
+Values = list[Any]
+Flags = list[bool]
+
+JAXLIB = tuple(int(x) for x in version("jaxlib").split(".")[:2])
+
+# Operations of this package.
+KERNEL, LINEAR, OPAQUE = "jaxmbd_kernel", "jaxmbd_linear", "jaxmbd_opaque"
+
+
+def bind(eqn: JaxprEqn, *xs: Any, **changed: Any) -> Values:
+    """Apply the operation, with some of its parameters changed."""
+    # An operation that holds functions (custom_vjp_call) takes them otherwise than its equation
+    # stores them; up to jax 0.8 they came apart from the other parameters.
+    given = eqn.primitive.get_bind_params(eqn.params | changed)
+    functions, params = given if isinstance(given, tuple) else ((), given)
+    out = eqn.primitive.bind(*functions, *xs, **params)
+    return list(out) if eqn.primitive.multiple_results else [out]
+
+
+def reached(jaxpr: Jaxpr, flags: Flags, common: Any = lambda eqn: False) -> Flags:
+    """Outputs that depend on flagged inputs; not through operations that are common to all."""
+    known = dict(zip(jaxpr.invars, flags, strict=True))
+
+    def read(v: Any) -> bool:
+        return not isinstance(v, Literal) and known.get(v, False)
+
+    for eqn in jaxpr.eqns:
+        flag = any(read(v) for v in eqn.invars) and not common(eqn)
+        known |= {v: flag for v in eqn.outvars}
+    return [read(v) for v in jaxpr.outvars]
+
+
+def needed(jaxpr: Jaxpr, flags: Flags) -> Flags:
+    """Inputs on which flagged outputs depend."""
+    known = {
+        v
+        for v, flag in zip(jaxpr.outvars, flags, strict=True)
+        if flag and not isinstance(v, Literal)
+    }
+    for eqn in reversed(jaxpr.eqns):
+        if known.intersection(eqn.outvars):
+            known.update(v for v in eqn.invars if not isinstance(v, Literal))
+    return [v in known for v in jaxpr.invars]
+
+
+def operation(name: str) -> Primitive:
+    """An operation with several outputs that holds a program."""
+    made = Primitive(name)
+    made.multiple_results = True
+    # As of jax 0.12, operations that hold others of a higher level of JAX's must be able to lower
+    # them in advance. Those of this package do so where they are lowered themselves.
+    made.is_high = lambda *_, **__: False  # pyright: ignore[reportAttributeAccessIssue]
+    return made
+
+
+def compiled_sum(x: Any, axes: Iterable[Any]) -> Any:
+    """The sum over some axes, compiled like everything else; without a derivative.
+
+    XLA as of jax 0.11 gives sums that involve an array of 4096 numbers or more to a library, which
+    takes up to ten times as long as what it would compile itself. It knows them by their form, and
+    this one, the same to the last bit, has another.
+    """
+    axes = tuple(int(k) for k in axes)
+    if JAXLIB < (0, 11) or not jnp.issubdtype(jnp.result_type(x), jnp.floating):
+        return jnp.sum(x, axis=axes, dtype=jnp.result_type(x))
+    return lax.reduce(x, np.zeros((), jnp.result_type(x)), lambda a, b: a - (-b), axes)
+
+
+def solve_part(eqn: JaxprEqn, xs: Values) -> tuple[Any, Values]:
+    """Of a `custom_linear_solve` the function that solves, and its arguments."""
+    lengths = eqn.params["const_lengths"]
+    first, end = lengths.matvec + lengths.vecmat, sum(lengths)
+    return eqn.params["jaxprs"].solve, [*xs[first : first + lengths.solve], *xs[end:]]
+
+
+def scan_parts(eqn: JaxprEqn) -> tuple[slice, slice, slice]:
+    """Of the arguments of a scan: constants, what is carried, and what goes in row by row.
+
+    Shapes tell them apart in every version of JAX, whose names for their numbers change: a row has
+    an axis less than what it is taken from.
+    """
+    inner = eqn.params["jaxpr"].jaxpr
+
+    def whole(outer: Any, own: Any) -> int:
+        return sum(a.aval.ndim == b.aval.ndim for a, b in zip(outer, own, strict=True))
+
+    carried = whole(eqn.outvars, inner.outvars)
+    end = whole(eqn.invars, inner.invars)
+    return slice(0, end - carried), slice(end - carried, end), slice(end, None)
+
+
+# Operations that call a function and do nothing else, and where they keep it.
+CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    KERNEL: "jaxpr",
+    LINEAR: "jaxpr",
+    OPAQUE: "jaxpr",
+}
+
+
+# --- programs made of the equations of others, which nothing traces again
+# ------------------------------------------------------------------------------------------------
+
+# How an equation is written with others: the function that does it, or None where it stays.
+Rewrite = Callable[[JaxprEqn], Callable[..., Values] | None]
+
+_MODEL = jax.make_jaxpr(lambda x: -x)(0.0).jaxpr
+# Later than in jax 0.8, where equations came from in the user's program is an argument.
+_TRACED = {"outer_traceback": None}
+_TRACED = _TRACED if "outer_traceback" in signature(mlir.jaxpr_subcomp).parameters else {}
+
+
+def equation(operation: Primitive, xs: Values, out: list[Var], params: dict[str, Any]) -> JaxprEqn:
+    """An equation without effects."""
+    return _MODEL.eqns[0].replace(primitive=operation, invars=xs, outvars=out, params=params)
+
+
+def program(
+    invars: Iterable[Var], outvars: Iterable[Any], eqns: Iterable[JaxprEqn], consts: dict[Var, Any]
+) -> ClosedJaxpr:
+    """The program of some equations, with those constants that it uses."""
+    invars, outvars, eqns = list(invars), list(outvars), list(eqns)
+    used = {v for eqn in eqns for v in variables(eqn.invars)} | set(variables(outvars))
+    consts = {v: x for v, x in consts.items() if v in used}
+    effects = frozenset().union(*(eqn.effects for eqn in eqns))
+    made = Jaxpr(list(consts), invars, outvars, eqns, effects, debug_info=_MODEL.debug_info)
+    return ClosedJaxpr(made, list(consts.values()))
+
+
+def variables(values: Iterable[Any]) -> list[Var]:
+    """Those of the values that are no numbers."""
+    return [v for v in values if not isinstance(v, Literal)]
+
+
+def flattened(closed: ClosedJaxpr, rewrite: Rewrite) -> ClosedJaxpr:
+    """The program without calls of functions in it, nor in its loops and branches, and without
+    repeated and unused equations. Some are written anew.
+    """
+    copy = _Copy(rewrite)
+    invars = [Var(v.aval) for v in closed.jaxpr.invars]
+    out = copy.inline(closed, invars)
+    known, kept = set(variables(out)), []
+    for eqn in reversed(copy.eqns):
+        if eqn.effects or any(v in known for v in eqn.outvars):
+            kept.append(eqn)
+            known.update(variables(eqn.invars))
+    return program(invars, out, reversed(kept), copy.consts)
+
+
+class _Copy:
+    """Equations of programs, one after another, with variables of its own."""
+
+    def __init__(self, rewrite: Rewrite):
+        self.rewrite = rewrite
+        self.eqns: list[JaxprEqn] = []
+        self.consts: dict[Var, Any] = {}
+        self._made: dict[Any, list[Var]] = {}
+        self._var_of: dict[int, Var] = {}
+
+    def inline(self, closed: ClosedJaxpr, args: Values, *, final: bool = False) -> Values:
+        """Outputs of a program on some variables or numbers; `final` writes nothing anew."""
+        jaxpr = closed.jaxpr
+        known = dict(zip(jaxpr.invars, args, strict=True))
+        for v, x in zip(jaxpr.constvars, closed.consts, strict=True):
+            known[v] = self._const(v.aval, x)
+
+        def read(v: Any) -> Any:
+            return v if isinstance(v, Literal) else known[v]
+
+        for eqn in jaxpr.eqns:
+            out = self._copied(eqn, [read(v) for v in eqn.invars], final=final)
+            known |= dict(zip(eqn.outvars, out, strict=True))
+        return [read(v) for v in jaxpr.outvars]
+
+    def _copied(self, eqn: JaxprEqn, xs: Values, *, final: bool) -> Values:
+        function = None if final else self.rewrite(eqn)
+        if function is not None:
+            return self.inline(_written(eqn, function), xs, final=True)
+        if is_nested(eqn):
+            return self._add(eqn, xs, inner_programs(eqn, lambda f: flattened(f, self.rewrite)))
+        called = called_function(eqn, xs)
+        if called is not None:
+            return self.inline(*called, final=final)
+        return self._add(eqn, xs, {})
+
+    def _const(self, aval: Any, value: Any) -> Var:
+        """One variable for every array."""
+        if id(value) not in self._var_of:
+            v = self._var_of[id(value)] = Var(aval)
+            self.consts[v] = value  # which keeps the array, so that no other gets its number
+        return self._var_of[id(value)]
+
+    def _add(self, eqn: JaxprEqn, xs: Values, changed: dict[str, Any]) -> list[Var]:
+        params = eqn.params | changed
+        key = None if eqn.effects or changed else _key(eqn.primitive, xs, params, eqn.ctx)
+        if key in self._made:
+            return self._made[key]
+        out = [Var(v.aval) for v in eqn.outvars]
+        self.eqns.append(eqn.replace(invars=xs, outvars=out, params=params))
+        if key is not None:
+            self._made[key] = out
+        return out
+
+
+def _key(primitive: Primitive, xs: Values, params: dict[str, Any], context: Any) -> Any:
+    """What two equations have in common that give the same; None where that cannot be told."""
+    each = tuple((str(x.val), x.aval) if isinstance(x, Literal) else x for x in xs)
+    key = primitive, each, tuple(sorted(params.items())), context
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+_WRITTEN: dict[Any, ClosedJaxpr] = {}
+_WRITTEN_AT_MOST = 4096
+
+
+def _written(eqn: JaxprEqn, function: Callable[..., Values]) -> ClosedJaxpr:
+    """The program of what takes an equation's place, from those of before where there is one."""
+    avals = [v.aval for v in eqn.invars]
+    key = _key(eqn.primitive, avals, eqn.params, eqn.ctx)
+    if key is not None and key in _WRITTEN:
+        return _WRITTEN[key]
+    made = jax.make_jaxpr(function)(*avals)
+    if key is not None:
+        if len(_WRITTEN) >= _WRITTEN_AT_MOST:
+            _WRITTEN.clear()
+        _WRITTEN[key] = made
+    return made
+
+
+def called_function(eqn: JaxprEqn, xs: Values) -> tuple[ClosedJaxpr, Values] | None:
+    """The function that the equation calls and does nothing else, and its arguments; None if it is
+    no call.
+    """
+    name = eqn.primitive.name
+    if name == "custom_linear_solve":
+        function, xs = solve_part(eqn, xs)
+        return _closed(function), xs
+    return (_closed(eqn.params[_INLINE[name]]), xs) if name in _INLINE else None
+
+
+def held_function(eqn: JaxprEqn) -> ClosedJaxpr:
+    """The function that an operation of `CALLS` calls."""
+    return _closed(eqn.params[CALLS[eqn.primitive.name]])
+
+
+def _closed(function: Any) -> ClosedJaxpr:
+    jaxpr, consts = getattr(function, "jaxpr", function), getattr(function, "consts", ())
+    return ClosedJaxpr(jaxpr, consts)
+
+
+def is_nested(eqn: JaxprEqn) -> bool:
+    """Whether it is control flow that can be written anew: branches for several platforms are left
+    to JAX, and loops whose members end one by one under `vmap`.
+    """
+    if eqn.primitive.name == "while":
+        return not eqn.params["cond_jaxpr"].out_avals[0].shape
+    return eqn.primitive.name in NESTED and not eqn.params.get("branches_platforms")
+
+
+def inner_programs(
+    eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJaxpr] = lambda f: f
+) -> dict[str, Any]:
+    """The functions that control flow holds, by the names of its parameters."""
+    params = eqn.params
+    if "branches" in params:
+        return {"branches": tuple(change(branch) for branch in params["branches"])}
+    names = ("cond_jaxpr", "body_jaxpr") if eqn.primitive.name == "while" else ("jaxpr",)
+    return {name: change(params[name]) for name in names}
+
+
+def lowered(context: Any, closed: ClosedJaxpr, *args: Any) -> Any:
+    """What lowers an operation to the equations of a program."""
+    consts = [
+        mlir.ir_constant(x, aval=v.aval)
+        for x, v in zip(closed.consts, closed.jaxpr.constvars, strict=True)
+    ]
+    module = context.module_context
+    if context.platforms is not None:
+        module = module.replace(platforms=context.platforms)
+    out, tokens = mlir.jaxpr_subcomp(
+        module,
+        closed.jaxpr,
+        context.name_stack,
+        context.tokens_in,
+        consts,
+        *args,
+        dim_var_values=context.dim_var_values,
+        const_lowering=context.const_lowering,
+        **_TRACED,
+    )
+    context.set_tokens_out(tokens)
+    return out
+
+
+NESTED = frozenset({"while", "scan", "cond"})
+_INLINE = CALLS | {
+    "checkpoint": "jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vmap_call": "call",
+    "remat2": "jaxpr",
+}

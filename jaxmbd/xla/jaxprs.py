@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, Var
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, Var, jaxpr_as_fun
 from jax.interpreters import mlir
 
 Values = list[Any]
@@ -141,8 +141,15 @@ def program(
     used = {v for eqn in eqns for v in variables(eqn.invars)} | set(variables(outvars))
     consts = {v: x for v, x in consts.items() if v in used}
     effects = frozenset().union(*(eqn.effects for eqn in eqns))
-    made = Jaxpr(list(consts), invars, outvars, eqns, effects, debug_info=_MODEL.debug_info)
+    high = any(_is_high(eqn) for eqn in eqns)
+    made = Jaxpr(list(consts), invars, outvars, eqns, effects, _MODEL.debug_info, high)
     return ClosedJaxpr(made, list(consts.values()))
+
+
+def _is_high(eqn: JaxprEqn) -> bool:
+    """Whether the equation must become others before it can be lowered."""
+    told: Any = eqn.primitive
+    return told.is_high(*(v.aval for v in eqn.invars), **eqn.params)
 
 
 def variables(values: Iterable[Any]) -> list[Var]:
@@ -292,6 +299,8 @@ def inner_programs(
 
 def lowered(context: Any, closed: ClosedJaxpr, *args: Any) -> Any:
     """What lowers an operation to the equations of a program."""
+    if closed.jaxpr.is_high:  # becomes one of lower operations when it is traced again
+        return mlir.lower_fun(jaxpr_as_fun(closed), multiple_results=True)(context, *args)
     consts = [
         mlir.ir_constant(x, aval=v.aval)
         for x, v in zip(closed.consts, closed.jaxpr.constvars, strict=True)

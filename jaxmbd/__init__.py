@@ -166,6 +166,7 @@ from .model import enable_x64 as enable_x64
 from .model import given as given
 from .results import RESULTS as RESULTS
 from .roots import Newton as Newton
+from .xla.jit import jit as jit
 
 
 def __getattr__(name):

@@ -12,6 +12,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tqdm import tqdm
 
+from ..xla.jit import jit
 from .compiled import program_of
 
 
@@ -70,7 +71,7 @@ def run_batch(
     if several:
         # No member depends on another, so devices need not wait for each other's iterations.
         options = {"mesh": mesh, "in_specs": spec, "out_specs": spec, "check_vma": False}
-        mapped = jax.jit(jax.shard_map(jax.vmap(function), **options))
+        mapped = jit(jax.shard_map(jax.vmap(function), **options))
     done: list[Any] = []
     quiet = not progress or jax.process_index() != 0
     with tqdm(total=total, unit="member", disable=quiet, leave=False) as bar:
@@ -118,7 +119,7 @@ def _program(function: Any, mesh: Mesh, spec: PartitionSpec, placed: Any) -> Any
 
     specs = (PartitionSpec(), spec)
     mapped = jax.shard_map(chunk, mesh=mesh, in_specs=specs, out_specs=spec, check_vma=False)
-    program = program_of(jax.jit(mapped).lower(consts, placed), mesh.devices.tolist())
+    program = program_of(jit(mapped).lower(consts, placed), mesh.devices.tolist())
     return lambda members: program(consts, members)
 
 

@@ -4,7 +4,6 @@ compiles nothing, and work that takes a moment is compiled in a moment.
 
 import functools
 import hashlib
-import os
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -13,13 +12,15 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer, eval_jaxpr
+from jax.core import eval_jaxpr
 
 from ..model.forces import FunctionForce
 from ..model.functions import forward_mode
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..roots import left_apart, one_kernel
+from ..xla.jit import outermost
+from ..xla.options import compiler_options, preference
 from .kept import KeptPrograms
 
 # Steps times bodies that a program compiled quickly may take altogether: about a second of work,
@@ -72,7 +73,7 @@ class Compiled:
 
     @functools.cached_property
     def _quick(self) -> Any:
-        options = _quick_options()
+        options = compiler_options("quick")
         if not options:
             return self._program
         jit: Any = eqx.filter_jit  # its keywords for `jax.jit` are not in its signature
@@ -80,7 +81,7 @@ class Compiled:
 
     @telling_forward_mode
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._run(self._once and _preference() != "fast", args, kwargs)
+        return self._run(self._once and preference() != "fast", args, kwargs)
 
     def _run(self, quick: bool, args: tuple, kwargs: dict[str, Any]) -> Any:
         """By a program that was kept where there is one."""
@@ -92,7 +93,9 @@ class Compiled:
                 return one_kernel(lambda both: self._function(*both[0], **both[1]), (args, kwargs))
             return self._program(*args, **kwargs)
         if quick not in self._kept:
-            self._kept[quick] = KeptPrograms(self._function, _quick_options() if quick else None)
+            self._kept[quick] = KeptPrograms(
+                self._function, compiler_options("quick") if quick else None
+            )
         kept = self._kept[quick].find(args, kwargs)
         if kept is not None:
             return kept(args, kwargs)
@@ -108,7 +111,7 @@ class Compiled:
         """
         key = jax.tree.structure(like), tuple(jnp.shape(x) for x in jax.tree.leaves(like))
         self._work[key] = self._work.get(key, 0) + amount
-        preferred = _preference()
+        preferred = preference()
         quick = self._work[key] <= _QUICK_WORK if preferred == "auto" else preferred == "quick"
         if not quick:
             return self
@@ -171,38 +174,9 @@ def compiled_once(function: Callable[..., Any]) -> Compiled:
     return Compiled(function, once=True)
 
 
-def _preference() -> str:
-    """How to compile: the environment variable JAXMBD_COMPILE, "auto", "quick" or "fast"."""
-    chosen = os.environ.get("JAXMBD_COMPILE", "auto")
-    if chosen not in ("auto", "quick", "fast"):
-        raise ValueError(f"JAXMBD_COMPILE must be auto, quick or fast, not {chosen!r}")
-    return chosen
-
-
 def runs_now(*trees: Any) -> bool:
     """Whether nothing is being traced: options of the compiler belong to outermost programs."""
-    return is_concrete(trees) and not isinstance(jnp.zeros(()), Tracer)
-
-
-@functools.cache
-def _quick_options() -> dict[str, Any]:
-    """What makes XLA compile quickly; nothing on accelerators, and what a version does not know is
-    left out.
-    """
-    if jax.default_backend() != "cpu":
-        return {}
-    options: dict[str, Any] = {
-        "xla_backend_optimization_level": 0,
-        "xla_cpu_use_fusion_emitters": False,
-    }
-    known = {}
-    for name, value in options.items():
-        try:
-            jax.jit(lambda x: x, compiler_options={name: value})(0.0)
-            known[name] = value
-        except Exception:  # each version of JAX has an error of its own for an unknown option
-            continue
-    return known
+    return is_concrete(trees) and outermost()
 
 
 def _unnamed(value: Any) -> Any:

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from ..analyses import simulate
 from ..model.state import State
 from ..rotations import so3
+from ..xla.jit import jit
 from .measurements import quantities
 
 STAGES = (1.0, 1e2, 1e4)  # weights of the gaps, relative to the spread of the data
@@ -48,11 +49,11 @@ class ShootingProblem:
         spread = np.nanstd(np.stack(list(y.values.values())), axis=1) / y.deviations()
         self._gap_scale = float(np.max(spread)) or 1.0
         self._duration = self.each * problem.h
-        self._compiled = jax.jit(self._flat)
+        self._compiled = jit(self._flat)
         directions = np.zeros((self.count + 2 * self.width, self.count + 2 * self.width))
         np.fill_diagonal(directions, 1.0)
         self._directions = jnp.asarray(directions)
-        self._tangents = jax.jit(self._all_tangents)
+        self._tangents = jit(self._all_tangents)
 
     def _place(self, t: np.ndarray, h: float) -> None:
         """Segment, row and share of the next row of every sample."""

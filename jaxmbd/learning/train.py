@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from ..files import written
 from ..results import RESULTS
+from ..xla.options import chosen_options
 
 # Seconds between two writings of a checkpoint.
 _BETWEEN = 30.0
@@ -192,7 +193,9 @@ def _update(loss, starts, optimizer, batch: int):
             raise TypeError(f"train: the loss must be a scalar, not of shape {found[0].shape}")
         return found
 
-    @eqx.filter_jit
+    compiled: Any = eqx.filter_jit  # its keywords for `jax.jit` are not in its signature
+
+    @compiled(compiler_options=chosen_options())
     def update(model, state, key, share):
         drawn = jax.vmap(lambda key: starts(key, share))(jax.random.split(key, batch))
         # Gradients run by run: in that of a mean, one NaN would be in all.

@@ -33,6 +33,11 @@ class Newton(eqx.Module):
             positions err by e, up to the tolerance times the system's length, accelerations and
             multipliers of the steps that follow by up to 60 e/h². A smaller tolerance helps. Not
             for formulations that observe multipliers (rotation elements).
+        fallbacks: False leaves out what `exact` None falls back on, the exact matrix and the
+            careful solver near singular poses: a run that needs them ends there as
+            `RESULTS.newton_max_steps`. Within your own `jax.jit` a program is a sixth smaller
+            then, and steps of small mechanisms take two thirds of the time. Runs of `simulate`
+            outside `jit` have both anyway, because they fetch the fallbacks when they are needed.
     """
 
     tolerance: Any = None
@@ -42,12 +47,18 @@ class Newton(eqx.Module):
     tangent: bool = eqx.field(static=True, default=True)
     extrapolate: bool = eqx.field(static=True, default=True)
     keep_factors: bool = eqx.field(static=True, default=False)
+    fallbacks: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self):
         if self.exact not in (None, True, False):
             raise ValueError(f"Newton: exact must be None, True or False, not {self.exact!r}")
         if self.criterion not in CRITERIA:
             raise ValueError(f"Newton: criterion must be one of {CRITERIA}, not {self.criterion!r}")
+        if self.exact is not None and not self.fallbacks:
+            raise ValueError(
+                "Newton: only exact=None has fallbacks to leave out; exact=False is the quasi "
+                "matrix alone"
+            )
         if self.keep_factors and not self.extrapolates:
             raise ValueError(
                 "Newton: keep_factors goes with extrapolate=True, exact=None and the criterion "
@@ -61,22 +72,14 @@ class Newton(eqx.Module):
 
     @property
     def mode(self) -> str:
-        """What `exact` says, in a word."""
+        """What `exact` and `fallbacks` say, in a word."""
+        if self.exact is None and not self.fallbacks:
+            return "quasi"
         return {None: "auto", True: "exact", False: "frozen"}[self.exact]
-
-
-class QuasiStage(Newton):
-    """The stage of `exact=None` with the quasi matrix alone: where that does not find the root, the
-    solve ends as not converged.
-    """
-
-    @property
-    def mode(self) -> str:
-        return "quasi"
 
 
 def quasi_stage(newton: Newton) -> Newton | None:
     """The first stage of a method that has two."""
     if newton.mode != "auto":
         return None
-    return QuasiStage(**{f.name: getattr(newton, f.name) for f in dataclasses.fields(newton)})
+    return dataclasses.replace(newton, fallbacks=False)

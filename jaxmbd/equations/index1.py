@@ -17,7 +17,15 @@ from ..model.system import System
 from ..rotations.types import Scalar
 from .joint_inertia import joint_inertia_blocks
 from .motion import mass_matrix, regularization, unbalanced
-from .rows import acceleration_right_side, inner_rows, phi, row_bodies, rows, velocity_right_side
+from .rows import (
+    acceleration_right_side,
+    inner_rows,
+    phi,
+    row_bodies,
+    row_sizes,
+    rows,
+    velocity_right_side,
+)
 
 # Share of the multipliers that E holds, from which they are told as undetermined: they then miss
 # its square, a hundredth.
@@ -116,8 +124,9 @@ def judged_accelerations(
     undetermined = jnp.zeros((), bool)
     if matrix.regularization is not None:
         x = minimum_norm(x, factors)
-        lost = jnp.linalg.norm(undetermined_part(x, factors))
-        undetermined = lost > _NOTICED * jnp.linalg.norm(x[u.size :])
+        sizes = row_sizes(formulation, system, blocks)
+        lost = jnp.linalg.norm(sizes * undetermined_part(x, factors))
+        undetermined = lost > _NOTICED * jnp.linalg.norm(sizes * x[u.size :])
     return x[: u.size].reshape(u.shape), x[u.size :], undetermined
 
 

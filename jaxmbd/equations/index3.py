@@ -225,7 +225,7 @@ class Index3Step(AbstractRootProblem):
             lam = x[args.u.size :]
 
             def turned(part):
-                return jnp.max(jnp.abs(part)) > _TURNED * jnp.max(jnp.abs(lam))
+                return self._most(part, args) > _TURNED * self._most(lam, args)
 
             if own is not None:
                 part = undetermined_part(x, own[1])
@@ -246,7 +246,7 @@ class Index3Step(AbstractRootProblem):
             return part
 
         def excessive(x):
-            return past.excessive(x[args.u.size :])
+            return past.excessive(self._most(x[args.u.size :], args))
 
         def cleaned(x, factors):
             return minimum_norm(x, factors.judge, rough=True)
@@ -285,23 +285,26 @@ class Index3Step(AbstractRootProblem):
                 info = dataclasses.replace(info, found=None, left=None)
         elif past is not None and (renewed := info.renewed) is not None:
             if redundant:
+                sizes = row_sizes(self.formulation, args.system)
 
                 def least():
                     right = rows(self.formulation, args.system, self._coordinates(x0, args))
                     judge = info.factors.judge
-                    # A probe of what rows leave undetermined, whatever multipliers there are.
+                    # A probe of what rows leave undetermined, whatever multipliers there are: of
+                    # like size in all rows.
                     probe = jnp.asarray(np.cos(np.arange(x0.size) ** 2.0), x0.dtype)
+                    probe = probe.at[args.u.size :].divide(sizes)
                     new, before, rest = jax.vmap(lambda x: minimum_norm(x, judge, rough=True))(
                         jnp.stack([x, last, probe])
                     )
                     lost = self._lost(x, new, right, args)
-                    return new, before, (probe - rest)[args.u.size :], *lost
+                    return new, before, sizes * (probe - rest)[args.u.size :], *lost
 
                 no = jnp.zeros((), bool)
                 x, before, blind, *lost = where_needed(
                     renewed, least, (x, last, past.blind, no, no)
                 )
-                idle = jnp.max(jnp.abs(before - last), initial=0.0)
+                idle = self._most((before - last)[args.u.size :], args)
                 # What is taken away from the last step stayed the same over those before.
                 past = dataclasses.replace(past, x=past.x + (before - last)[None])
                 info = eqx.tree_at(lambda i: (i.undetermined, i.singular), info, tuple(lost))
@@ -311,8 +314,19 @@ class Index3Step(AbstractRootProblem):
         # finite derivatives.
         x = jnp.where(info.converged, x, last)
         if past is not None:
+            most = self._most(x[args.u.size :], args)
             past = past.after(
-                before, x0, x, length, info.converged, info.contraction, observe, kept, blind, idle
+                before,
+                x0,
+                x,
+                length,
+                info.converged,
+                info.contraction,
+                observe,
+                kept,
+                blind,
+                idle,
+                most,
             )
         return x, (info, past)
 
@@ -333,9 +347,16 @@ class Index3Step(AbstractRootProblem):
         violation = args.scales.position * self._largest(value[n:], args)
         closed = violation <= tolerance
         damping = jnp.where(closed, eps**0.25, tolerance**0.5)
-        weights = self._weights(args)
-        delta = damped_correction(matrix, value, weights, damping)
-        unbalanced = norm(damped_correction(matrix, only_forces(value, n), weights, damping))
+        units = 1.0 / self._weights(args)
+        sizes = row_sizes(self.formulation, args.system, matrix.right)
+        scales = jnp.concatenate([jnp.tile(units, args.system.nb), 1.0 / sizes])
+        scaled = matrix.scaled(units, sizes)
+
+        def correction(value):
+            return scales * damped_correction(scaled, scales * value, damping)
+
+        delta = correction(value)
+        unbalanced = norm(correction(only_forces(value, n)))
         return delta, norm(delta), closed & (unbalanced <= tolerance)
 
     def _lost(self, x, least, right, args: StepData):
@@ -345,27 +366,34 @@ class Index3Step(AbstractRootProblem):
         n = args.u.size
         bodies = row_bodies(self.formulation, args.system)
 
-        def force(lam):
-            return jnp.max(jnp.abs(scatter_rows(right, lam, bodies, args.system.nb)), initial=0.0)
+        def force(lam):  # at the system's length beside a moment
+            forces = scatter_rows(right, lam, bodies, args.system.nb) / self._weights(args)[None]
+            return jnp.max(jnp.abs(forces), initial=0.0)
 
         lost, lam = x[n:] - least[n:], least[n:]
-        most = jnp.max(jnp.abs(lost), initial=0.0)
+        most = self._most(lost, args)
 
         def of_forces():
-            share = jnp.max(
-                jnp.abs(jnp.where(_of_drivers(args.system, lost.size), lost, 0.0)), initial=0.0
-            )
+            driving = jnp.where(_of_drivers(args.system, lost.size), lost, 0.0)
+            share = self._most(driving, args)
             part, borne = force(lost), force(lam)
             driven = (share > _NOTICED * most) & (part > _UNBEARABLE * borne)
             return part > _NOTICED * borne, driven
 
         no = jnp.zeros((), bool)
-        some = most > _UNNOTICED * jnp.max(jnp.abs(lam), initial=0.0)
+        some = most > _UNNOTICED * self._most(lam, args)
         return where_needed(some, of_forces, (no, no))
 
     def _weights(self, args: StepData) -> Float[Array, " d"]:
         """Factors of a body's unknowns that make translations and rotations comparable."""
         return 1.0 / args.system.units(args.u.shape[1])
+
+    def _most(self, lam: Float[Array, " m"], args: StepData) -> Scalar:
+        """The largest of some multipliers, each times the size of its row: forces count as moments
+        at the system's length [N·m].
+        """
+        sizes = row_sizes(self.formulation, args.system)
+        return jnp.max(jnp.abs(sizes * lam), initial=0.0)
 
     def _largest(self, values: Float[Array, " m"], args: StepData) -> Scalar:
         """The largest of some values of the rows, each divided by the size of its row."""

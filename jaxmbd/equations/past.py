@@ -45,9 +45,11 @@ class Past(eqx.Module):
         age: Steps since the factors were made.
         limit: The age at which they are made anew.
         kept: The factors, or None where every step makes its own.
-        blind: What those factors leave undetermined of multipliers that are the same at all times.
+        blind: What those factors leave undetermined of multipliers that are the same at all times,
+            each times the size of its row.
         turn: By how much that changed in a step, relative to them.
-        most: The largest multiplier when the factors were made, where some may be undetermined.
+        most: The largest multiplier, times the size of its row, when the factors were made, where
+            some may be undetermined [N·m].
         ringing: The root by which errors of the method alternate and decay, 0 where none do.
     """
 
@@ -149,11 +151,12 @@ class Past(eqx.Module):
             return 0.0
         return jnp.where(kept.renewed, 0.0, self.turn * (self.age + 1).astype(self.turn.dtype))
 
-    def excessive(self, lam: Float[Array, " m"]) -> Bool[Array, ""]:
-        """Whether multipliers have grown by more than forces do in a few steps: what rows leave
-        undetermined of them may grow from step to step until factors are made anew.
+    def excessive(self, most: Scalar) -> Bool[Array, ""]:
+        """Whether multipliers, the largest of which is `most` [N·m], have grown by more than forces
+        do in a few steps: what rows leave undetermined of them may grow from step to step until
+        factors are made anew.
         """
-        return jnp.max(jnp.abs(lam), initial=0.0) > _GROWN * self.most
+        return most > _GROWN * self.most
 
     def after(
         self,
@@ -167,11 +170,13 @@ class Past(eqx.Module):
         kept,
         blind=None,
         idle: float | Scalar = 0.0,
+        largest: float | Scalar = 0.0,
     ) -> "Past":
         """The past of the step after the next, whose unknowns are `new`.
 
         Where the motion is not smooth, extrapolation is worse than none: it begins anew. `idle` is
-        the largest part of a multiplier that new factors found to be undetermined.
+        the largest part of a multiplier that new factors found to be undetermined, and `largest`
+        the largest multiplier, each times the size of its row [N·m].
         """
         smooth = size(new - guess) <= 0.5 * size(new - x)
         known = jnp.where(
@@ -203,7 +208,7 @@ class Past(eqx.Module):
         limit = jnp.where(kept.renewed, jnp.clip(limit, 1, _KEPT), self.limit)
         turn, most = self.turn, self.most
         if blind is not None:
-            most = jnp.where(kept.renewed, jnp.max(jnp.abs(new[-blind.size :])), most)
+            most = jnp.where(kept.renewed, largest, most)
             steps = (self.age + 1).astype(self.turn.dtype)
             seen = jnp.max(jnp.abs(blind - self.blind)) / steps
             turn = jnp.where(kept.renewed & (self.known > 0), seen, turn)

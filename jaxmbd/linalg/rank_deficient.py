@@ -14,7 +14,7 @@ _REPEATED = 0.6
 
 
 def damped_correction(
-    matrix: SaddleMatrix, value: Float[Array, " n"], weights: Float[Array, " d"], damping: Scalar
+    matrix: SaddleMatrix, value: Float[Array, " n"], damping: Scalar
 ) -> Float[Array, " n"]:
     """The correction K x = -value, with unknowns of the rows as forces in orthonormal directions.
 
@@ -26,16 +26,15 @@ def damped_correction(
     left out.
 
     Args:
-        matrix: K, whose left rows follow from the right ones by a map of each body's unknowns.
+        matrix: K without units (`SaddleMatrix.scaled`), whose left rows follow from the right ones
+            by a map of each body's unknowns.
         value: The residual.
-        weights: Of the d unknowns of a body, which make them comparable.
         damping: Relative to the largest singular value.
     """
     n = matrix.diagonal.shape[0] * matrix.diagonal.shape[1]
-    scale = jnp.tile(1.0 / weights, matrix.diagonal.shape[0])
     dense = matrix.dense()
-    balance, closure = scale[:, None] * dense[:n, :n] * scale[None], dense[n:, :n] * scale[None]
-    U, s, Wt = thin_svd(dense[:n, n:].T * scale[None])
+    balance, closure = dense[:n, :n], dense[n:, :n]
+    U, s, Wt = thin_svd(dense[:n, n:].T)
     seen = s > jnp.finfo(value.dtype).eps ** _REPEATED * s[0]
     inverse = jnp.where(seen, 1.0 / jnp.where(seen, s, 1.0), 0.0)
     damped = jnp.where(seen, s / (s**2 + (damping * s[0]) ** 2), 0.0)
@@ -45,9 +44,9 @@ def damped_correction(
     # Forces have another unit than accelerations; pivots are then chosen among like numbers.
     unit = jnp.max(jnp.abs(balance))
     whole = jnp.block([[balance / unit, forces], [directions, -unseen]])
-    right = jnp.concatenate([-scale * value[:n] / unit, -damped * (U.T @ value[n:])])
+    right = jnp.concatenate([-value[:n] / unit, -damped * (U.T @ value[n:])])
     x = DenseFactors.of(whole).solve(right)
-    return jnp.concatenate([scale * x[:n], U @ (inverse * (x[n:] * unit))])
+    return jnp.concatenate([x[:n], U @ (inverse * (x[n:] * unit))])
 
 
 def only_forces(value: Float[Array, " n"], n: int) -> Float[Array, " n"]:

@@ -57,6 +57,28 @@ def press(L, off=0.0, driven=False):
     return m.build()
 
 
+def parallelogram(L, h):
+    """Links of one length that a motor turns through the pose in which all of them are in line,
+    which the third step of size h lands on. Hinges repeat each other there and elsewhere."""
+    start, rate = 3 * 2.0 * h, 2.0
+    along = np.array([np.cos(start), 0, np.sin(start)]) * L
+    across = rate * np.array([np.sin(start), 0, -np.cos(start)]) * L
+    c, s = np.cos(start), np.sin(start)
+    turned = np.array([[c, 0, -s], [0, 1, 0], [s, 0, c]])
+    rod = {"mass": 1.0, "inertia": np.array([1e-3, 1 / 12, 1 / 12]) * L**2}
+    rocker = {**rod, "A": turned, "v": across / 2, "omega": rate * Y}
+    m = mbd.Mechanism("parallelogram", gravity=(0, 0, -9.81 * L))
+    left = m.add_body("left", r=along / 2, **rocker)
+    right = m.add_body("right", r=X * L + along / 2, **rocker)
+    coupler = m.add_body("coupler", r=X * L / 2 + along, v=across, **rod)
+    m.add(mbd.Revolute("a", m.ground, left, point=0 * X, axis=Y))
+    m.add(mbd.Revolute("b", left, coupler, point=along, axis=Y))
+    m.add(mbd.Revolute("c", coupler, right, point=X * L + along, axis=Y))
+    m.add(mbd.Revolute("d", m.ground, right, point=X * L, axis=Y))
+    m.add(mbd.RotationDriver("motor", m.ground, left, axis=Y, angle=f"{rate!r}*t"))
+    return m.build()
+
+
 def alike(small, large, L):
     """Whether two states are the same but for the unit of length."""
     pairs = [(x, y) for k in ("r", "v") for x, y in [(getattr(small, k) / L, getattr(large, k))]]
@@ -127,3 +149,23 @@ def test_joints_are_set_alike_at_any_size():
         placed = mbd.set_joints(system, state, {"main": {"angle": 0.2, "rate": 1.5}})
         wanted = placed if wanted is None else wanted
         assert alike(placed, wanted, L) < ROUNDING
+
+
+@pytest.mark.essential
+@pytest.mark.filterwarnings("ignore::jaxmbd.SingularPoseWarning")  # the pose is passed on purpose
+@pytest.mark.filterwarnings("ignore::jaxmbd.DescriptionWarning")  # as are the sizes
+@pytest.mark.parametrize("keep_factors", [False, True])
+def test_steps_take_the_same_decisions_at_any_size(keep_factors):
+    """By powers of two, so that rounding is the same: loops that repeat rows, and land on a pose
+    where multipliers are not determined."""
+    h = 4e-3
+    method = mbd.GeneralizedAlpha(newton=mbd.Newton(keep_factors=keep_factors))
+    wanted = None
+    for L in (1.0, 2.0**-10, 2.0**10, 2.0**-20):
+        sol = mbd.simulate(*parallelogram(L, h), h=h, steps=40, integrator=method)
+        forces = np.concatenate([f.force / L for f in sol.reactions().values()])
+        decided = np.asarray(sol.iterations), int(sol.stats["undetermined_steps"]), forces
+        wanted = decided if wanted is None else wanted
+        np.testing.assert_array_equal(decided[0], wanted[0])
+        assert decided[1] == wanted[1]
+        np.testing.assert_allclose(decided[2], wanted[2], atol=1e-6 * np.max(np.abs(wanted[2])))

@@ -167,11 +167,11 @@ def minimum_norm(
 
     With K = [[H, Rᵀ], [R, -E]] the solution of K (·, y) = (0, -E λ) is y = P λ with P = (S + E)⁻¹ E
     and S = R H⁻¹ Rᵀ: as E goes to zero, the projection of λ on the null space of Rᵀ. With E finite
-    it also holds a fraction p = E/(σ + E) of λ along every other eigenvector of S, which λ - P² λ
-    reduces to p². The norm is λᵀ E λ, in which P is symmetric. `rough` factors may be wrong by
-    some parts of E, so that the null space's p is not one: λ - 4 P³ λ + 3 P⁴ λ forgives that to
-    first order. Powers alone would amplify it, and multipliers would grow from step to step.
-    `first` is P λ, where that is known.
+    it also holds a fraction p = E/(σ + E) of λ along every other eigenvector of S, which λ - Pᵏ λ
+    reduces to pᵏ (`projections`). The norm is λᵀ E λ, in which P is symmetric. `rough` factors may
+    be wrong by some parts of E, so that the null space's p is not one: λ - 4 P³ λ + 3 P⁴ λ forgives
+    that to first order. Powers alone would amplify it, and multipliers would grow from step to
+    step. `first` is P λ, where that is known.
     """
     n = x.size - factors.regularization.size
     project = _projection(factors, n)
@@ -183,7 +183,8 @@ def minimum_norm(
 
     # A loop, because one solve is a large part of a step's program.
     first = project(lam) if first is None else first
-    _, powers = jax.lax.scan(again, first, None, length=3 if rough else 1)
+    most = 4 if rough else projections(x.dtype)
+    _, powers = jax.lax.scan(again, first, None, length=most - 1)
     part = powers[-1]
     if rough:
         part = 4.0 * powers[1] - 3.0 * powers[2]
@@ -193,6 +194,15 @@ def minimum_norm(
         shorter = jnp.sum(norm * (lam - part) ** 2) <= jnp.sum(norm * lam**2)
         part = jnp.where(shorter, part, 0.0)
     return x.at[n:].add(-part)
+
+
+def projections(dtype: Any) -> int:
+    """The power k of `minimum_norm` by accurate factors.
+
+    E is about √eps times the mean eigenvalue of S. Beside an eigenvalue of a hundredth of that
+    mean, p is 1e-6 in double and 0.03 in single precision.
+    """
+    return 2 if jnp.finfo(dtype).bits > 32 else 4
 
 
 def undetermined_part(x: Float[Array, " n"], factors) -> Float[Array, " m"]:

@@ -10,7 +10,7 @@ from ..linalg import factorize
 from ..linalg.linear_solve import linear_solve
 from ..model.state import Pose
 from ..model.system import System
-from .index1 import saddle_matrix
+from .index1 import projections, saddle_matrix
 from .motion import mass_matrix
 from .rows import rows
 
@@ -19,7 +19,7 @@ def least_multipliers(system: System, pose: Pose, lam: Float[Array, " m"]) -> Fl
     """What redundant rows leave undetermined is taken away from multipliers of the joints' rows, in
     the stacked order; `system` is at the time of the pose.
 
-    The part to take away is P λ with P = (S + E)⁻¹ E and S = R M⁻¹ Rᵀ, see `index1.minimum_norm`,
+    The part to take away is Pᵏ λ with P = (S + E)⁻¹ E and S = R M⁻¹ Rᵀ, see `index1.minimum_norm`,
     here with the derivative of P: where the rows move, so does what they leave undetermined.
     """
     matrix = saddle_matrix(RA(), system, mass_matrix(RA(), system, pose), rows(RA(), system, pose))
@@ -29,7 +29,7 @@ def least_multipliers(system: System, pose: Pose, lam: Float[Array, " m"]) -> Fl
     regularized = partial(matrix.matvec, regularized=True)
     n = 6 * system.nb
     part = lam
-    for _ in range(2):
+    for _ in range(projections(lam.dtype)):
         right = jnp.concatenate([jnp.zeros(n, lam.dtype), -matrix.regularization * part])
         part = linear_solve(regularized, factors, right)[n:]
     return lam - part

@@ -12,7 +12,8 @@ from scipy.integrate import solve_ivp
 
 import jaxmbd as mbd
 from helpers import FORMULATIONS, first_quick, name_of
-from jaxmbd.equations.rows import dense_rows
+from jaxmbd.equations.index1 import dynamic_accelerations
+from jaxmbd.equations.rows import dense_rows, row_sizes
 
 
 def ladder_angle(n, t):
@@ -216,6 +217,30 @@ def test_single_precision_keeps_positions_to_its_rounding(name):
     truth = mbd.simulate(system, double.at(1), h=h, steps=1)
     wanted = np.asarray(truth.a[0])
     np.testing.assert_allclose(np.asarray(again.a[0]), wanted, atol=1e-3 * np.max(np.abs(wanted)))
+
+
+@pytest.mark.parametrize("strategy", ["dense", "block_sparse"])
+@pytest.mark.parametrize("name", ["four_bar", "bricard", "six_body_linkage"])
+def test_single_precision_finds_multipliers_of_least_norm(name, strategy):
+    """As good as a state in single precision tells them: 1e-4, against singular values in double
+    precision."""
+    system, state = mbd.load(name)
+    system = dataclasses.replace(system, linear_solver=strategy)
+
+    def solved(system, state):
+        u, t = jnp.concatenate([state.v, state.omega], axis=1), jnp.zeros((), system.dtype)
+        return dynamic_accelerations(mbd.RA(), system, state.pose, u, t)[1]
+
+    def narrow(x):
+        return x.astype(jnp.float32) if eqx.is_inexact_array(x) else x
+
+    exact, single = solved(system, state), solved(*jax.tree.map(narrow, (system, state)))
+    assert single.dtype == jnp.float32
+    arm = np.asarray(row_sizes(mbd.RA(), system))
+    R = np.asarray(dense_rows(mbd.RA(), system, state.pose))
+    least = np.linalg.lstsq((R / arm[:, None]).T, R.T @ np.asarray(exact), rcond=1e-9)[0]
+    atol = 1e-4 * np.max(np.abs(least))
+    np.testing.assert_allclose(arm * np.asarray(single), least, atol=atol)
 
 
 def test_reverse_mode_crosses_the_checked_solves_of_a_large_redundant_mechanism():

@@ -3,7 +3,10 @@ folder.
 """
 
 import contextlib
+import csv
 import errno
+import io
+import itertools
 import os
 import re
 import secrets
@@ -11,7 +14,7 @@ import shutil
 import signal
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -50,7 +53,7 @@ def inside(folder: Path, name: str, *, anywhere: bool = False, cure: str = "move
 # How files of a kind begin; an existing file that begins otherwise holds something else.
 _BEGINNINGS = {
     ".npz": (b"PK",),
-    ".csv": (b"t,", b"t\r", b"t\n", b"t [s]"),  # tables of this package begin with the time
+    ".csv": (b"t [s]",),  # and all of `_is_table`
     ".png": (b"\x89PNG",),
     ".pdf": (b"%PDF",),
     ".svg": (b"<?xml", b"<svg"),
@@ -59,6 +62,8 @@ _BEGINNINGS = {
     ".html": (b"<",),
     ".glb": (b"glTF",),
 }
+_WITH_UNIT = re.compile(r".* \[[^\[\]]+\]", re.DOTALL)
+_LONGEST = 2**24  # characters of a table's first two lines
 
 
 def check_writable(path: Path, what: str = "file") -> None:
@@ -145,11 +150,42 @@ def _check_replaceable(path: Path) -> None:
     kind = path.suffix.lower()
     with open(path, "rb") as file:
         begins = file.read(8)
-    if begins and kind in _BEGINNINGS and not begins.startswith(_BEGINNINGS[kind]):
+    ours = begins.startswith(_BEGINNINGS.get(kind, (b"",))) and (kind != ".csv" or _is_table(path))
+    if begins and not ours:
         raise FileExistsError(
             errno.EEXIST,
             f"it exists and is not a {kind} file of jaxmbd; choose another name, or remove it",
         )
+
+
+def table_text(header: Iterable[str], rows: Iterable[Iterable[float]]) -> Iterator[str]:
+    """The lines of a table of numbers as CSV text, its header first: what `written` takes for a
+    table of this package where it begins with the time and all columns have units.
+    """
+    lines = io.StringIO(newline="")
+    writer = csv.writer(lines)
+    for row in itertools.chain([header], rows):
+        writer.writerow(row)
+        yield lines.getvalue()
+        lines.seek(0)
+        lines.truncate()
+
+
+def _is_table(path: Path) -> bool:
+    """Whether a file begins as `table_text` writes it: a header with the time first and a unit in
+    every column, and a row of numbers with neither more nor fewer digits than they need, to the
+    ends of these lines. Tables of other origin differ in one of these.
+    """
+    with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+        text = file.read(_LONGEST)
+    try:
+        header, *rows = itertools.islice(csv.reader(io.StringIO(text, newline="")), 2)
+        numbers = [[float(x) for x in row] for row in rows]
+    except (ValueError, csv.Error):
+        return False
+    whole = all(len(row) == len(header) for row in rows)
+    units = header[0] == "t [s]" and all(_WITH_UNIT.fullmatch(name) for name in header)
+    return whole and units and text.startswith("".join(table_text(header, numbers)))
 
 
 @contextlib.contextmanager

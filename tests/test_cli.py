@@ -321,10 +321,13 @@ def test_inverse_dynamics_gives_the_torque_of_the_driver(jaxmbd, tmp_path):
     model = pendulum(tmp_path, drivers=["0.5*t**2"])
     done = jaxmbd("inverse-dynamics", model, "--t-end", 1.0, "--h", 0.1, "--out", "i.csv")
     assert done.code == 0 and "motor" in done.stdout
-    table = np.genfromtxt("i.csv", delimiter=",", names=True)
+    table = mbd.Measurements.read("i.csv")
     # (J + m l²) φ'' about the hinge, and the weight's moment; positive φ about y lowers the rod.
-    wanted = (0.1 + 0.7**2) * 1.0 - 9.81 * 0.7 * np.cos(0.5 * table["t"] ** 2)
-    np.testing.assert_allclose(table["motoreffort"], wanted, rtol=1e-9)
+    wanted = (0.1 + 0.7**2) * 1.0 - 9.81 * 0.7 * np.cos(0.5 * table.t**2)
+    np.testing.assert_allclose(table.values["motor.effort"], wanted, rtol=1e-9)
+    with open("i.csv", encoding="utf-8") as file:
+        header = file.readline().rstrip()
+    assert header == "t [s],motor.effort [N·m],motor.rate [rad/s],motor.power [W]"
 
 
 def test_linearize_gives_the_frequency_of_a_hanging_pendulum(jaxmbd, tmp_path):

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from jaxmbd.files import check_writable, inside, placed, stem_of, written
+from jaxmbd.files import check_writable, inside, placed, stem_of, table_text, written
 
 
 def names(folder):
@@ -52,7 +52,7 @@ def test_a_target_that_is_a_link_is_replaced_and_not_followed(tmp_path):
 
 
 def test_two_writers_of_one_file_both_finish_with_a_whole_one(tmp_path):
-    path, failures = tmp_path / "o.csv", []
+    path, failures = tmp_path / "o.txt", []
     both = threading.Barrier(2)
 
     def write(text):
@@ -70,7 +70,7 @@ def test_two_writers_of_one_file_both_finish_with_a_whole_one(tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    assert not failures and names(tmp_path) == ["o.csv"]
+    assert not failures and names(tmp_path) == ["o.txt"]
     assert set(path.read_text()) in ({"t", "\n", "a"}, {"t", "\n", "b"})
 
 
@@ -119,16 +119,37 @@ def test_a_program_with_its_own_handler_keeps_it(tmp_path):
 @pytest.mark.parametrize("how", [lambda p: written(p, "w"), placed], ids=["written", "placed"])
 def test_a_failure_leaves_the_older_file_and_nothing_else(tmp_path, how):
     path = tmp_path / "o.csv"
-    path.write_text("t\n1\n")
+    path.write_bytes(TABLE)
     for error in (RuntimeError("odd"), KeyboardInterrupt()):
         with pytest.raises((ValueError, KeyboardInterrupt)), how(path):
             raise error
-    assert names(tmp_path) == ["o.csv"] and path.read_text() == "t\n1\n"
+    assert names(tmp_path) == ["o.csv"] and path.read_bytes() == TABLE
+
+
+TABLE = "".join(table_text(["t [s]", "a, b.effort [N·m]"], [[0.0, 1e-17], [0.1, 2.5]])).encode()
+
+
+def test_a_table_of_this_package_is_replaced_by_the_next(tmp_path):
+    path = tmp_path / "o.csv"
+    for old in (TABLE, TABLE[: TABLE.index(b"\r\n") + 2], b""):
+        path.write_bytes(old)
+        check_writable(path)
+        with written(path, "wb") as file:
+            file.write(b"new")
+        assert path.read_bytes() == b"new"
 
 
 OTHERS = {
     "m.npz": b'{"format": "jaxmbd-1"}',
     "m.csv": b'{"format": "jaxmbd-1"}',
+    "no_units.csv": b"t,x\r\n0.0,1.5\r\n",
+    "of_a_sensor.csv": b"t [s],pin.angle [rad]\r\n0.000,1.500\r\n",
+    "of_a_spreadsheet.csv": b"t [s],pin.angle [rad]\r\n0,1.5\r\n",
+    "of_pandas.csv": b"t [s],pin.angle [rad]\n0.0,1.5\n",
+    "one_without_unit.csv": b"t [s],pin.angle [rad],note\r\n0.0,1.5,1.0\r\n",
+    "words.csv": b"t [s],pin.angle [rad]\r\n0.0,high\r\n",
+    "short.csv": b"t [s],pin.angle [rad]\r\n0.0\r\n",
+    "open.csv": b't [s],"pin.angle [rad]\r\n',
     "m.html": b'{"format": "jaxmbd-1"}',
     "m.gif": b"<mujoco/>",
     "m.png": b"<robot/>",

@@ -2,24 +2,23 @@
 instant.
 """
 
-import csv
 import dataclasses
 import json
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from ..files import written
+from ..files import table_text, written
 from ..model.mesh import Mesh
 from ..model.shapes import AbstractShape, Composite
 from ..model.system import System
 from ..model.visuals import Looks
 from ..results import RESULTS
-from .columns import table_of, written_as
+from .columns import Column, table_of, written_as
 
 ARRAYS = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "angles", "iterations")
 _EYE = np.eye(3)
@@ -257,14 +256,15 @@ def write_csv(
     _write_rows(path, *table_of(solution, system, columns, laws=laws))
 
 
-def write_table(path: Path, columns: dict[str, np.ndarray]) -> None:
+def write_table(path: Path, columns: dict[str, np.ndarray], units: Mapping[str, str]) -> None:
     """Write arrays under their names: any shapes to an NPZ file, columns of one length to a CSV
-    file.
+    file, whose header has their units ("-" where `units` has none).
 
     The file appears whole or not at all.
     """
     if path.suffix == ".csv":
-        _write_rows(path, list(columns), np.stack(list(columns.values()), axis=1))
+        header = [Column(name, units.get(name, "-")).header for name in columns]
+        _write_rows(path, header, np.stack(list(columns.values()), axis=1))
         return
     with (
         written(path, "wb", "result file") as file,
@@ -280,6 +280,4 @@ def _write_rows(path: str | Path, header: list[str], rows: np.ndarray) -> None:
     with written(
         path, "w", "result file", newline="", encoding="utf-8", errors="backslashreplace"
     ) as file:
-        writer = csv.writer(file)
-        writer.writerow([written_as(name) for name in header])
-        writer.writerows(rows.tolist())
+        file.writelines(table_text([written_as(name) for name in header], rows.tolist()))

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from ..formulations import RA
 from ..model.forces import AbstractActuator
+from ..model.forces.base import OF_FORCE, OF_TORQUE
 from ..model.state import Pose, State
 from ..model.system import System
 
@@ -27,6 +28,11 @@ class AbstractInput(eqx.Module):
         """Force (global) and torque (body frame) of control one on all bodies; `pose` has the
         ground last.
         """
+
+    @property
+    @abc.abstractmethod
+    def units(self) -> tuple[str, str]:
+        """The units of the control and of the rate that it delivers power at."""
 
 
 class ActuatorInput(AbstractInput):
@@ -45,6 +51,10 @@ class ActuatorInput(AbstractInput):
             .add(jnp.concatenate([force, torque], axis=1))
         )
 
+    @property
+    def units(self) -> tuple[str, str]:
+        return self.element.control_units
+
 
 class LoadInput(AbstractInput):
     """A component of force or torque on one body."""
@@ -55,6 +65,10 @@ class LoadInput(AbstractInput):
 
     def unit(self, pose: Pose) -> Float[Array, "m 6"]:
         return jnp.zeros((pose.r.shape[0], 6), pose.r.dtype).at[self.body, self.component].set(1.0)
+
+    @property
+    def units(self) -> tuple[str, str]:
+        return OF_FORCE if self.component < 3 else OF_TORQUE
 
 
 def collect_inputs(system: System, names: Sequence[str] | None) -> tuple[AbstractInput, ...]:

@@ -15,10 +15,11 @@ from ..equations.motion import unbalanced
 from ..equations.rows import dense_rows, explicit_rate, row_sizes
 from ..formulations import RA, AbstractFormulation
 from ..linalg import DenseFactors, dense_solve
+from ..model.forces.base import OF_EITHER, OF_FORCE, OF_TORQUE
 from ..model.motions import Sampled
 from ..model.readable import readable
 from ..model.state import State
-from ..model.system import System
+from ..model.system import Connection, System
 from ..model.validation import is_concrete
 from ..rotations.types import Scalar
 from .arguments import check_system, needs_state
@@ -139,7 +140,7 @@ def inverse_dynamics(
         return function.for_work(system.nb * len(solution.t), (system.unnamed(), inputs))
 
     if inputs is None:
-        names = [c.name for c in system.connections if c.is_driver and len(c.rows) == 1]
+        names = effort_units(system)
         efforts, rates = (
             dict(zip(names, x, strict=True)) for x in program(_of_drivers)(system, solution)
         )
@@ -153,6 +154,21 @@ def inverse_dynamics(
     if throw and is_concrete(result):
         _refuse_unbalanced(system, result, inputs)
     return result
+
+
+def effort_units(
+    system: System, actuators: Sequence[str] | None = None
+) -> dict[str, tuple[str, str]]:
+    """The units of the efforts and of the rates that `inverse_dynamics` finds, by name."""
+    if actuators is not None:
+        return {x.name: x.units for x in collect_inputs(system, list(actuators))}
+    return {c.name: _of_driver(c) for c in system.connections if c.is_driver and len(c.rows) == 1}
+
+
+def _of_driver(c: Connection) -> tuple[str, str]:
+    if c.element.has_angle:
+        return OF_TORQUE
+    return OF_FORCE if c.element.has_displacement or c.element.is_link else OF_EITHER
 
 
 def _refuse_unbalanced(

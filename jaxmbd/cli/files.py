@@ -1,7 +1,7 @@
 """Files that commands write: checked before any work, and kept from a run that fails."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -97,8 +97,10 @@ def write(
         solution.to_npz(path, system)
 
 
-def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
-    """Arrays under their names, as one NPZ file or as columns of a CSV file."""
+def write_columns(
+    path: Path, columns: dict[str, np.ndarray], units: Mapping[str, str] | None = None
+) -> None:
+    """Arrays under their names, as one NPZ file or as columns of a CSV file with `units`."""
     from jaxmbd.analyses.export import write_table
 
-    write_table(path, columns)
+    write_table(path, columns, units or {})

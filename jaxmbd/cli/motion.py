@@ -6,6 +6,7 @@ import numpy as np
 import typer
 
 import jaxmbd as mbd
+from jaxmbd.analyses.inverse_dynamics import effort_units
 
 from .app import app
 from .console import add_row, busy, new_table, out, say
@@ -130,14 +131,19 @@ def inverse_dynamics(
             system, state, ts, actuators=actuator, formulation=mbd.FORMULATIONS[formulation]()
         )
     power = found.power
-    columns = {"t": np.asarray(found.solution.t)}
-    for name in found.efforts:
+    columns, units = {"t": np.asarray(found.solution.t)}, {"t": "s"}
+    for name, (of_effort, of_rate) in effort_units(system, actuator).items():
         columns |= {
             f"{name}.effort": np.asarray(found.efforts[name]),
             f"{name}.rate": np.asarray(found.rates[name]),
             f"{name}.power": np.asarray(power[name]),
         }
-    write_columns(out_file, columns)
+        units |= {
+            f"{name}.effort": of_effort,
+            f"{name}.rate": of_rate,
+            f"{name}.power": "W",
+        }
+    write_columns(out_file, columns, units)
     table = new_table("effort of", "smallest", "largest", "mean power [W]")
     for name, effort in found.efforts.items():
         values = np.asarray(effort)

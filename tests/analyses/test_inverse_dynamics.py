@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
+from jaxmbd.analyses.inverse_dynamics import effort_units
 from jaxmbd.library import stewart_platform
 from jaxmbd.library.stewart import HOME, anchors
 from jaxmbd.rotations import so3
@@ -214,3 +215,28 @@ def test_samples_are_met_to_fourth_order_and_may_be_differentiated():
     for t, why in (([0.0, 1.0, 2.0], "four or more"), ([0.0, 1.0, 2.0, 4.0], "equal intervals")):
         with pytest.raises(ValueError, match=why):
             mbd.Sampled(t, jnp.zeros(len(t)))
+
+
+def test_efforts_and_rates_have_the_units_of_what_they_act_on():
+    m = mbd.Mechanism("m")
+    for name in "ab":
+        m.add_body(name, mass=1.0, inertia=(1.0, 1.0, 1.0), r=(1.0, 0.0, 0.0))
+    hinge = m.add(mbd.Revolute("hinge", m.ground, "a", point=(0, 0, 0), axis=(0, 0, 1)))
+    slide = m.add(mbd.Translational("slide", m.ground, "b", point=(0, 0, 0), axis=(1, 0, 0)))
+    m.add(mbd.RotationDriver("turn", m.ground, "a", axis=(0, 0, 1), angle="t"))
+    m.add(mbd.TranslationDriver("push", m.ground, "b", axis=(1, 0, 0), displacement="t"))
+    ends = {"point_i": (0, 1, 0), "point_j": (1, 0, 0)}
+    m.add(mbd.DistanceDriver("pull", m.ground, "b", length="2.0 + t", **ends))
+    m.add(mbd.Actuator("motor", hinge))
+    m.add(mbd.Actuator("ram", slide, action="force"))
+    m.add(mbd.SpringDamper("spring", m.ground, "b", stiffness=1.0, free_length=1.0, **ends))
+    m.add(mbd.Servo("servo", hinge, stiffness=5.0))
+    m.add(mbd.Servo("effort", slide, gain=1.0))
+    system, _ = m.build()
+    force, torque = ("N", "m/s"), ("N·m", "rad/s")
+    assert effort_units(system) == {"turn": torque, "push": force, "pull": force}
+    wanted = {"motor": torque, "ram": force, "spring": force, "effort": force}
+    wanted |= {"a.force.x": force, "b.torque.z": torque}
+    # A control of unit gain is an effort; that of a servo is a position.
+    wanted |= {"servo": ("N·m/gain", "gain·rad/s")}
+    assert effort_units(system, list(wanted)) == wanted

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from ...rotations.types import Array, Scalar, Vec3
 from ..motions import Motion
 from ..state import Pose, Twist
-from .base import AbstractActuator, Output, point_wrench, power_of
+from .base import OF_FORCE, OF_TORQUE, AbstractActuator, Output, point_wrench, power_of
 
 ACTIONS = ("torque", "force")
 
@@ -30,6 +30,10 @@ class AxisActuator(AbstractActuator):
     @property
     def is_motor(self) -> bool:
         return True
+
+    @property
+    def control_units(self) -> tuple[str, str]:
+        return OF_TORQUE if self.action == "torque" else OF_FORCE
 
     def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         A_i, A_j = pose.A[0], pose.A[1]

@@ -4,13 +4,15 @@ import dataclasses
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
 from ...rotations.types import Array, Scalar
 from ..coordinates import AbstractAngle, Angle, Displacement
 from ..motions import Motion
 from ..state import Pose, Twist
-from .base import AbstractActuator, Output, point_wrench
+from ..validation import is_concrete
+from .base import OF_FORCE, OF_TORQUE, AbstractActuator, Output, point_wrench
 
 
 def coordinate_wrench(
@@ -68,6 +70,14 @@ class AlongCoordinates(AbstractActuator):
     @property
     def is_motor(self) -> bool:
         return self.given is not None
+
+    @property
+    def control_units(self) -> tuple[str, str]:
+        """Those of f and dL/dt, with the gain where that is not one."""
+        effort, rate = OF_TORQUE if self.is_angle else OF_FORCE
+        if is_concrete(self.gain) and bool(np.all(np.asarray(self.gain) == 1.0)):
+            return effort, rate
+        return f"{effort}/gain", f"gain·{rate}"
 
     def wrench(
         self, pose: Pose, twist: Twist, t: Scalar

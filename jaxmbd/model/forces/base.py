@@ -15,6 +15,9 @@ from ...rotations.vectors import cross
 from ..stacking import each
 from ..state import Pose, Twist
 
+# Units of an effort and of the rate that it delivers power at.
+OF_FORCE, OF_TORQUE, OF_EITHER = ("N", "m/s"), ("N·m", "rad/s"), ("N or N·m", "m/s or rad/s")
+
 
 class Output(eqx.Module):
     """A quantity that an element says of itself, see `AbstractForce.outputs`.
@@ -119,6 +122,11 @@ class AbstractActuator(AbstractForce):
         named.
         """
         return False
+
+    @property
+    def control_units(self) -> tuple[str, str]:
+        """Units of the control and of the rate that it delivers power at."""
+        return OF_EITHER
 
     @abc.abstractmethod
     def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:

@@ -10,7 +10,7 @@ from ...rotations.vectors import cross
 from ..coordinates import Angle
 from ..motions import Motion
 from ..state import Pose, Twist
-from .base import AbstractActuator, Output, point_wrench
+from .base import OF_FORCE, OF_TORQUE, AbstractActuator, Output, point_wrench
 
 
 class LineForce(AbstractActuator):
@@ -67,6 +67,10 @@ class LineForce(AbstractActuator):
             Output("rate", "m/s", rate),
             self.power(pose, twist, t),
         )
+
+    @property
+    def control_units(self) -> tuple[str, str]:
+        return OF_FORCE
 
     def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         A_i, A_j = pose.A[0], pose.A[1]
@@ -158,6 +162,10 @@ class AngleTorque(AbstractActuator):
             Output("rate", "rad/s", rate),
             self.power(pose, twist, t),
         )
+
+    @property
+    def control_units(self) -> tuple[str, str]:
+        return OF_TORQUE
 
     def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         axis = pose.A[0] @ self.angle.axis_i_bar

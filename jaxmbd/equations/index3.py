@@ -293,7 +293,7 @@ class Index3Step(AbstractRootProblem):
                     # A probe of what rows leave undetermined, whatever multipliers there are: of
                     # like size in all rows.
                     probe = jnp.asarray(np.cos(np.arange(x0.size) ** 2.0), x0.dtype)
-                    probe = probe.at[args.u.size :].divide(sizes)
+                    probe = probe / jnp.concatenate([jnp.ones(args.u.size, x0.dtype), sizes])
                     new, before, rest = jax.vmap(lambda x: minimum_norm(x, judge, rough=True))(
                         jnp.stack([x, last, probe])
                     )

@@ -92,9 +92,13 @@ class NewtonOptions(eqx.Module):
     halvings: int = eqx.field(static=True, default=0)
 
 
-# Kept factors are given up where they contract worse than this, and their first correction, whose
-# contraction is not observed, must leave an error below this share of the tolerance.
-_POOR, _UNSEEN = 0.1, 0.05
+# Kept factors are given up where they contract worse than this.
+_POOR = 0.1
+# Shares of the tolerance below which the estimated error must be: after the first correction by
+# kept factors, whose contraction is not observed, and after the second by any frozen matrix. A
+# first correction is large along what the matrix sees best, so that the second is smaller beside it
+# than the rate of those that follow (a fifth of it in a linkage of six bodies).
+_UNSEEN, _SEEN_ONCE = 0.05, 0.2
 
 
 class _Loop(eqx.Module):
@@ -164,7 +168,7 @@ def newton(
         seen = jnp.isfinite(previous)
         theta = jnp.where(seen, step_norm / previous, assumed)
         remaining = jnp.where(theta < 1.0, theta / (1.0 - theta), jnp.inf) * step_norm
-        remaining = remaining / jnp.where(seen, 1.0, share)
+        remaining = remaining / share
         # A correction far below the tolerance ends the iteration even where rounding hides the
         # contraction.
         return (remaining <= options.tolerance) | (step_norm <= 0.1 * options.tolerance)
@@ -180,6 +184,8 @@ def newton(
             n = value.size - pulled.size
             delta = factors.solve(jnp.concatenate([-value[:n], -value[n:] - pulled]))
             step_norm = norm(delta, factors, pulled)
+        share = jnp.where(jnp.isfinite(loop.norm), _SEEN_ONCE, share)
+        share = jnp.where(jnp.isfinite(loop.previous), 1.0, share)
         done = converged(step_norm, loop.norm, assumed, share)
         return _Loop(loop.x + delta, loop.k + 1, step_norm, loop.norm, done, loop.careful)
 

@@ -118,12 +118,6 @@ def test_old_factors_change_nothing_beyond_the_tolerance(model):
     np.testing.assert_allclose(new.lam, old.lam, atol=1e-5 * largest)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="with moments counted as forces at the mechanism's length, accelerations by kept "
-    "factors are off by six times the bound in single steps (3.4e-5 of 60 m/s^2); the cause is "
-    "not found",
-)
 def test_undetermined_multipliers_do_not_grow_with_old_factors():
     # At larger steps what the rows leave undetermined grew to the size of forces, and forces were
     # then wrong by 4 % for single steps.

@@ -149,11 +149,14 @@ def directions(model, params, seed=0):
         scale = 0.3 + np.abs(x)
         d = rng.normal(size=np.shape(x)) * scale
         if path.endswith("inertia"):
-            # Relative to the principal moments on both sides: an inertia stays one that a body can
-            # have, since a run with any other ends as invalid.
-            root = np.sqrt(np.diag(x))
+            # By second moments of mass, S = tr(J)/2 I - J, relative to those on both sides: an
+            # inertia stays one that a body can have, since a run with any other ends as invalid.
+            eye = np.eye(3)
+            second = 0.5 * np.trace(x) * eye - np.asarray(x)
+            root = np.sqrt(np.maximum(np.diag(second), 0.0))
             d = rng.normal(size=np.shape(x)) * np.outer(root, root)
             d = 0.5 * (d + d.T)
+            d = np.trace(d) * eye - d
         if path == "h":
             d = float(x) * rng.normal()
         return jnp.asarray(d)

@@ -289,7 +289,7 @@ def has_least(progress: Progress) -> bool:
 def start(system, given, state, report, t0, h, formulation, integrator) -> tuple[Progress, Row]:
     """Consistent accelerations and multipliers at the first instant, and the first row."""
     system = system.wound(given.angles)
-    motion, row, result = first_row(system, given, state, report, t0, formulation, h)
+    motion, row, result = first_row(system, given, state, report, t0, formulation, integrator, h)
     system = system.wound(row.angles)
     motion = integrator.start(formulation, system, motion, t0, h)
     _, extra = integrator.observed(formulation, system, motion, t0)

@@ -63,12 +63,18 @@ def assembled(
     return state, report
 
 
-def first_row(system, given, state, report, t0, formulation, h=None) -> tuple[Motion, Row, RESULTS]:
-    """The motion at the first instant, before any method, and whether it could be found; `given`
-    was assembled.
+def first_row(
+    system, given, state, report, t0, formulation, integrator=None, h=None
+) -> tuple[Motion, Row, RESULTS]:
+    """The motion at the first instant and whether it could be found; `given` was assembled. Where a
+    method and its step are known, its memory may hold what the method's start finds use for.
     """
     q, u = formulation.from_state(state)
-    a, lam = dynamic_accelerations(formulation, system, q, u, t0)
+    if integrator is None:
+        motion = Motion(q, u, *dynamic_accelerations(formulation, system, q, u, t0))
+    else:
+        motion = integrator.first(formulation, system, q, u, t0, h)
+    a, lam = motion.a, motion.lam
     finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(lam))
     loads = jnp.stack([jnp.all(jnp.isfinite(x)) for x in applied(formulation, system, q, u, t0)])
     why = RESULTS.where(jnp.all(loads), RESULTS.singular, RESULTS.non_finite)
@@ -77,7 +83,7 @@ def first_row(system, given, state, report, t0, formulation, h=None) -> tuple[Mo
     result = RESULTS.where(valid_numbers(system, given, t0, h), result, RESULTS.invalid_input)
     ok = result == RESULTS.successful
     return (
-        Motion(q, u, a, lam),
+        motion,
         make_row(formulation, system, q, u, a, lam, jnp.zeros((), int), ok),
         result,
     )

@@ -75,14 +75,6 @@ def dynamic_accelerations(
     return a, lam
 
 
-def acceleration_matrix(
-    formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"], t
-) -> tuple[SaddleMatrix, Any]:
-    """[[M, Rᵀ], [R, -E]] of the index-1 form, the inertia of joints included, and its factors."""
-    matrix = _with_joint_inertia(formulation, system, q, u, rows(formulation, system.at(t), q))
-    return matrix, factorize(matrix, system.linear_solver)
-
-
 def _with_joint_inertia(formulation, system, q, u, blocks) -> SaddleMatrix:
     none = jnp.zeros((), u.dtype)
     rotors = joint_inertia_blocks(formulation, system, q, u, jnp.zeros_like(u), none, none)
@@ -97,11 +89,9 @@ def judged_accelerations(
     t: Scalar,
     load: Float[Array, "nb d"] | None = None,
     feedback: tuple[Scalar | float, Scalar | float] | None = None,
-    factors: Any = None,
 ) -> tuple[Float[Array, "nb d"], Float[Array, " m"], Bool[Array, ""]]:
     """As `dynamic_accelerations`, and whether the pose is so close to a singular one that the
-    multipliers leave out a part of the forces. `factors` are those of the matrix at a pose next to
-    this one, where there are any.
+    multipliers leave out a part of the forces.
     """
     jet_system, f_dot, f_ddot = system.jet(t)
     blocks = rows(formulation, jet_system, q)
@@ -119,7 +109,7 @@ def judged_accelerations(
     if found is not None:
         return *found, jnp.zeros((), bool)
     matrix = _with_joint_inertia(formulation, system, q, u, blocks)
-    factors = factorize(matrix, system.linear_solver) if factors is None else factors
+    factors = factorize(matrix, system.linear_solver)
     x = linear_solve(matrix.matvec, factors, jnp.concatenate([-bias.reshape(-1), gamma]))
     undetermined = jnp.zeros((), bool)
     if matrix.regularization is not None:
@@ -130,29 +120,23 @@ def judged_accelerations(
     return x[: u.size].reshape(u.shape), x[u.size :], undetermined
 
 
-def acceleration_rate(
-    formulation: AbstractFormulation,
-    system: System,
-    q: Coordinates,
-    u,
-    a,
-    t: Scalar,
-    h: Scalar,
-    factors: Any,
-) -> Float[Array, "nb d"]:
-    """The time derivative of the accelerations a along the motion from t on, (nb, d), for a method
-    that needs it times the step h; `factors` are those of `acceleration_matrix`.
-
-    By a forward difference over a small part of h, right to eps^(2/3) |a| / h: an exact derivative
-    takes as long to compile as all the rest of a start.
+def acceleration_equations(
+    formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"], t
+) -> tuple[SaddleMatrix, Any, Float[Array, "nb d"], Float[Array, " m"]]:
+    """Of [[M, Rᵀ], [R, -E]] (a, λ) = (Q - h, γ) the matrix, the inertia of joints included, its
+    factors and the right side.
     """
-    s = jnp.asarray(jnp.finfo(u.dtype).eps ** (1 / 3), u.dtype) * h
-    moved = jax.vmap(formulation.retract)(q, s * u + 0.5 * s**2 * a)
-    # So close by, the step of refinement that each solution gets makes up for factors of here.
-    later, _, _ = judged_accelerations(
-        formulation, system, moved, u + s * a, t + s, factors=factors
-    )
-    return (later - a) / s
+    jet_system, f_dot, f_ddot = system.jet(t)
+    blocks = rows(formulation, jet_system, q)
+    bias = unbalanced(formulation, jet_system, q, u, jnp.zeros_like(u), t)
+    gamma = acceleration_right_side(formulation, jet_system, f_dot, f_ddot, q, u)
+    matrix = _with_joint_inertia(formulation, system, q, u, blocks)
+    return matrix, factorize(matrix, system.linear_solver), -bias, gamma
+
+
+def eliminates(formulation: AbstractFormulation) -> bool:
+    """Whether `eliminate` has a method for the formulation."""
+    return eliminate.dispatch(type(formulation)) is not eliminate.dispatch(object)
 
 
 def minimum_norm(
@@ -244,13 +228,6 @@ def closest_velocity(
         velocity_right_side(formulation, jet_system, f_dot, q)
         - apply_rows(matrix.right, u, matrix.bodies)
     )
-
-
-def held_part(matrix: SaddleMatrix, factors, x: Float[Array, "nb d"]) -> Float[Array, "nb d"]:
-    """The part of x across the constraints: what is left of it are velocities that they allow,
-    nearest to it by inertia. By the matrix of the accelerations and its factors.
-    """
-    return _least(matrix, factors, apply_rows(matrix.right, x, matrix.bodies))
 
 
 def closest_position(

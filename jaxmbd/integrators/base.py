@@ -1,12 +1,14 @@
 """What an integrator is: one step of a constrained system in any formulation."""
 
 import abc
+import dataclasses
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from ..equations.index1 import dynamic_accelerations
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..model.system import System
 from ..results import RESULTS
@@ -70,11 +72,25 @@ class AbstractIntegrator(eqx.Module):
         """
         return None
 
+    def first(
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        q: Coordinates,
+        u: Float[Array, "nb d"],
+        t: Scalar,
+        h: Scalar,
+    ) -> Motion:
+        """The motion at the first instant, t, from consistent coordinates and velocities. Its
+        memory may hold what `start` finds use for.
+        """
+        return Motion(q, u, *dynamic_accelerations(formulation, system, q, u, t))
+
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
     ) -> Motion:
         """Prepare the memory from a consistent motion at the first instant, t."""
-        return motion
+        return dataclasses.replace(motion, memory=None)
 
     @abc.abstractmethod
     def step(

@@ -7,7 +7,6 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..equations.index1 import acceleration_matrix, acceleration_rate
 from ..equations.index3 import StepData, converted, inner_formulation, take_step
 from ..equations.motion import StepScales
 from ..formulations.base import AbstractFormulation
@@ -55,12 +54,10 @@ class BDF2(AbstractOnGroup):
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
     ) -> Motion:
-        motion = super().start(formulation, system, motion, t, h)
         # The step before the first, from Taylor's series.
-        inner = inner_formulation("BDF2", self.group, formulation)
-        u, a = converted(formulation, inner, motion.q, motion.u, motion.a)
-        _, factors = acceleration_matrix(inner, system, motion.q, u, t)
-        jerk = acceleration_rate(inner, system, motion.q, u, a, t, h, factors)
+        _, u, rates = self._first_rates(formulation, system, motion, t, h)
+        motion = super().start(formulation, system, motion, t, h)
+        a, jerk = rates.a, rates.jerk
         memory = Memory(h * a - h**2 / 2 * jerk, h * u - h**2 / 2 * a + h**3 / 6 * jerk, h)
         return dataclasses.replace(motion, memory=memory)
 

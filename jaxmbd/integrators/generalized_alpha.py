@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..equations.index1 import acceleration_matrix, acceleration_rate, held_part
+from ..equations.first_rates import Asked
 from ..equations.index3 import StepData, converted, inner_formulation, take_step
 from ..equations.motion import StepScales
 from ..formulations.base import AbstractFormulation
@@ -76,24 +76,30 @@ class GeneralizedAlpha(AbstractOnGroup):
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
     ) -> Motion:
-        motion = super().start(formulation, system, motion, t, h)
         # b approximates the acceleration at t + (α_m - α_f) h; without that its error would show at
         # first order.
-        inner = inner_formulation("GeneralizedAlpha", self.group, formulation)
-        u, a = converted(formulation, inner, motion.q, motion.u, motion.a)
-        alpha_m, alpha_f, beta, _ = self._coefficients
-        matrix, factors = acceleration_matrix(inner, system, motion.q, u, t)
-        jerk = acceleration_rate(inner, system, motion.q, u, a, t, h, factors)
-        memory = Memory(a + (alpha_m - alpha_f) * h * jerk, h)
+        inner, u, rates = self._first_rates(formulation, system, motion, t, h)
+        motion = super().start(formulation, system, motion, t, h)
+        alpha_m, alpha_f, _, _ = self._coefficients
+        memory = Memory(rates.a + (alpha_m - alpha_f) * h * rates.jerk, h)
         if self.velocity_projection:
             return dataclasses.replace(motion, memory=memory)
         # Positions are held at every step, so velocities across the constraints settle at an error
         # of h². Started without it, they and the multipliers would ring around it.
-        third = jerk + _bent(inner, u, a)
-        gap = third / 6.0 - (beta + 0.5 * (alpha_m - alpha_f)) * jerk
-        u = u + h**2 * held_part(matrix, factors, gap)
-        u, _ = converted(inner, formulation, motion.q, u, a)
+        u = u + h**2 * rates.across
+        u, _ = converted(inner, formulation, motion.q, u, rates.a)
         return dataclasses.replace(motion, u=u, memory=memory)
+
+    def _asked(self, inner: AbstractFormulation, u) -> Asked | None:
+        if self.velocity_projection:
+            return None
+        alpha_m, alpha_f, beta, _ = self._coefficients
+
+        def asked(a, jerk):
+            third = jerk + _bent(inner, u, a)
+            return third / 6.0 - (beta + 0.5 * (alpha_m - alpha_f)) * jerk
+
+        return asked
 
     def step(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True

@@ -1,10 +1,21 @@
 """What the implicit methods on the index-3 equations share: their settings."""
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 
-from ..equations.index3 import check_group, check_settings, inner_formulation, no_past
+from ..equations.first_rates import Asked, FirstRates, first_rates
+from ..equations.index1 import eliminates
+from ..equations.index3 import (
+    check_group,
+    check_settings,
+    converted,
+    inner_formulation,
+    no_past,
+)
+from ..formulations.base import AbstractFormulation
 from ..roots import Newton, quasi_stage
 from .base import AbstractIntegrator, Motion
 
@@ -52,7 +63,7 @@ class AbstractIndex3(AbstractIntegrator):
         # iteration takes them to rounding.
         learns = self.newton.extrapolates and not system.nonholonomic
         past = no_past(self, self._inner(formulation), system, motion, t, h) if learns else None
-        return dataclasses.replace(motion, past=past)
+        return dataclasses.replace(motion, memory=None, past=past)
 
 
 class AbstractOnGroup(AbstractIndex3):
@@ -69,3 +80,27 @@ class AbstractOnGroup(AbstractIndex3):
 
     def _inner(self, formulation):
         return inner_formulation(type(self).__name__, self.group, formulation)
+
+    def first(self, formulation, system, q, u, t, h) -> Motion:
+        if eliminates(formulation):
+            return super().first(formulation, system, q, u, t, h)
+        inner = self._inner(formulation)
+        own, _ = converted(formulation, inner, q, u, jnp.zeros_like(u))
+        rates = first_rates(inner, system, q, own, t, h, self._asked(inner, own))
+        _, a = converted(inner, formulation, q, own, rates.a)
+        return Motion(q, u, a, rates.lam, rates)
+
+    def _asked(self, inner: AbstractFormulation, u) -> Asked | None:
+        """Of what a start needs the part across the constraints."""
+        return None
+
+    def _first_rates(
+        self, formulation, system, motion: Motion, t, h
+    ) -> tuple[AbstractFormulation, Any, FirstRates]:
+        """The formulation of a step, velocities in it, and their rates at the first instant."""
+        inner = self._inner(formulation)
+        u, _ = converted(formulation, inner, motion.q, motion.u, motion.a)
+        found = motion.memory
+        if not isinstance(found, FirstRates):
+            found = first_rates(inner, system, motion.q, u, t, h, self._asked(inner, u))
+        return inner, u, found

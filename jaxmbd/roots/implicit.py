@@ -15,7 +15,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from ..linalg.linear_solve import held, linear_solve
-from ..xla.jaxprs import Values
+from ..xla.jaxprs import Values, traced_once
 from .kernels import one_kernel
 from .lanes import in_lanes
 from .opaque import opaque
@@ -95,6 +95,20 @@ def implicit_root(
         out, shape = jax.tree.flatten(saved(solve(list(dynamic))))
         return out
 
+    # The rule is asked for again and again: for the forward pass, the backward pass, and higher
+    # derivatives.
+    @traced_once
+    def residual(y, leaves):
+        return problem.residual(y, args_of(leaves))
+
+    rest: Any = None
+
+    @traced_once
+    def arrays_of_factors(y, leaves):
+        nonlocal rest
+        arrays, rest = eqx.partition(problem.factors(y, args_of(leaves)), eqx.is_array)
+        return arrays
+
     def rule(dynamic: Values, dots: Values, found: Values | None) -> tuple[Values, Values]:
         out: Values = saved(opaque(flat, rule, *dynamic)) if found is None else found
         x = out[0]
@@ -112,26 +126,20 @@ def implicit_root(
         def by_varying(some):
             changed = dict(zip(varying, some, strict=True))
             leaves = [changed.get(k, dynamic[k]) for k in range(first, len(dynamic))]
-            return problem.residual(y, args_of(leaves))
+            return residual(y, leaves)
 
         _, residual_dot = jax.jvp(
             by_varying, ([dynamic[k] for k in varying],), ([dots[k] for k in varying],)
         )
 
         def matvec(v):
-            return jax.jvp(lambda y: problem.residual(y, args), (y,), (v,))[1]
+            return jax.jvp(lambda y: residual(y, dynamic[first:]), (y,), (v,))[1]
 
         if problem.exact_factors:
-            rest: Any = None
 
             @in_lanes
             def factors_at(at_root):
                 return one_kernel(arrays_of_factors, *at_root)
-
-            def arrays_of_factors(y, leaves):
-                nonlocal rest
-                arrays, rest = eqx.partition(problem.factors(y, args_of(leaves)), eqx.is_array)
-                return arrays
 
             # Factors apart from what they solve: higher derivatives solve by the same.
             factors = factors_at((jax.lax.stop_gradient(y), held(dynamic[first:])))

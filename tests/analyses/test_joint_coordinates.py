@@ -141,15 +141,13 @@ def screw_pair():
 
 def test_coordinates_and_rates_belong_together():
     system, state = screw_pair()
-    state = mbd.set_joints(
-        system,
-        state,
-        {
-            "hinge": {"angle": 0.4, "rate": 1.0},
-            "sleeve": {"angle": -7.0, "rate": 5.0, "displacement": 0.2, "speed": -0.3},
-            "slide": 0.05,
-        },
-    )
+    given = {
+        "hinge": {"angle": 0.4, "rate": 1.0},
+        "sleeve": {"angle": -7.0, "rate": 5.0, "displacement": 0.2, "speed": -0.3},
+        "slide": 0.05,
+    }
+    with pytest.warns(mbd.DescriptionWarning, match="'sleeve'.*were degrees meant"):
+        state = mbd.set_joints(system, state, given)
     h = 1e-3
     sol = mbd.simulate(system, state, h=h, steps=200, integrator=GA)
     hinge, sleeve, slide = (sol.joint(n) for n in ("hinge", "sleeve", "slide"))

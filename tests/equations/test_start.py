@@ -1,4 +1,4 @@
-"""What a start computes beside accelerations, by one matrix and its factors."""
+"""What a start computes beside accelerations, in one loop."""
 
 import jax
 import jax.numpy as jnp
@@ -6,12 +6,8 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.equations.index1 import (
-    acceleration_matrix,
-    acceleration_rate,
-    dynamic_accelerations,
-    held_part,
-)
+from jaxmbd.equations.first_rates import first_rates
+from jaxmbd.equations.index1 import acceleration_equations, closest_velocity, dynamic_accelerations
 
 
 @pytest.mark.parametrize("name", ["four_bar", "bennett", "spherical_double_pendulum"])
@@ -21,22 +17,23 @@ def test_the_rate_of_accelerations_is_their_derivative_along_the_motion(name):
     system, state = mbd.load(name)
     rng = np.random.default_rng(7)
     q, u = ra.from_state(state)
-    matrix, factors = acceleration_matrix(ra, system, q, u, t)
     # Any velocities that the joints allow.
     u = jnp.asarray(3.0 * rng.normal(size=u.shape))
-    across = held_part(matrix, factors, u)
-    u = u - across
-    a, _ = dynamic_accelerations(ra, system, q, u, t)
+    u = closest_velocity(ra, system, q, u, t)
+    a, lam = dynamic_accelerations(ra, system, q, u, t)
 
     def along(s):
         moved = jax.vmap(ra.retract)(q, s * u + 0.5 * s**2 * a)
         return dynamic_accelerations(ra, system, moved, u + s * a, t + s)[0]
 
     _, wanted = jax.jvp(along, (t,), (jnp.ones(()),))
-    rate = acceleration_rate(ra, system, q, u, a, t, jnp.asarray(1e-3), factors)
+    found = first_rates(ra, system, q, u, t, jnp.asarray(1e-3))
+    np.testing.assert_allclose(found.a, a, atol=1e-12 * float(jnp.max(jnp.abs(a))))
+    np.testing.assert_allclose(found.lam, lam, atol=1e-12 * float(jnp.max(jnp.abs(lam))))
+    np.testing.assert_array_equal(found.across, 0.0)
     # A forward difference over 6e-9 s: rounding of the accelerations, some 1e-14, over that.
     scale = float(jnp.max(jnp.abs(wanted)) + jnp.max(jnp.abs(a)))
-    np.testing.assert_allclose(rate, wanted, atol=2e-6 * scale)
+    np.testing.assert_allclose(found.jerk, wanted, atol=2e-6 * scale)
 
 
 @pytest.mark.parametrize("name", ["four_bar", "bennett"])
@@ -44,9 +41,10 @@ def test_the_part_across_the_constraints_is_normal_to_all_that_they_allow(name):
     ra, t = mbd.RA(), jnp.zeros(())
     system, state = mbd.load(name)
     q, u = ra.from_state(state)
-    matrix, factors = acceleration_matrix(ra, system, q, u, t)
     x = jnp.asarray(np.random.default_rng(8).normal(size=u.shape))
-    part = np.asarray(held_part(matrix, factors, x)).ravel()
+    h = jnp.asarray(1e-3)
+    part = np.asarray(first_rates(ra, system, q, u, t, h, lambda *_: x).across).ravel()
+    matrix, *_ = acceleration_equations(ra, system, q, u, t)
     n = u.size
     dense = np.asarray(matrix.dense())
     M, R = dense[:n, :n], dense[n:, :n]

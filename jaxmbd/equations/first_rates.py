@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..branches import where_needed
 from ..formulations.base import AbstractFormulation, Coordinates
-from ..linalg import linear_solve
+from ..linalg import factorize, linear_solve
+from ..linalg.linear_solve import held
 from ..linalg.saddle import apply_rows
 from ..model.system import System
 from ..rotations.types import Scalar
@@ -55,15 +57,28 @@ def first_rates(
     zero = jnp.zeros_like(u)
     s = jnp.asarray(jnp.finfo(u.dtype).eps ** (1 / 3), u.dtype) * h
 
-    def turn(found: FirstRates, k):
+    def factors_at(q, u, t):
+        matrix, *_ = acceleration_equations(formulation, system, q, u, t)
+        return factorize(matrix, system.linear_solver)
+
+    shapes, tree = jax.tree.flatten(jax.eval_shape(factors_at, q, u, t))
+
+    def turn(state, k):
+        found, kept = state
         # First the accelerations, then those a moment later, then the part across.
         later, last = k == 1, k == 2
         moved = jax.vmap(formulation.retract)(q, s * u + 0.5 * s**2 * found.a)
         here = jax.tree.map(lambda x, y: jnp.where(later, x, y), moved, q)
         ahead = jnp.where(later, s, 0.0)
-        matrix, factors, load, gamma = acceleration_equations(
+        matrix, load, gamma = acceleration_equations(
             formulation, system, here, u + ahead * found.a, t + ahead
         )
+        # So close by, the step of refinement that each solution gets makes up for factors of here.
+        fixed = held(matrix)
+        kept = where_needed(
+            k == 0, lambda: jax.tree.leaves(factorize(fixed, system.linear_solver)), kept
+        )
+        factors = jax.tree.unflatten(tree, kept)
         if asked is not None:
             rows = apply_rows(matrix.right, asked(found.a, found.jerk), matrix.bodies)
             load, gamma = jnp.where(last, 0.0, load), jnp.where(last, rows, gamma)
@@ -78,8 +93,10 @@ def first_rates(
             jnp.where(later, (new - found.a) / s, found.jerk),
             jnp.where(last, new, found.across),
         )
-        return found, None
+        return (found, kept), None
 
     m = len(row_bodies(formulation, system))
     start = FirstRates(zero, jnp.zeros(m, u.dtype), zero, zero)
-    return jax.lax.scan(turn, start, np.arange(2 if asked is None else 3))[0]
+    none = [jnp.zeros(x.shape, x.dtype) for x in shapes]
+    turns = np.arange(2 if asked is None else 3)
+    return jax.lax.scan(turn, (start, none), turns)[0][0]

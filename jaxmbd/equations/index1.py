@@ -122,16 +122,15 @@ def judged_accelerations(
 
 def acceleration_equations(
     formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"], t
-) -> tuple[SaddleMatrix, Any, Float[Array, "nb d"], Float[Array, " m"]]:
-    """Of [[M, Rᵀ], [R, -E]] (a, λ) = (Q - h, γ) the matrix, the inertia of joints included, its
-    factors and the right side.
+) -> tuple[SaddleMatrix, Float[Array, "nb d"], Float[Array, " m"]]:
+    """Of [[M, Rᵀ], [R, -E]] (a, λ) = (Q - h, γ) the matrix, the inertia of joints included, and the
+    right side.
     """
     jet_system, f_dot, f_ddot = system.jet(t)
     blocks = rows(formulation, jet_system, q)
     bias = unbalanced(formulation, jet_system, q, u, jnp.zeros_like(u), t)
     gamma = acceleration_right_side(formulation, jet_system, f_dot, f_ddot, q, u)
-    matrix = _with_joint_inertia(formulation, system, q, u, blocks)
-    return matrix, factorize(matrix, system.linear_solver), -bias, gamma
+    return _with_joint_inertia(formulation, system, q, u, blocks), -bias, gamma
 
 
 def eliminates(formulation: AbstractFormulation) -> bool:

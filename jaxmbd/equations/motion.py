@@ -106,7 +106,7 @@ def body_blocks(
         )(*bodies)
 
     def turned(T, *args):
-        eye: Any = np.eye(formulation.size, dtype=T.dtype)
+        eye = jnp.asarray(np.eye(formulation.size, dtype=T.dtype))
         position = scales.position * times_last_transposed(T[None], eye)
         return formulation.body_block(*args, velocity=scales.velocity, position=position)
 

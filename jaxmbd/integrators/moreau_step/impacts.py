@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ..equations.laws import LawRows, gaps
-from ..formulations.base import AbstractFormulation, Coordinates
-from ..indexing import take
-from ..model.system import System
-from ..rotations.types import Array, Scalar
+from ...equations.laws import LawRows, gaps
+from ...formulations.base import AbstractFormulation, Coordinates
+from ...indexing import take
+from ...model.system import System
+from ...rotations.types import Array, Scalar
 from .sliding_ends import TINY
 
 # A flight that is shorter than this part of a step is none: the impact before it is plastic.

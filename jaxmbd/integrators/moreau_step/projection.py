@@ -7,18 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ..equations.index1 import saddle_matrix
-from ..equations.laws import LawRows, gaps
-from ..equations.motion import mass_matrix
-from ..equations.rows import phi, row_bodies, rows, velocity_right_side
-from ..formulations.base import Coordinates
-from ..indexing import take
-from ..linalg import factorize, linear_solve
-from ..linalg.dense import dense_solve_unless_zero
-from ..linalg.saddle import apply_rows
-from ..model.system import System
-from ..roots import save_roots
-from ..rotations.types import Array, Scalar
+from ...equations.index1 import saddle_matrix
+from ...equations.laws import LawRows, gaps
+from ...equations.motion import mass_matrix
+from ...equations.rows import phi, row_bodies, rows, velocity_right_side
+from ...formulations.base import Coordinates
+from ...indexing import take
+from ...linalg import factorize, linear_solve
+from ...linalg.dense import dense_solve_unless_zero
+from ...linalg.saddle import apply_rows
+from ...model.system import System
+from ...roots import save_roots
+from ...rotations.types import Array, Scalar
 
 # Damping of the projection onto closed contacts, relative to their matrix, and how far it may move
 # bodies, relative to the largest gap.

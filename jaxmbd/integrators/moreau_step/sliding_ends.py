@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ..complementarity import Laws
-from ..rotations.types import Array, Scalar
+from ...complementarity import Laws
+from ...rotations.types import Array, Scalar
 
 # Beside a square, so that its root has a derivative at zero.
 TINY = 1e-60

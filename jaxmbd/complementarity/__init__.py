@@ -13,6 +13,7 @@ from .groups import grouped as grouped
 from .problem import LawProblem as LawProblem
 from .problem import Laws as Laws
 from .problem import Outcome as Outcome
+from .problem import Pressing as Pressing
 from .problem import solve_laws as solve_laws
 from .restitution import solve_with_bounces as solve_with_bounces
 from .stop import stop as stop

@@ -76,6 +76,27 @@ _ENOUGH = 1e-8
 _LOST = 1e-3
 
 
+class Pressing(eqx.Module):
+    """Forces in joints that follow the magnitudes of other impulses: teeth press gears apart.
+
+    Attributes:
+        impulse: Of every such tooth without those of the laws, (k,).
+        each: What unit impulses of the laws add to it, (k, w).
+        borne: What the joint bears per unit of its magnitude, (dry, 3, k).
+    """
+
+    impulse: Float[Array, " k"]
+    each: Float[Array, "k w"]
+    borne: Float[Array, "dry 3 k"]
+
+    def __call__(self, x: Float[Array, " w"]) -> Float[Array, "dry 3"]:
+        return self.borne @ jnp.abs(self.impulse + self.each @ x)
+
+    def scaled(self, sigma: Float[Array, " w"], unit: Scalar) -> "Pressing":
+        """The same for x / (sigma unit), in units of `unit`."""
+        return Pressing(self.impulse / unit, self.each * sigma[None, :], self.borne)
+
+
 class Laws(eqx.Module):
     """The laws of one step: contacts (three rows each) first, then stops, then dry friction.
 
@@ -94,6 +115,7 @@ class Laws(eqx.Module):
         groups: Of contacts whose matrix has many zeros, if there are no other laws; or None.
         pull: ρ, which is added to the diagonal of G; or None. Kept apart, so that an iteration of
             many contacts copies no matrix.
+        pressing: What the joints of dry friction bear of teeth that press gears apart; or None.
     """
 
     matrix: Float[Array, "w w"]
@@ -108,6 +130,7 @@ class Laws(eqx.Module):
     stops: int = eqx.field(static=True)
     groups: Groups | None = eqx.field(static=True, default=None)
     pull: Scalar | None = None
+    pressing: Pressing | None = None
 
     @property
     def contacts(self) -> int:
@@ -154,6 +177,7 @@ class Laws(eqx.Module):
                 self.spent,
                 self.stops,
                 self.groups,
+                pressing=None if self.pressing is None else self.pressing.scaled(sigma, unit),
             ),
             impulse,
         )
@@ -172,6 +196,8 @@ class Laws(eqx.Module):
         if not self.bound.size:
             return self.bound
         force = self.carried + self.carries @ x
+        if self.pressing is not None:
+            force = force + self.pressing(x)
         return self.bound + self.share * jnp.sqrt(jnp.sum(force**2, axis=1) + 1e-60)
 
     def _contacts(

@@ -2,7 +2,9 @@
 what presses gears apart.
 """
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..formulations import RA
@@ -59,9 +61,33 @@ def pressed(
         return lam
     lam, own = lam[: system.nc], lam[system.nc :]  # normalizations hold no joint
     sizes = jnp.abs(lam) if signs is None else signs[: system.nc] * lam
+    borne = _borne(system, pose, sizes)
+    return jnp.concatenate([least_multipliers(system, pose, lam + borne), own])
+
+
+def pressing_rows(system: System) -> np.ndarray:
+    """The numbers of the rows that have such forces, (k,), in the stacked order."""
+    each = [
+        np.full(len(stack), type(stack.primitive).presses, bool) for stack in system.constraints
+    ]
+    return np.flatnonzero(np.concatenate([np.zeros(0, bool), *each]))
+
+
+def borne_of_each(system: System, pose: Pose) -> Float[Array, "k m"]:
+    """The multipliers by which joints bear what comes with a unit force of every one of the
+    `pressing_rows`; `system` is at the time of the pose.
+    """
+
+    def one(sizes: Float[Array, " m"]) -> Float[Array, " m"]:
+        return least_multipliers(system, pose, _borne(system, pose, sizes))
+
+    return jax.vmap(one)(jnp.eye(system.nc, dtype=system.dtype)[pressing_rows(system)])
+
+
+def _borne(system: System, pose: Pose, sizes: Float[Array, " m"]) -> Float[Array, " m"]:
+    """Multipliers of the loads that come with forces of the rows of these magnitudes."""
     loads = pressing_loads(system, pose, sizes)
     matrix = saddle_matrix(RA(), system, metric(system), rows(RA(), system, pose))
     factors = factorize(matrix, system.linear_solver)
-    right = jnp.concatenate([loads.reshape(-1), jnp.zeros_like(lam)])
-    borne = linear_solve(matrix.matvec, factors, right)[loads.size :]
-    return jnp.concatenate([least_multipliers(system, pose, lam + borne), own])
+    right = jnp.concatenate([loads.reshape(-1), jnp.zeros_like(sizes)])
+    return linear_solve(matrix.matvec, factors, right)[loads.size :]

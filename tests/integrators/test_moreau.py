@@ -536,3 +536,49 @@ def test_boxes_that_fall_on_boxes_come_to_rest_on_each_other(restitution):
     # Corners that strike beside others may be as deep as faces turn within a step.
     assert np.min(np.asarray(sol.stats["law_gaps"])) > -1e-4
     assert np.max(np.abs(sol.r[:, :, :2])) < 0.06  # nothing is thrown
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize(
+    ("torque", "bound"),
+    [pytest.param(0.4, 0.0, id="driven"), pytest.param(0.0, 0.3, id="coasting, the other brakes")],
+)
+def test_friction_in_bearings_of_gears_feels_what_presses_the_teeth_apart(torque, bound):
+    """A pinion drives a wheel, or its inertia does, whose bearing has a constant friction besides.
+
+    Both bearings bear F / cos α, with the tangential force F at the teeth, and every torque is
+    constant: a step is exact to the tolerance of the laws, 1e-11 of the largest velocity. In the
+    second case the teeth bear nothing without friction.
+    """
+    alpha, friction, radius, load = 0.6, 0.2, 0.02, 0.5 * torque
+    r, inertia, spin = np.array([0.1, 0.25]), np.array([0.01, 0.05]), 40.0
+    m = mbd.Mechanism("gears", gravity=(0, 0, 0))
+    gears = []
+    rates = spin, -spin * r[0] / r[1]
+    for name, x, J, rate in zip("ij", (0.0, 0.35), inertia, rates, strict=True):
+        body = m.add_body(name, mass=1.0, inertia=(J, J, J), r=(x, 0, 0), omega=(0, 0, rate))
+        pin = m.add(mbd.Revolute(f"pin {name}", m.ground, body, point=(x, 0, 0), axis=(0, 0, 1)))
+        constant = bound if name == "j" else 0.0
+        dry = {"friction": friction, "radius": radius, "bound": constant}
+        m.add(mbd.CoulombFriction(f"dry {name}", pin, **dry))
+        gears.append(body)
+    z = (0.0, 0.0, 1.0)
+    m.add(mbd.Gear("teeth", *gears, axis_i=z, axis_j=z, ratio=-r[0] / r[1], pressure_angle=alpha))
+    for body, value in zip(gears, (torque, load), strict=True):
+        m.add(mbd.Torque(f"on {body.name}", body, torque=(0, 0, value)))
+    steps, h = 20, 1e-3
+    sol = mbd.simulate(*m.build(), steps=steps, h=h)
+
+    # J_i a = T - (r_i + c) F and J_j a r_i / r_j = (r_j - c) F - L - B, with c of both bearings.
+    c = friction * radius / np.cos(alpha)
+    ratio = r[0] / r[1]
+    force, rate = np.linalg.solve(
+        [[r[0] + c, inertia[0]], [r[1] - c, -inertia[1] * ratio]], [torque, load + bound]
+    )
+    assert force > 0.1
+    omega = np.asarray(sol.omega[-1, :, 2])
+    wanted, missed = (spin + steps * h * rate) * np.array([1.0, -ratio]), 1e-11 * spin
+    np.testing.assert_allclose(omega, wanted, rtol=0, atol=steps * missed)
+    held = [float(sol.friction(f"dry {name}").force[-1, 0]) for name in "ij"]
+    atol = missed * np.sum(inertia) / h
+    np.testing.assert_allclose(held, [-c * force, c * force + bound], rtol=0, atol=atol)

@@ -10,19 +10,21 @@ from jaxtyping import Array, Float
 
 from ...complementarity import Groups, grouped
 from ...equations.index1 import minimum_norm
-from ...equations.laws import LawRows, held, law_rows
+from ...equations.laws import LawRows, held, law_rows, places
 from ...equations.motion import StepScales, step_matrices, unbalanced
+from ...equations.pressing import borne_of_each
 from ...equations.rows import acceleration_right_side
 from ...formulations.base import AbstractFormulation, Coordinates
 from ...linalg import SaddleMatrix, factorize, linear_solve
-from ...model.laws.base import CONTACT
+from ...model.laws.base import CONTACT, DRY
 from ...model.system import System
 from ...rotations.types import Scalar
 
 
 class Free(NamedTuple):
     """A motion without laws, what answers to impulses, and the system whose laws have chosen what
-    may touch.
+    may touch; `teeth` are the multipliers by which joints bear what presses gears apart, (k, m), if
+    friction follows the forces of joints.
     """
 
     q0: Coordinates
@@ -37,6 +39,7 @@ class Free(NamedTuple):
     system: System
     groups: Groups | None
     ends: tuple[Coordinates, Coordinates] | None
+    teeth: Array | None
 
     def moved(self, formulation: AbstractFormulation) -> Coordinates:
         """Coordinates at its end."""
@@ -96,9 +99,11 @@ def free_motion(
         )
         near = held(formulation, system, *ends)
     rows = law_rows(formulation, eqx.tree_at(lambda s: s.laws, now, near.laws), q)
-    return Free(
-        q0, u0, u1, d0, a0, lam0, matrix.right, solve, rows, near, _groups(near, matrix), ends
-    )
+    teeth = None
+    if system.presses and places(system, DRY):
+        teeth = borne_of_each(now, jax.vmap(formulation.pose)(q))
+    groups = _groups(near, matrix)
+    return Free(q0, u0, u1, d0, a0, lam0, matrix.right, solve, rows, near, groups, ends, teeth)
 
 
 def _groups(system: System, matrix: SaddleMatrix) -> Groups | None:

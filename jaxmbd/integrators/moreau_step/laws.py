@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ...branches import anywhere, largest
-from ...complementarity import MANY, LawProblem, Laws, solve_with_bounces, without_bracing
+from ...complementarity import MANY, LawProblem, Laws, Pressing, solve_with_bounces, without_bracing
 from ...equations.laws import each_place, joint_forces
+from ...equations.pressing import pressing_rows
 from ...indexing import take
 from ...model.laws.base import CONTACT, DRY
 from ...rotations.types import Scalar
@@ -111,6 +112,7 @@ def _solved(
         spent=jnp.zeros_like(b),
         stops=at.stops,
         groups=free.groups if chosen.shape[0] == plan.contacts else None,
+        pressing=_pressing(free, carried, span),
     )
     slid = take(part.slides, at.spots) & acts & ~strikes
     last = span * take(part.lasting_force, at.lines)
@@ -160,6 +162,18 @@ def _solved(
         converged=outcome.converged,
         residual=jax.lax.stop_gradient(outcome.residual),
         iterations=outcome.iterations,
+    )
+
+
+def _pressing(free: Free, carried: Float[Array, "w m"], span: Scalar) -> Pressing | None:
+    """What presses gears apart, from multipliers per unit of the laws' impulses."""
+    if free.teeth is None:
+        return None
+    teeth = pressing_rows(free.system)
+    return Pressing(
+        impulse=span * free.lam0[teeth],
+        each=carried[:, teeth].T,
+        borne=joint_forces(free.system, free.joint_rows, free.teeth.T),
     )
 
 

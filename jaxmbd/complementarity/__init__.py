@@ -15,5 +15,6 @@ from .problem import Laws as Laws
 from .problem import Outcome as Outcome
 from .problem import Pressing as Pressing
 from .problem import solve_laws as solve_laws
+from .restitution import AbstractGuards as AbstractGuards
 from .restitution import solve_with_bounces as solve_with_bounces
 from .stop import stop as stop

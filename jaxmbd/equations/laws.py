@@ -128,6 +128,25 @@ def law_rows(formulation: AbstractFormulation, system: System, q: Coordinates) -
     return LawRows(jnp.concatenate(blocks), jnp.asarray(np.array(bodies, int).reshape(-1, 2)))
 
 
+def rates_along(
+    formulation: AbstractFormulation,
+    system: System,
+    frame: Coordinates,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+) -> Float[Array, " w"]:
+    """Velocities of all rows at a position q, in the directions that they have at `frame`."""
+    frame, q = formulation.with_ground(frame), formulation.with_ground(q)
+    u = jnp.concatenate([u, jnp.zeros((1, u.shape[1]), u.dtype)])
+    poses = (jax.vmap(formulation.pose)(x) for x in (frame, q))
+    states = (*poses, jax.vmap(formulation.twist)(q, u))
+    found = [jnp.zeros(0, system.dtype)]
+    for stack in system.laws:
+        local = jax.tree.map(lambda x, index=stack.index: take(x, index), states)
+        found.append(stack.each(lambda law, x: law.rates_along(*x), local).reshape(-1))
+    return jnp.concatenate(found)
+
+
 def normal_rows(n: int, rest: int) -> np.ndarray:
     """The row of every place that is its gap's rate, (c,), of n contacts and the other laws."""
     return np.concatenate([3 * np.arange(n), 3 * n + np.arange(rest)]).astype(int)

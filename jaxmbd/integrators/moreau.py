@@ -199,7 +199,7 @@ class Moreau(AbstractIntegrator):
             most_contacts=self.most_contacts,
         )
         problem = LawProblem(self.tolerance, self.gradient_smoothing)
-        push = pushed(free, plan, part, known, strikes, span, problem)
+        push = pushed(free, plan, part, known, strikes, span, h, problem)
 
         hits, length = next_impact(formulation, free, plan, push, part, span, h)
         cut = jnp.any(hits) & ~strikes

@@ -582,3 +582,24 @@ def test_friction_in_bearings_of_gears_feels_what_presses_the_teeth_apart(torque
     held = [float(sol.friction(f"dry {name}").force[-1, 0]) for name in "ij"]
     atol = missed * np.sum(inertia) / h
     np.testing.assert_allclose(held, [-c * force, c * force + bound], rtol=0, atol=atol)
+
+
+def test_what_sticks_on_a_guide_that_turns_has_no_velocity_along_it():
+    """A bead on an arm that turns freely: rows of a step are those of its middle, and along them
+    what sticks has a velocity, ω² s h / 2 = 5 mm/s here.
+    """
+    spin, place, h = 2.0, 0.5, 5e-3
+    m = mbd.Mechanism("arm", gravity=(0, 0, 0))
+    turns = {"omega": (0, 0, spin)}
+    arm = m.add_body("arm", mass=1.0, inertia=(0.1, 0.1, 0.1), **turns)
+    bead = {"mass": 0.5, "inertia": (1e-3,) * 3, "r": (place, 0, 0), "v": (0, spin * place, 0)}
+    m.add_body("bead", **bead, **turns)
+    m.add(mbd.Revolute("pin", m.ground, arm, point=(0, 0, 0), axis=(0, 0, 1)))
+    m.add(mbd.Translational("slide", arm, "bead", point=(place, 0, 0), axis=(1, 0, 0)))
+    m.add(mbd.CoulombFriction("dry", "slide", bound=10.0))
+    sol = mbd.simulate(*m.build(), h=h, steps=40)
+    slide = sol.joint("slide")
+    # To the tolerance of the laws, 1e-11 of the largest velocity, in every step.
+    np.testing.assert_allclose(slide.speed, 0.0, atol=1e-10)
+    np.testing.assert_allclose(slide.displacement, 0.0, atol=1e-10)
+    np.testing.assert_allclose(sol.friction("dry").force[1:, 0], -0.5 * spin**2 * place, rtol=1e-4)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from ...complementarity import Groups, grouped
 from ...equations.index1 import minimum_norm
-from ...equations.laws import LawRows, held, law_rows, places
+from ...equations.laws import LawRows, held, law_rows, places, rates_along
 from ...equations.motion import StepScales, step_matrices, unbalanced
 from ...equations.pressing import borne_of_each
 from ...equations.rows import acceleration_right_side
@@ -23,7 +23,8 @@ from ...rotations.types import Scalar
 
 class Free(NamedTuple):
     """A motion without laws, what answers to impulses, and the system whose laws have chosen what
-    may touch; `teeth` are the multipliers by which joints bear what presses gears apart, (k, m), if
+    may touch. `turning` is what the rows lose of u0 from the beginning to the middle of the motion,
+    (w,); `teeth` are the multipliers by which joints bear what presses gears apart, (k, m), if
     friction follows the forces of joints.
     """
 
@@ -36,6 +37,7 @@ class Free(NamedTuple):
     joint_rows: Array
     solve: Callable[[Array], Array]
     rows: LawRows
+    turning: Array
     system: System
     groups: Groups | None
     ends: tuple[Coordinates, Coordinates] | None
@@ -102,8 +104,11 @@ def free_motion(
     teeth = None
     if system.presses and places(system, DRY):
         teeth = borne_of_each(now, jax.vmap(formulation.pose)(q))
-    groups = _groups(near, matrix)
-    return Free(q0, u0, u1, d0, a0, lam0, matrix.right, solve, rows, near, groups, ends, teeth)
+    turning = rates_along(formulation, near, q, q0, u0) - rows.velocities(u0)
+    joint_rows, groups = matrix.right, _groups(near, matrix)
+    return Free(
+        q0, u0, u1, d0, a0, lam0, joint_rows, solve, rows, turning, near, groups, ends, teeth
+    )
 
 
 def _groups(system: System, matrix: SaddleMatrix) -> Groups | None:

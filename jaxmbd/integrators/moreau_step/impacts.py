@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from ...complementarity import AbstractGuards
 from ...equations.laws import LawRows, gaps
 from ...formulations.base import AbstractFormulation, Coordinates
 from ...indexing import take
@@ -62,6 +63,42 @@ def closing(
         jnp.where(opens, rate, root),
         jnp.where(opens, back, first),
     )
+
+
+class Guards(AbstractGuards):
+    """Open places, by place, that would stay open without impulses of others.
+
+    Attributes:
+        places: Which ones, (c,).
+        gap, rate: At the beginning, (c,) [m] or [rad] and per second.
+        later: Gaps at the end without impulses, (c,).
+        reach: What unit impulses add to these, (c, w).
+        closed, falling, restitution, slow: As in `Plan`, (c,).
+        span, h: Of the part and of the whole step [s].
+        last: Whether no impact may follow.
+    """
+
+    places: Bool[Array, " c"]
+    gap: Float[Array, " c"]
+    rate: Float[Array, " c"]
+    later: Float[Array, " c"]
+    reach: Float[Array, "c w"]
+    closed: Bool[Array, " c"]
+    falling: Float[Array, " c"]
+    restitution: Float[Array, " c"]
+    slow: Float[Array, " c"]
+    span: Scalar
+    h: Scalar
+    last: Bool[Array, ""]
+
+    def closed_by(self, P: Float[Array, " w"]) -> Bool[Array, " c"]:
+        """Which ones close without an impact at an instant of its own, (c,)."""
+        per = jnp.where(self.span > 0.0, self.span, 1.0)
+        end = self.later + self.reach @ P
+        bend = 2.0 * (end - self.gap - self.span * self.rate) / per**2
+        meets = closing(self.gap, self.rate, bend, self.closed, self.slow, self.span)
+        fast = deserves_an_impact(meets.speed, self.falling, self.restitution, self.slow, self.h)
+        return self.places & meets.closes & ~(fast & ~self.last)
 
 
 def deserves_an_impact(

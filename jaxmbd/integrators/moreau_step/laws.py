@@ -16,6 +16,7 @@ from ...indexing import take
 from ...model.laws.base import CONTACT, DRY
 from ...rotations.types import Scalar
 from .free_motion import Free
+from .impacts import Guards
 from .memory import OPEN, SLIPS, STICKS
 from .part import Chosen, Part, Plan, Pushed
 from .sliding_ends import lead_of_the_stop, spent_before_the_stop
@@ -45,6 +46,7 @@ def pushed(
     known: tuple[Array, Array],
     strikes: Bool[Array, ""],
     span: Scalar,
+    h: Scalar,
     problem: LawProblem,
 ) -> Pushed:
     """What the laws do in this part of the step."""
@@ -70,7 +72,7 @@ def pushed(
         plan,
         needed,
         none,
-        lambda chosen: _solved(free, plan, part, known, chosen, strikes, span, problem),
+        lambda chosen: _solved(free, plan, part, known, chosen, strikes, span, h, problem),
     )
 
 
@@ -82,14 +84,14 @@ def _solved(
     chosen: Int[Array, " k"],
     strikes: Bool[Array, ""],
     span: Scalar,
+    h: Scalar,
     problem: LawProblem,
 ) -> Pushed:
     """Impulses of the chosen contacts and of all other laws, and what they change."""
     system = free.system
     at = Chosen.of(system, plan, chosen)
-    acts, guarded, bounces, wanted, weight, later = (
-        take(x, at.spots)
-        for x in (plan.acts, plan.guarded, plan.bounces, plan.wanted, plan.weight, plan.later)
+    acts, bounces, wanted, weight = (
+        take(x, at.spots) for x in (plan.acts, plan.bounces, plan.wanted, plan.weight)
     )
     none = jnp.zeros_like(free.lam0)
     rows = free.rows.some(at.lines)
@@ -99,11 +101,13 @@ def _solved(
     carried = answers[:, free.u0.size :]
     G = jax.vmap(rows.velocities)(X).T
     frictions = each_place(system, lambda law: law.frictions(), CONTACT)
-    b = rows.velocities(free.u1)
+    # What bodies have at the end, as `plan.turning` says.
+    turning = take(plan.turning, at.lines)
+    b = rows.velocities(free.u1) - turning
     laws = Laws(
         matrix=G,
         free=b,
-        active=acts | guarded,
+        active=acts,
         friction=take(frictions, chosen),
         bound=span * each_place(system, lambda law: law.bound(), DRY),
         share=each_place(system, lambda law: law.share(), DRY),
@@ -116,29 +120,24 @@ def _solved(
     )
     slid = take(part.slides, at.spots) & acts & ~strikes
     last = span * take(part.lasting_force, at.lines)
-    spent = spent_before_the_stop(laws, rows.velocities(free.u0), last, slid)
-    # Impulses of others may close what is open and would stay so: its gap at the end must not
-    # become negative, to which each impulse contributes by the time for which it acts.
-    own = jnp.where(strikes, 1.0, 0.5 * span)
-    each = laws.of_rows(weight) / own
-    guards = jnp.zeros(b.shape, bool).at[at.normal].set(guarded)
+    spent = spent_before_the_stop(laws, rows.velocities(free.u0) + turning, last, slid)
     plain = b.at[at.normal].add(-jnp.where(bounces, 0.0, wanted))
-    plain = plain.at[at.normal].set(jnp.where(guarded, later / own, plain[at.normal]))
     asked = plain.at[at.normal].add(-jnp.where(bounces, wanted, 0.0))
-    laws = eqx.tree_at(
-        lambda x: (x.matrix, x.free, x.spent),
-        laws,
-        (jnp.where(guards[:, None], G * each[None, :], G), asked, spent),
-    )
+    laws = eqx.tree_at(lambda x: (x.free, x.spent), laws, (asked, spent))
+    # Impulses of others may close what is open and would stay so. Each one contributes to a gap by
+    # the time for which it acts.
+    reach = G[at.normal] * laws.of_rows(weight)[None, :]
+    guards = _guards(plan, at, reach, span, h)
     # Newton's law of impact asks for velocities that several points of one body cannot have
     # together in every case, or that take energy. Such an impact goes without restitution, and
     # says so.
     guess = jnp.where(strikes, 0.0, last)
     guess = jnp.where(known[1], take(known[0], at.lines), guess)
-    P, outcome, fails = solve_with_bounces(laws, plain, acts, jnp.any(bounces), guess, problem)
-    v = laws.matrix @ P + jnp.where(fails, plain, asked)
-    pushing = P[at.normal] * jnp.diagonal(laws.matrix)[at.normal]
-    touching = laws.active & (pushing > v[at.normal])
+    P, outcome, fails, active = solve_with_bounces(
+        laws, plain, guards, jnp.any(bounces), guess, problem
+    )
+    v = G @ P + jnp.where(fails, plain, asked)
+    touching = active & (P[at.normal] * jnp.diagonal(G)[at.normal] > v[at.normal])
     lead = jnp.where(strikes, 0.0, lead_of_the_stop(laws, P, span))
     lasts = ~strikes & take(plan.closed, at.spots)
     kinds = _states(b, v, at.normal, chosen.shape[0], touching | ~at.closable)
@@ -162,6 +161,28 @@ def _solved(
         converged=outcome.converged,
         residual=jax.lax.stop_gradient(outcome.residual),
         iterations=outcome.iterations,
+    )
+
+
+def _guards(plan: Plan, at: Chosen, reach: Float[Array, "c w"], span: Scalar, h: Scalar) -> Guards:
+    """Of the chosen places."""
+
+    def chosen(x: Array) -> Array:
+        return take(x, at.spots)
+
+    return Guards(
+        places=chosen(plan.guarded),
+        gap=chosen(plan.gap),
+        rate=chosen(plan.rate),
+        later=chosen(plan.later),
+        reach=reach,
+        closed=chosen(plan.closed),
+        falling=chosen(plan.falling),
+        restitution=chosen(plan.restitution),
+        slow=chosen(plan.slow),
+        span=span,
+        h=h,
+        last=plan.last,
     )
 
 

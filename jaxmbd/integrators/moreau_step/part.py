@@ -73,9 +73,10 @@ class Plan(NamedTuple):
         restitution: e.
         closed: Whether the gap is closed at the beginning.
         acts: Whether a law on velocities acts.
-        guarded: Whether the gap at the end must not become negative.
+        guarded: Whether impulses of others may close the gap.
         bounces: Whether an impact has restitution.
         wanted: Normal velocities asked for.
+        turning: The others, by row, (w,).
         weight: For how long impulses act on positions [s].
         near: Contacts and stops whose laws are solved.
         dropped: Whether a restitution is not respected.
@@ -99,6 +100,7 @@ class Plan(NamedTuple):
     guarded: Array
     bounces: Array
     wanted: Array
+    turning: Array
     weight: Array
     near: Array
     dropped: Array

@@ -59,7 +59,10 @@ def planned(
     meets = closing(gap, rate, bend, closed, slow, span)
     meets = meets._replace(closes=meets.closes & ~dry & ~strikes)
     waits = meets.closes & deserves_an_impact(meets.speed, falling, restitution, slow, h)
-    hops = closed & (rate > slow)
+    # What was held leaves by more than what a step misses of its rate. Held by its gap instead, it
+    # would have too large a force in one step and too small a one in the next.
+    held = part.lasting_force[normal] > 0.0
+    hops = closed & (rate > slow) & ~(held & ~long_flight(rate, falling, h))
     late = waits & last
     waits = waits & ~last
     acts = (closed & ~hops) | (meets.closes & ~waits)
@@ -73,8 +76,9 @@ def planned(
     # differ by nothing, but not so their derivatives.
     delay = jnp.where(speed > slow, gap / jnp.where(speed > slow, speed, 1.0), 0.0)
     bounce = -restitution * (rate + part.bend * delay) - part.bend * delay
-    # Rows turn with the bodies: what is zero at the start and at the end of a motion is not so
-    # on those of its middle. Without that, sliding along what is curved loses energy.
+    # Rows turn with the bodies: what is zero at the start and at the end of a motion is not so on
+    # those of its middle. Without that, sliding along what is curved loses energy, and what turns
+    # about a corner that sticks does so to first order.
     wanted = jnp.where(bounces, bounce, jnp.where(closed & ~dry & ~strikes, rate - v, 0.0))
     fastest = jnp.max(jnp.where(acts & ~dry, -(rate + bend * span), 0.0), initial=0.0)
     guarded = ~acts & ~waits & ~strikes & ~dry & (later < _REACH * span * jnp.maximum(fastest, 0.0))
@@ -102,6 +106,7 @@ def planned(
         guarded=guarded,
         bounces=bounces,
         wanted=wanted,
+        turning=_across(free.turning, normal[: contacts + stops], closed & ~strikes, contacts),
         weight=weight,
         near=(acts | guarded) & ~dry,
         dropped=dropped,
@@ -134,6 +139,15 @@ def _largest_speed(
     each = jnp.sum(jnp.abs(blocks * take(padded, bodies)), axis=(1, 2))
     one, other = (jnp.max(x, initial=0.0) for x in (each[:contacts], each[contacts:]))
     return jnp.where(np.arange(normal.size) < contacts, one, other)
+
+
+def _across(
+    turning: Float[Array, " w"], normal: np.ndarray, closed: Bool[Array, " c"], contacts: int
+) -> Float[Array, " w"]:
+    """What is asked for along rows of friction at closed places, zero on all others, (w,)."""
+    across = ~np.isin(np.arange(turning.shape[0]), normal)
+    rows = jnp.concatenate([jnp.repeat(closed[:contacts], 3), closed[contacts:]])
+    return jnp.where(across & rows, turning, 0.0)
 
 
 def _acting_for(meets: Closing, bend: Float[Array, " c"], span: Scalar) -> Float[Array, " c"]:

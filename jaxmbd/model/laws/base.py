@@ -60,6 +60,10 @@ class AbstractLaw(eqx.Module):
         of the gap.
         """
 
+    def rates_along(self, frame: Pose, pose: Pose, twist: Twist) -> Float[Array, "n k"]:
+        """The rates in the directions that they have at another pose, `frame`."""
+        return self.rates(pose, twist)
+
     @property
     def holds(self) -> bool:
         """Whether `held` chooses what may touch."""

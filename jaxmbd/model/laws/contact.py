@@ -66,9 +66,13 @@ class PairContact(AbstractLaw):
         return self.pair.witness(pose)[0]
 
     def rates(self, pose: Pose, twist: Twist) -> Float[Array, "n 3"]:
+        return self.rates_along(pose, pose, twist)
+
+    def rates_along(self, frame: Pose, pose: Pose, twist: Twist) -> Float[Array, "n 3"]:
         # Each body has its own point: where the gap is open in the middle of a step, the lever arms
         # are those of the impact.
-        _, normal, on_i, on_j = self.pair.witness(pose)
+        _, normal, *_ = self.pair.witness(frame)
+        *_, on_i, on_j = self.pair.witness(pose)
 
         def speed(k: int, p: Array) -> Array:
             return twist.v[k] + cross(pose.A[k] @ twist.omega[k], p - pose.r[k])

@@ -23,6 +23,7 @@ from . import (
     juggling,
     learned,
     mechanisms,
+    orders,
     peers,
     scale,
     scenes,
@@ -270,6 +271,11 @@ def stop(quick):
     return {"slider_crank_with_stop": stops.against_minimal_coordinates(quick)}
 
 
+def event_orders(quick):
+    """Orders across a detachment and impacts of turning and curved bodies."""
+    return {"orders": orders.measured(quick)}
+
+
 def toy(quick):
     """The woodpecker toy."""
     return {"woodpecker": woodpecker.compared(quick)}
@@ -312,7 +318,7 @@ def siconos(quick):
 PARTS = {
     f.__name__: f
     for f in (bounces, sticks, dry, throws, gradients, reverse_mode, random_problems, cost)
-    + (slider_cranks, stop, toy, juggled, learning, many, mujoco, siconos)
+    + (slider_cranks, stop, event_orders, toy, juggled, learning, many, mujoco, siconos)
 }
 
 

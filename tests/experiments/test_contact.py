@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from experiments.contact import mechanisms, scale, stops, woodpecker
+from experiments.contact import mechanisms, orders, scale, stops, woodpecker
 from helpers import quick_experiment
 
 
@@ -39,6 +39,35 @@ def test_a_slider_crank_bounces_off_its_stop_as_its_minimal_coordinate_does():
     assert np.max(np.abs(turned - angle(np.asarray(sol.t)))) < 2.0 * 1e-3 * abs(stops.SPIN)
     assert np.min(np.asarray(sol.limit("stop").gap)) > -1e-12
     assert np.max(np.asarray(sol.r[:, 2, 0])) < stops.REACH + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        pytest.param("rocking block", (1, 2), marks=pytest.mark.essential),
+        *(pytest.param(name, (1, 2, 4), marks=pytest.mark.slow) for name in orders.CASES),
+    ],
+)
+def test_a_step_is_of_second_order_where_contacts_open_and_close(name, parts):
+    found = orders.observed(orders.errors(name, parts))
+    np.testing.assert_allclose(found, 2.0, rtol=0, atol=0.15)
+
+
+def test_the_reference_of_the_rocking_block_keeps_its_energy_between_impacts():
+    """And loses at each of them what Housner's formula says, 1 - (1 - 3/2 sin²α)²."""
+    _, hits = orders.block_by_ode(0.9)
+    assert len(hits) == 2
+
+    def energy(t):
+        tilt, rate, x, z = orders.block_by_ode(t)[0]
+        arm = 0.5 * np.hypot(orders.WIDTH, orders.HEIGHT)
+        return orders.WEIGHT * (2.0 / 3.0 * arm**2 * rate**2 + orders.G * (z - 0.5 * orders.HEIGHT))
+
+    before, between, after = (energy(t) for t in (0.1, 0.5, 0.89))
+    assert abs(energy(0.3) - before) < 1e-10 and abs(energy(0.7) - between) < 1e-10
+    sine = orders.WIDTH / np.hypot(orders.WIDTH, orders.HEIGHT)
+    kept = (1.0 - 1.5 * sine**2) ** 2
+    np.testing.assert_allclose([between / before, after / between], kept, rtol=1e-9)
 
 
 def test_the_reference_of_the_woodpecker_toy_is_that_of_siconos():

@@ -599,7 +599,8 @@ def test_what_sticks_on_a_guide_that_turns_has_no_velocity_along_it():
     m.add(mbd.CoulombFriction("dry", "slide", bound=10.0))
     sol = mbd.simulate(*m.build(), h=h, steps=40)
     slide = sol.joint("slide")
-    # To the tolerance of the laws, 1e-11 of the largest velocity, in every step.
-    np.testing.assert_allclose(slide.speed, 0.0, atol=1e-10)
-    np.testing.assert_allclose(slide.displacement, 0.0, atol=1e-10)
+    # What is left is of third order in the angle of a step.
+    missed = (spin * h) ** 3 * spin * place
+    np.testing.assert_allclose(slide.speed, 0.0, atol=missed)
+    np.testing.assert_allclose(slide.displacement, 0.0, atol=missed * float(sol.t[-1]))
     np.testing.assert_allclose(sol.friction("dry").force[1:, 0], -0.5 * spin**2 * place, rtol=1e-4)

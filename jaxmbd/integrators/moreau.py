@@ -119,6 +119,8 @@ class Moreau(AbstractIntegrator):
             q=q,
             u=u,
             left=h,
+            aim=h,
+            aimed=jnp.zeros((), bool),
             count=none,
             going=jnp.ones((), bool),
             struck=jnp.zeros(nothing.gap.shape, bool),
@@ -166,8 +168,8 @@ class Moreau(AbstractIntegrator):
 
     @property
     def _most_parts(self) -> int:
-        """Motions and impacts in between."""
-        return 2 * self.most_impacts + 1
+        """Motions, each to be repeated up to its impact, and impacts in between."""
+        return 3 * self.most_impacts + 1
 
     def _part(
         self,
@@ -181,11 +183,13 @@ class Moreau(AbstractIntegrator):
         """An impact at this instant, or a motion up to the next one or to the end of the step; and
         its impulses. These may be `known` already, as the second of the pair says.
 
-        An impact is a motion of no duration: velocities change by impulses alone.
+        An impact is a motion of no duration: velocities change by impulses alone. The motion up to
+        it is computed twice, at last with the loads of its own middle: with those of a longer one
+        the velocity would err by the square of the step, and its derivative by the step.
         """
-        strikes = jnp.any(part.struck)
-        begin = t - part.left
-        span = jnp.where(strikes, 0.0, jnp.maximum(part.left, _SHORTEST * h))
+        strikes, last = jnp.any(part.struck), part.count >= self._most_parts - 2
+        begin, aim = t - part.left, jnp.where(last, part.left, part.aim)
+        span = jnp.where(strikes, 0.0, jnp.maximum(aim, _SHORTEST * h))
         features = None if part.ends is None else (strikes, *part.ends)
         free = free_motion(formulation, system, part.q, part.u, begin, span, part.lasting, features)
         plan = planned(
@@ -195,13 +199,13 @@ class Moreau(AbstractIntegrator):
             strikes,
             span,
             h,
-            last=part.count >= self._most_parts - 2,
+            last=last,
             most_contacts=self.most_contacts,
         )
         problem = LawProblem(self.tolerance, self.gradient_smoothing)
         push = pushed(free, plan, part, known, strikes, span, h, problem)
 
-        hits, length = next_impact(formulation, free, plan, push, part, span, h)
+        hits, length = next_impact(formulation, free, plan, push, part, aim, span, h)
         cut = jnp.any(hits) & ~strikes
         length = jnp.where(strikes, 0.0, length)
         share = jnp.where(strikes, 1.0, length / jnp.where(strikes, 1.0, span))
@@ -227,12 +231,15 @@ class Moreau(AbstractIntegrator):
         rests = ~strikes
         states = jnp.where(push.state != OPEN, push.state, part.state)
         first = part.struck & (part.impact <= 0.0)
+        left = part.left - length
         after = Part(
             q=q1,
             u=u1,
-            left=part.left - length,
+            left=left,
+            aim=left,
+            aimed=jnp.zeros((), bool),
             count=part.count + 1,
-            going=(strikes | cut) & finite,
+            going=(strikes | cut | (left > 0.0)) & finite,
             struck=hits,
             falling=jnp.where(strikes, part.falling, plan.falling),
             bend=jnp.where(strikes, part.bend, plan.bend),
@@ -256,6 +263,13 @@ class Moreau(AbstractIntegrator):
             converged=part.converged & push.converged & (moved <= plan.way),
             iterations=part.iterations + push.iterations,
         )
+        aims = cut & ~part.aimed
+        anew = eqx.tree_at(
+            lambda p: (p.aim, p.aimed, p.count, p.iterations),
+            part,
+            (length, aims, after.count, after.iterations),
+        )
+        after = jax.tree.map(lambda a, b: jnp.where(aims, a, b), anew, after)
         return after, jax.lax.stop_gradient(push.impulse)
 
     def unconverged(self, motion: Motion) -> RESULTS:

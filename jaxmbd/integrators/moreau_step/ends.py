@@ -25,10 +25,11 @@ def next_impact(
     plan: Plan,
     pushed: Pushed,
     part: Part,
+    aim: Scalar,
     span: Scalar,
     h: Scalar,
 ) -> tuple[Bool[Array, " c"], Scalar]:
-    """Places that strike before this part would end, and how long it lasts [s]."""
+    """Places that strike before this part would end, and how long it lasts [s]: `aim` without."""
     system, per = free.system, jnp.where(span > 0.0, span, 1.0)
 
     def path(s: Array) -> Array:
@@ -51,11 +52,11 @@ def next_impact(
         return together, time
 
     def whole(_) -> tuple[Array, Array]:
-        return jnp.zeros_like(hits), part.left
+        return jnp.zeros_like(hits), aim
 
     some = jnp.any(hits)
     together, time = jax.lax.cond(anywhere(some), found, whole, None)
-    return together & some, jnp.where(some, time, part.left)
+    return together & some, jnp.where(some, time, aim)
 
 
 def struck_again(

@@ -24,6 +24,8 @@ class Part(eqx.Module):
         q: Coordinates.
         u: Velocities, (nb, d).
         left: What is left of the step [s].
+        aim: How long the next motion lasts as far as is known [s].
+        aimed: Whether that is the instant of an impact, and not the end of the step.
         count: Parts so far.
         going: Whether another one follows.
         struck: What impacts at this instant, (c,).
@@ -39,6 +41,8 @@ class Part(eqx.Module):
     q: Coordinates
     u: Float[Array, "nb d"]
     left: Scalar
+    aim: Scalar
+    aimed: Bool[Array, ""]
     count: Int[Array, ""]
     going: Bool[Array, ""]
     struck: Bool[Array, " c"]

@@ -31,7 +31,7 @@ from .arguments import (
     solved_by,
 )
 from .assembly import AssemblyReport
-from .compiled import Compiled, compiled_once, telling_forward_mode
+from .compiled import Compiled, compiled_once, runs_now, telling_forward_mode
 from .failure import raise_failure
 from .host_loop import HostLoop, counted_loop
 from .run_warnings import warn_of_run
@@ -216,7 +216,13 @@ def _simulate_fixed(
     bare = system.unnamed()
     # Two programs: the start does not depend on the number of steps, so a longer run compiles the
     # stepping only.
-    run, first = start(bare, given, state, report, t0, h, formulation, integrator)
+    # Within a user's program the step that is tried for the first row is a turn of the loop, which
+    # would otherwise stand there twice.
+    known = is_concrete((system, state, h, t0, formulation, integrator)) and runs_now()
+    in_loop = not known and kept == (1, 1) and integrator.tries(bare)
+    run, first = start(
+        bare, given, state, report, t0, h, formulation, integrator, trial=not in_loop
+    )
     if is_concrete((system, run, h, t0, formulation, integrator)):
         options = {"t0": t0, "h": h, "save_every": np.asarray(save_every)}
 
@@ -252,8 +258,11 @@ def _simulate_fixed(
             "them out"
         )
     zero = jnp.zeros((), int)
-    run, rows = advance(bare, run, t0, h, zero, saves, save_every, formulation, integrator, kept)
-    rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
+    run, rows = advance(
+        bare, run, t0, h, zero, saves, save_every, formulation, integrator, kept, trial=in_loop
+    )
+    if not in_loop:
+        rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
     t = times(t0, h, np.arange(saves + 1) * save_every)
     stats = run_stats(report, run)
     return make_solution(t, rows, run.result, stats, system, least=has_least(run))
@@ -286,12 +295,19 @@ def has_least(progress: Progress) -> bool:
 
 
 @compiled_once
-def start(system, given, state, report, t0, h, formulation, integrator) -> tuple[Progress, Row]:
-    """Consistent accelerations and multipliers at the first instant, and the first row."""
+def start(
+    system, given, state, report, t0, h, formulation, integrator, trial: bool = True
+) -> tuple[Progress, Row]:
+    """Consistent accelerations and multipliers at the first instant, and the first row; of methods
+    that try a step for these, only with `trial`.
+    """
     system = system.wound(given.angles)
     motion, row, result = first_row(system, given, state, report, t0, formulation, integrator, h)
     system = system.wound(row.angles)
     motion = integrator.start(formulation, system, motion, t0, h)
+    if trial and integrator.tries(system):
+        step = integrator.step(formulation, system, motion, t0 + h, h, True)
+        motion = integrator.tried(formulation, system, motion, step)
     _, extra = integrator.observed(formulation, system, motion, t0)
     if system.laws:  # accelerations and multipliers know of them
         inside = jnp.min(gap_shares(formulation, system, motion.q)) < -INSIDE
@@ -343,11 +359,12 @@ def advance(
     formulation,
     integrator,
     chunks: tuple[int, int] = (1, 1),
+    trial: bool = False,
 ) -> tuple[Progress, Row]:
-    """Take saves x save_every steps from step n0 on; one row per save. This loop can be
-    differentiated.
+    """Take saves x save_every steps from step n0 on; one row per save, and with `trial` the first
+    row before them, by a step that is tried. This loop can be differentiated.
     """
-    kept = partial(_advanced, saves=saves, save_every=save_every, chunks=chunks)
+    kept = partial(_advanced, saves=saves, save_every=save_every, chunks=chunks, trial=trial)
     return batched_in_lanes(kept, system, progress, t0, h, n0, formulation, integrator)
 
 
@@ -363,6 +380,7 @@ def _advanced(
     saves: int,
     save_every: int,
     chunks: tuple[int, int],
+    trial: bool,
 ) -> tuple[Progress, Row]:
     """`advance`, whose `vmap` takes the batch through one solve after another."""
     step = _step(system, t0, h, formulation, integrator)
@@ -372,18 +390,22 @@ def _advanced(
 
     def save(progress: Progress, m):
         first = n0 + m * save_every + 1
+        trying = m < 0 if trial else None
         if save_every == 1:
-            return observed_step(progress, first)
-        progress, each = _scan(one_step, progress, first + jnp.arange(save_every), chunks[1])
+            return observed_step(progress, first, trying)
+        steps = first + jnp.arange(save_every)
+        progress, each = _scan(
+            lambda progress, n: one_step(progress, n, trying), progress, steps, chunks[1]
+        )
         return observed(progress, first + save_every - 1, jnp.sum(each))
 
     @checkpointed
-    def observed_step(progress: Progress, n):
-        progress, iterations = step(progress, n)
+    def observed_step(progress: Progress, n, trying):
+        progress, iterations = step(progress, n, trying)
         return observed(progress, n, iterations)
 
     one_step = checkpointed(step)
-    return _scan(save, progress, jnp.arange(saves), chunks[0])
+    return _scan(save, progress, jnp.arange(-1 if trial else 0, saves), chunks[0])
 
 
 @Compiled
@@ -479,9 +501,13 @@ class _Marches:
 
 
 def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: AbstractIntegrator):
-    """One step of a run that keeps the last good motion and says what ended it."""
+    """One step of a run that keeps the last good motion and says what ended it. One that is tried
+    changes only what the method makes of it at the first instant.
+    """
 
-    def step(progress: Progress, n):
+    def step(progress: Progress, n, trying=None):
+        if trying is not None:
+            n = jnp.where(trying, 1, n)
         t = t0 + n.astype(h.dtype) * h
         active = progress.result == RESULTS.successful
         now = system.wound(angles_ahead(system, formulation, progress.motion, progress.angles, h))
@@ -505,9 +531,13 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
         motion = dataclasses.replace(motion, past=new.past)
         result = RESULTS.where(active, why, progress.result)
         undetermined = progress.undetermined + (ok & info.undetermined).astype(int)
-        return Progress(
-            motion, angles, progress.completed + ok.astype(int), undetermined, result
-        ), info.iterations
+        after = Progress(motion, angles, progress.completed + ok.astype(int), undetermined, result)
+        if trying is None:
+            return after, info.iterations
+        first = integrator.tried(formulation, now, progress.motion, (new, info))
+        still = dataclasses.replace(progress, motion=first)
+        after = jax.tree.map(lambda a, b: jnp.where(trying, a, b), still, after)
+        return after, jnp.where(trying, 0, info.iterations)
 
     return step
 

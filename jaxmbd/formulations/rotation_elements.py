@@ -8,13 +8,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from ..model.state import Pose, Twist
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..rotations import so3
-from ..rotations.types import Mat3, Scalar, Vec3
+from ..rotations.types import Array, Mat3, Scalar, Vec3
 from .base import AbstractFormulation
 from .directors import euler_tensor
 from .symmetric import packed, unpacked

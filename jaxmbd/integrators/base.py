@@ -92,6 +92,22 @@ class AbstractIntegrator(eqx.Module):
         """Prepare the memory from a consistent motion at the first instant, t."""
         return dataclasses.replace(motion, memory=None)
 
+    def tries(self, system: System) -> bool:
+        """Whether accelerations and multipliers at the first instant are those of a step that is
+        tried from there, see `tried`.
+        """
+        return False
+
+    def tried(
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        motion: Motion,
+        step: tuple[Motion, NewtonInfo],
+    ) -> Motion:
+        """The motion at the first instant, from that of `start` and the step that was tried."""
+        return motion
+
     @abc.abstractmethod
     def step(
         self,

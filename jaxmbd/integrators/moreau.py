@@ -77,11 +77,14 @@ class Moreau(AbstractIntegrator):
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
     ) -> Motion:
-        before = Motion(motion.q, motion.u, motion.a, motion.lam, no_impulses(system, motion.u))
-        if not system.laws:
-            return before
+        return Motion(motion.q, motion.u, motion.a, motion.lam, no_impulses(system, motion.u))
+
+    def tries(self, system: System) -> bool:
+        return bool(system.laws)
+
+    def tried(self, formulation, system, motion, step):
         # Accelerations and multipliers of the first row know of the laws as well.
-        first, info = self.step(formulation, system, before, t + h, h, True)
+        first, info = step
         none = jnp.zeros((), int)
         memory = eqx.tree_at(
             lambda m: (m.gap, m.dropped, m.rough),

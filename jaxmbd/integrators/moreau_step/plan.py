@@ -83,11 +83,11 @@ def planned(
     fastest = jnp.max(jnp.where(acts & ~dry, -(rate + bend * span), 0.0), initial=0.0)
     guarded = ~acts & ~waits & ~strikes & ~dry & (later < _REACH * span * jnp.maximum(fastest, 0.0))
     closes_late = (acts & meets.closes & ~closed) | late
-    weight = jnp.where(
-        strikes,
-        -delay,
-        jnp.where(closes_late, _acting_for(meets, bend, span), 0.5 * span),
-    )
+    weight = jnp.where(closes_late, _acting_for(meets, bend, span), 0.5 * span)
+    # Impacts for which there is no part left act from the beginning on, with all that they reach:
+    # bodies move as they do afterwards, and none into another.
+    weight = jnp.where(jnp.any(late), span, weight)
+    weight = jnp.where(strikes, -delay, weight)
     speeds = jnp.maximum(
         jnp.max(jnp.abs(rows.velocities(free.u1)), initial=0.0),
         jnp.max(jnp.abs(free.u1[:, :3]), initial=0.0),

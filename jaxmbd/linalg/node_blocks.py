@@ -62,7 +62,7 @@ def node_blocks(matrix: SaddleMatrix, plan: Schedule) -> Blocks:
             values = -softness if values is None else values - softness
         if values is None:
             return None
-        return values[:, :, None] * np.eye(rows, columns, dtype=matrix.diagonal.dtype)[None]
+        return values[:, :, None] * jnp.eye(rows, columns, dtype=matrix.diagonal.dtype)[None]
 
     def blocks(slots: Slots, rows: int, columns: int) -> Float[Array, "*n r c"]:
         flat = slots.reshape(-1)

@@ -14,7 +14,7 @@ from ..model.state import Pose, Twist
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..rotations import so3
-from ..rotations.types import Array, Mat3, Scalar, Vec3
+from ..rotations.types import Array, Mat3, Scalar, Vec3, host
 from .base import AbstractFormulation
 from .directors import euler_tensor
 from .symmetric import packed, unpacked
@@ -90,7 +90,7 @@ class RotationElements(AbstractFormulation):
 
     def coordinates(self, pose: Pose) -> Elements:
         zero = jnp.zeros_like(pose.r)
-        return Elements(zero, np.eye(3, dtype=zero.dtype), pose)
+        return Elements(zero, host.eye(3, dtype=zero.dtype), pose)
 
     def pose(self, q: Elements) -> Pose:
         return Pose(q.T + q.R @ q.reference.r, q.R @ q.reference.A)
@@ -118,14 +118,14 @@ class RotationElements(AbstractFormulation):
         return Elements(q.T + delta[:3], q.R + delta[3:].reshape(3, 3), q.reference)
 
     def normalization(self, q: Elements) -> Float[Array, "6"]:
-        return packed(q.R.T @ q.R - np.eye(3, dtype=q.R.dtype))
+        return packed(q.R.T @ q.R - host.eye(3, dtype=q.R.dtype))
 
     def normalization_gamma(self, q: Elements, u: Vec12) -> Float[Array, "6"]:
         # What an integrator adds to RᵀR - I would grow with the square of time. This asks for
         # oscillation at the rate of the body's own rotation instead, which adds no stiffness and is
         # nothing where R is a rotation.
         R_dot = u[3:].reshape(3, 3)
-        gap = q.R.T @ q.R - np.eye(3, dtype=q.R.dtype)
+        gap = q.R.T @ q.R - host.eye(3, dtype=q.R.dtype)
         return packed(-2.0 * R_dot.T @ R_dot - 0.5 * jnp.sum(R_dot**2) * gap)
 
     # constant mass; the gyroscopic terms are in the reactions of rigidity
@@ -150,7 +150,7 @@ class RotationElements(AbstractFormulation):
         if not is_concrete(system.inertia):
             return
         for name, inertia in zip(system.bodies, np.asarray(system.inertia), strict=True):
-            moments = np.linalg.eigvalsh(0.5 * np.trace(inertia) * np.eye(3) - inertia)
+            moments = np.linalg.eigvalsh(0.5 * np.trace(inertia) * host.eye(3) - inertia)
             if not moments[0] > _SINGULAR * moments[2]:
                 raise ValueError(
                     f"body {name!r}: its Poinsot inertia ½ tr(J) I - J has the eigenvalues "

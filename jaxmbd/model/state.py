@@ -1,10 +1,9 @@
 """Pose, twist and state: the same for every formulation."""
 
 import equinox as eqx
-import numpy as np
 from jaxtyping import Float
 
-from ..rotations.types import Array
+from ..rotations.types import Array, host
 
 
 class Pose(eqx.Module):
@@ -62,4 +61,4 @@ class State(eqx.Module):
 
 def ground_pose(dtype) -> Pose:
     """The pose of the ground: the global frame."""
-    return Pose(np.zeros(3, dtype), np.eye(3, dtype=dtype))
+    return Pose(host.zeros(3, dtype), host.eye(3, dtype=dtype))

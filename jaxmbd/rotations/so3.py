@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .euler_parameters import from_matrix
-from .types import Array, Mat3, Scalar, Vec3, library_of
+from .types import Array, Mat3, Scalar, Vec3, host, library_of
 from .vectors import basis_from_axis as basis_from_axis
 from .vectors import cross as cross
 from .vectors import skew as skew
@@ -91,7 +91,7 @@ def exp(theta: Vec3) -> Mat3:
     """The rotation by the vector `theta` [rad] (Rodrigues' formula, Kissel et al. Eq. 5)."""
     a, b, _ = exp_coefficients(theta @ theta)
     K = skew(theta)
-    return np.eye(3, dtype=theta.dtype) + a * K + b * (K @ K)
+    return host.eye(3, dtype=theta.dtype) + a * K + b * (K @ K)
 
 
 def log(A: Mat3) -> Vec3:
@@ -126,7 +126,7 @@ def cayley(w: Vec3) -> Mat3:
     the midpoint.
     """
     K = skew(w)
-    return np.eye(3, dtype=w.dtype) + (K + 0.5 * K @ K) / (1.0 + 0.25 * (w @ w))
+    return host.eye(3, dtype=w.dtype) + (K + 0.5 * K @ K) / (1.0 + 0.25 * (w @ w))
 
 
 def right_jacobian(theta: Vec3) -> Mat3:
@@ -135,7 +135,7 @@ def right_jacobian(theta: Vec3) -> Mat3:
     """
     _, b, c = exp_coefficients(theta @ theta)
     K = skew(theta)
-    return np.eye(3, dtype=theta.dtype) - b * K + c * (K @ K)
+    return host.eye(3, dtype=theta.dtype) - b * K + c * (K @ K)
 
 
 def inverse_coefficient(angle_squared: Scalar) -> Scalar:
@@ -153,7 +153,7 @@ def inverse_right_jacobian(theta: Vec3) -> Mat3:
     """The inverse of `right_jacobian`, `I + K/2 + (1 - x/2 cot(x/2))/x² K²`; singular at 2π."""
     d = inverse_coefficient(theta @ theta)
     K = skew(theta)
-    return np.eye(3, dtype=theta.dtype) + 0.5 * K + d * (K @ K)
+    return host.eye(3, dtype=theta.dtype) + 0.5 * K + d * (K @ K)
 
 
 def project(A: Float[Array, "3 3"], iterations: int = 8) -> Mat3:

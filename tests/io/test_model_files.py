@@ -168,7 +168,7 @@ def test_what_is_no_model_file_is_refused(tmp_path):
         (tmp_path / "models").mkdir()
         mbd.load(tmp_path / "models")
     (tmp_path / "robot.sdf").write_text("<sdf/>")
-    with pytest.raises(ModelFileError, match=r"known are .json, .urdf, .xml.*, and .sdf is read"):
+    with pytest.raises(ModelFileError, match=r"known are .json.*, .urdf, .xml.*, and .sdf is read"):
         mbd.load(tmp_path / "robot.sdf")
     newer = GOOD | {"format": "jaxmbd-2"}
     with pytest.raises(ModelFileError, match="reads 'jaxmbd-1', not 'jaxmbd-2'; a newer file need"):

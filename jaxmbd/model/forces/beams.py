@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ...rotations import so3
-from ...rotations.types import Array, Mat3, Scalar, Vec3
+from ...rotations.types import Array, Mat3, Scalar, Vec3, host
 from ...rotations.vectors import cross, skew, vee
 from ..state import Pose, Twist
 from .base import AbstractForce, Output
@@ -239,7 +239,7 @@ def _inverse_jacobian(xi: Vec6, d: Scalar, slope: Scalar) -> tuple[Mat3, Mat3]:
     rho, theta = skew(xi[:3]), skew(xi[3:])
     square = theta @ theta
     mixed = rho @ theta
-    P = np.eye(3, dtype=xi.dtype) + 0.5 * theta + d * square
+    P = host.eye(3, dtype=xi.dtype) + 0.5 * theta + d * square
     D = 0.5 * rho + d * (mixed + mixed.T) + 2.0 * slope * (xi[:3] @ xi[3:]) * square
     return P, D
 

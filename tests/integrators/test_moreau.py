@@ -515,9 +515,13 @@ def test_a_contact_of_what_is_fixed_together_is_refused():
 
 
 @pytest.mark.slow  # three boxes have 44 places of contact
-@pytest.mark.parametrize("restitution", [0.0, 0.3])
-def test_boxes_that_fall_on_boxes_come_to_rest_on_each_other(restitution):
-    """Places of contact that contradict each other once moved boxes by 1000 m in a step."""
+@pytest.mark.filterwarnings("ignore::jaxmbd.DroppedBounceWarning")
+@pytest.mark.parametrize(("restitution", "dropped"), [(0.0, 0), (0.3, 10)])
+def test_boxes_that_fall_on_boxes_come_to_rest_on_each_other(restitution, dropped):
+    """Places of contact that contradict each other once moved boxes by 1000 m in a step.
+
+    Newton's law of impact has no solution in every step with several corners.
+    """
     m = mbd.Mechanism("boxes")
     rng = np.random.default_rng(2)
     law = {"friction": 0.4, "restitution": restitution}
@@ -536,6 +540,7 @@ def test_boxes_that_fall_on_boxes_come_to_rest_on_each_other(restitution):
     # Corners that strike beside others may be as deep as faces turn within a step.
     assert np.min(np.asarray(sol.stats["law_gaps"])) > -1e-4
     assert np.max(np.abs(sol.r[:, :, :2])) < 0.06  # nothing is thrown
+    assert sol.stats["law_bounces_dropped"][-1] <= dropped
 
 
 @pytest.mark.essential

@@ -9,38 +9,24 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ..equations.index1 import saddle_matrix
-from ..equations.motion import regularization
 from ..equations.rows import (
     phi,
     row_bodies,
     row_sizes,
-    row_variations,
     rows,
     velocity_right_side,
 )
 from ..formulations import RA
-from ..linalg import Coupling, SaddleMatrix, factorize, linear_solve
-from ..linalg.saddle import apply_tangent, scatter_rows
-from ..linalg.small_matrices import times_last_transposed
-from ..model.state import Pose, State
+from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
-from ..roots import AbstractRootProblem, implicit_root
-from ..rotations import so3
 from ..rotations.types import Scalar
 from .arguments import check_system, needs_state
+from .closest_state import ClosestState, position_tolerance
 from .compiled import compiled_once
 
 METRICS = ("identity", "mass")
-# What a velocity that was not described counts beside one that was. Every solve reduces its pull by
-# this factor times the square of what a described velocity moves at most; with loops, E has to stay
-# small beside the smallest weights.
-_UNDESCRIBED, _UNDESCRIBED_IN_LOOPS = 1e-9, 1e-4
-_MIXED_SOLVES = 6
-_MAX_STEPS = 200
 _VELOCITY_ROUNDING = 16.0  # of a row's terms, in units of rounding
-_MAX_TURN = 0.7  # [rad] a step: linearized joints say little beyond
 
 
 class AssemblyReport(eqx.Module):
@@ -115,34 +101,23 @@ def _assemble(
     metrics: tuple[str, str],
     described: tuple[tuple[bool, bool], ...],
 ) -> tuple[State, AssemblyReport]:
-    problem = _Closest()
     weights, velocity_weights = (_weights(system, metric) for metric in metrics)
     system = _geometry(system.wound(state.angles))
-    at_positions = system.at_position_level().at(t)
-    held = rows(RA(), at_positions, state.pose)
-    sizes = jax.lax.stop_gradient(row_sizes(RA(), at_positions, held))
-    args = (at_positions, state.pose, weights, sizes)
-    x, (iterations, closed, before) = implicit_root(problem, (), args)
-    xi = problem.displacements(x, system)
-    pose = jax.vmap(RA().retract)(state.pose, xi)
-
+    closest = ClosestState(system, state.pose, weights, velocity_weights, t, described)
     u0 = jnp.concatenate([state.v, state.omega], axis=1)
-    u = _closest_velocity(system, pose, u0, velocity_weights, t, described)
+    xi, pose, u, found = closest.find(u0)
     new = State(pose.r, pose.A, u[:, :3], u[:, 3:], state.angles)
-    now = system.at(t)
-    gaps = phi(RA(), now, pose)
-    shares = gaps / row_sizes(RA(), now, rows(RA(), now, pose))
     report = AssemblyReport(
         displacement=_norms(xi[:, :3]),
         rotation=_norms(xi[:, 3:]),
         velocity=_norms(new.v - state.v),
         angular_velocity=_norms(new.omega - state.omega),
-        violation_before=before,
-        violation=system.to_natural(gaps),
-        shares=system.to_natural(shares),
-        iterations=iterations,
-        closed=closed,
-        on_branch=now.on_branch(RA().with_ground(pose)),
+        violation_before=found.before,
+        violation=system.to_natural(found.gaps),
+        shares=system.to_natural(found.shares),
+        iterations=found.steps,
+        closed=found.closed,
+        on_branch=system.at(t).on_branch(RA().with_ground(pose)),
     )
     return new, jax.lax.stop_gradient(report)
 
@@ -217,11 +192,6 @@ def _only_geometry(system: System) -> System:
     return dataclasses.replace(system, **zeros)
 
 
-def position_tolerance(dtype) -> float:
-    """Violations of this size, of distances relative to the system's length, count as none."""
-    return 10.0 * float(jnp.finfo(dtype).eps) ** 0.75
-
-
 def _norms(x: Float[Array, "nb 3"]) -> Float[Array, " nb"]:
     return jnp.linalg.norm(jax.lax.stop_gradient(x), axis=1)
 
@@ -240,178 +210,3 @@ def _weights(system: System, metric: str) -> Float[Array, "nb 6 6"]:
     spin = system.inertia + 1e-6 * mass * system.length**2
     W = jnp.zeros((system.nb, 6, 6), system.dtype)
     return W.at[:, :3, :3].set(mass).at[:, 3:, 3:].set(spin) / unit
-
-
-def _closest_velocity(
-    system: System, pose: Pose, u0, weights, t: Scalar, flags
-) -> Float[Array, "nb 6"]:
-    jet_system, f_dot, _ = system.jet(t)
-    blocks = rows(RA(), jet_system, pose)
-    units = system.units()
-    sizes = jax.lax.stop_gradient(row_sizes(RA(), system, blocks))
-    nu = velocity_right_side(RA(), jet_system, f_dot, pose) / sizes
-    u0 = u0 / units[None, :]
-    described = np.repeat(np.array(flags or [(True, True)] * system.nb), 3, axis=1)
-    mixed = bool(described.any() and not described.all())
-    if mixed:
-        light = _UNDESCRIBED_IN_LOOPS if system.has_loops else _UNDESCRIBED
-        share = jnp.asarray(np.where(described, 1.0, light), u0.dtype)
-        weights = weights * jnp.sqrt(share[:, :, None] * share[:, None, :])
-    matrix = saddle_matrix(RA(), system, weights, blocks).scaled(units, sizes)
-    factors = factorize(matrix, system.linear_solver)
-
-    def improve(x, _):
-        # The velocities that were not described are measured from their last iterate, so that the
-        # small weight that they have does not pull at the others; repeating the solve also takes E
-        # out of the constraints.
-        u = x[: u0.size].reshape(u0.shape)
-        target = jnp.where(described, u0, u) if mixed else u0
-        pull = jnp.einsum("bij,bj->bi", matrix.diagonal, target)
-        rhs = jnp.concatenate([pull.reshape(-1), nu])
-        return x + linear_solve(matrix.matvec, factors, rhs - matrix.matvec(x)), None
-
-    x = jnp.concatenate([u0.reshape(-1), jnp.zeros_like(nu)])
-    x, _ = jax.lax.scan(improve, x, None, length=_MIXED_SOLVES if mixed else 2)
-    return x[: u0.size].reshape(u0.shape) * units[None, :]
-
-
-class _Loop(eqx.Module):
-    pose: Pose
-    lam: Float[Array, " m"]
-    phi: Float[Array, " m"]
-    damping: Scalar
-    step: Scalar
-    k: Int[Array, ""]
-
-
-class _Closest(AbstractRootProblem):
-    """min ½ ξᵀ W ξ subject to Φ(retract(pose0, ξ)) = 0, in the unknowns (ξ, λ).
-
-    Stationarity: W ξ + T(ξ)ᵀ Rᵀ λ = 0 with T the tangent of the retraction. All are without units:
-    ξ in `System.units`, Φ and R divided by the rows' sizes at pose0.
-    """
-
-    def displacements(self, x: Float[Array, " n"], system: System) -> Float[Array, "nb 6"]:
-        """ξ of all bodies [m, rad]."""
-        return x[: 6 * system.nb].reshape(system.nb, 6) * system.units()[None, :]
-
-    def residual(self, x: Float[Array, " n"], args) -> Float[Array, " n"]:
-        system, pose0, weights, sizes = args
-        xi = self.displacements(x, system)
-        pose = jax.vmap(RA().retract)(pose0, xi)
-        pull = self._reaction(system, pose, x[6 * system.nb :] / sizes)
-        tangent = jax.vmap(RA().tangent)(xi)
-        balance = jnp.einsum("bij,bj->bi", weights, xi) + times_last_transposed(tangent, pull)
-        balance = balance * system.units()[None, :]
-        return jnp.concatenate([balance.reshape(-1), phi(RA(), system, pose) / sizes])
-
-    def _reaction(self, system: System, pose: Pose, lam) -> Float[Array, "nb 6"]:
-        return scatter_rows(rows(RA(), system, pose), lam, row_bodies(RA(), system), system.nb)
-
-    def factors(self, x: Float[Array, " n"], args) -> Any:
-        system, pose0, weights, sizes = args
-        xi, lam = self.displacements(x, system), x[6 * system.nb :] / sizes
-        pose = jax.vmap(RA().retract)(pose0, xi)
-        pull = self._reaction(system, pose, lam)
-        tangent = jax.vmap(RA().tangent)(xi)
-
-        def turned(xi, pull):
-            return jax.jacfwd(lambda d: times_last_transposed(RA().tangent(d), pull))(xi)
-
-        turn = jax.vmap(turned)(xi, pull)
-        blocks, bodies = rows(RA(), system, pose), row_bodies(RA(), system)
-        rows_t = apply_tangent(blocks, tangent, bodies)
-        couplings = []
-        for c in row_variations(RA(), system, pose, lam):
-            right = apply_tangent(c.blocks, tangent, c.bodies)
-            both = apply_tangent(jnp.transpose(right, (0, 3, 4, 1, 2)), tangent, c.bodies)
-            couplings.append(Coupling(jnp.transpose(both, (0, 3, 4, 1, 2)), c.bodies))
-        softness = regularization(RA(), system, weights, blocks)
-        matrix = SaddleMatrix(weights + turn, tuple(couplings), rows_t, rows_t, softness, bodies)
-        return factorize(matrix.scaled(system.units(), sizes), system.linear_solver)
-
-    def solve(self, guess, args):
-        system, pose0, weights, sizes = args
-        nb, dtype = system.nb, system.dtype
-        tolerance = position_tolerance(dtype)
-        bodies = row_bodies(RA(), system)
-        ra = RA()
-        tiny = jnp.sqrt(jnp.finfo(dtype).eps)
-        units = system.units()[None, :]
-
-        def largest(values):
-            return jnp.max(jnp.abs(values), initial=0.0)
-
-        def values(pose):
-            return phi(ra, system, pose) / sizes
-
-        def body(s: _Loop) -> _Loop:
-            # Sequential quadratic programming with the metric as Hessian, in two parts that share
-            # one factorization: a normal step that closes the joints, and a tangential one towards
-            # the described pose. Only the latter's multipliers are kept: where rows are redundant,
-            # those of an open loop grow without bound.
-            xi = jax.vmap(_displacement)(pose0, s.pose)
-            inverse = jax.vmap(so3.inverse_right_jacobian)(xi[:, 3:])
-            gradient = jnp.einsum("bij,bj->bi", weights, xi)
-            gradient = gradient.at[:, 3:].set(jnp.einsum("bji,bj->bi", inverse, gradient[:, 3:]))
-            blocks = rows(ra, system, s.pose)
-            gradient = gradient + scatter_rows(blocks, s.lam / sizes, bodies, nb)
-            matrix = SaddleMatrix(weights, (), blocks, blocks, None, bodies)
-            matrix = matrix.scaled(units[0], sizes)
-            diagonal = jnp.mean(jnp.sum(matrix.right**2, axis=(1, 2)))
-            softness = jnp.full(len(bodies), diagonal * s.damping)
-            matrix = dataclasses.replace(matrix, regularization=softness)
-            factors = factorize(matrix, system.linear_solver, checked=False)
-            normal = factors.solve(jnp.concatenate([jnp.zeros(6 * nb, dtype), -s.phi]))
-            tangential = factors.solve(
-                jnp.concatenate([-(gradient * units).reshape(-1), jnp.zeros_like(s.phi)])
-            )
-            # A damped step is about closing alone.
-            tangential = jnp.where(s.damping <= 2.0 * tiny, tangential, 0.0)
-            delta = (normal + tangential)[: 6 * nb].reshape(nb, 6)
-            limit = jnp.minimum(1.0, _MAX_TURN / (jnp.max(jnp.abs(delta[:, 3:])) + 1e-30))
-            pose = jax.vmap(ra.retract)(s.pose, limit * delta * units)
-            gaps = values(pose)
-            # Closing comes first: a step is taken when it closes the joints further, or opens them
-            # by little compared with its length, as the curvature of the constraints makes every
-            # step along them do.
-            little = jnp.maximum(tolerance, 0.2 * largest(tangential[: 6 * nb]))
-            accept = (jnp.sum(gaps**2) < jnp.sum(s.phi**2)) | (largest(gaps) <= little)
-            lam = s.lam + tangential[6 * nb :]
-            new = _Loop(
-                pose,
-                lam,
-                gaps,
-                jnp.maximum(0.1 * s.damping, tiny),
-                largest(delta),
-                s.k + 1,
-            )
-            old = _Loop(s.pose, s.lam, s.phi, jnp.maximum(10.0 * s.damping, 1e-4), s.step, s.k + 1)
-            return jax.tree.map(lambda a, b: jnp.where(accept, a, b), new, old)
-
-        def goes_on(s: _Loop):
-            # A step far below the tolerance: the iteration converges fast, and this leaves
-            # violations at rounding.
-            settled = (s.step <= 1e-3 * tolerance) & (largest(s.phi) <= tolerance)
-            return ~settled & (s.k < _MAX_STEPS) & (s.damping < 1e8)
-
-        phi0 = values(pose0)
-        before = largest(phi0)
-        consistent = before <= tolerance
-        zero = jnp.zeros((), dtype)
-        start = _Loop(
-            pose0,
-            jnp.zeros(len(bodies), dtype),
-            phi0,
-            tiny,
-            jnp.where(consistent, zero, jnp.inf),
-            jnp.zeros((), int),
-        )
-        end = jax.lax.while_loop(goes_on, body, start)
-        xi = jnp.where(consistent, zero, jax.vmap(_displacement)(pose0, end.pose))
-        closed = largest(end.phi) <= tolerance
-        return jnp.concatenate([(xi / units).reshape(-1), end.lam]), (end.k, closed, before)
-
-
-def _displacement(pose0: Pose, pose: Pose) -> Float[Array, "6"]:
-    return jnp.concatenate([pose.r - pose0.r, so3.log(pose0.A.T @ pose.A)])

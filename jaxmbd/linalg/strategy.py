@@ -32,15 +32,20 @@ def by_size(unknowns: int) -> str:
 
 
 def factorize(
-    matrix: SaddleMatrix, strategy: str, *, checked: bool = True, dense_limit: int = DENSE_LIMIT
+    matrix: SaddleMatrix,
+    strategy: str,
+    *,
+    checked: bool = True,
+    seldom: bool = False,
+    dense_limit: int = DENSE_LIMIT,
 ):
     """Factors of a saddle matrix, an object with `solve`, `solve_transpose` and
     `solve_unregularized`.
 
     `checked` verifies every solution of a strategy that does not choose its pivots by size, see
     `CheckedFactors`. What does not suit range-space elimination goes by size: bodies that more than
-    rows couple; small matrices that are factored once, for which LU compiles faster; redundant
-    rows, unless unchecked and in double precision. `dense_limit` is the number of unknowns up to
+    rows couple; small matrices that are factored seldom, which checked ones are, for which LU
+    compiles faster; redundant rows, unless unchecked and in double precision. `dense_limit` is the number of unknowns up to
     which checked factors fall back on dense ones.
     """
     if not (matrix.bodies or matrix.couplings):
@@ -50,8 +55,8 @@ def factorize(
     softness = matrix.regularization
     redundant = softness is not None
     if strategy == "range_space":
-        once = checked and (matrix.size <= _SMALL or redundant)
-        if matrix.couplings or once or (redundant and not double):
+        seldom = (seldom or checked) and matrix.size <= _SMALL
+        if matrix.couplings or seldom or (redundant and (checked or not double)):
             strategy = by_size(matrix.size)
         elif redundant:
             # Eliminating J H⁻¹ Jᵀ without pivoting leaves larger errors where rows repeat; E must

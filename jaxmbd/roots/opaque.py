@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -66,6 +67,35 @@ def known(eqn: JaxprEqn, args: Arrays, out: Arrays) -> Arrays:
         return out, rule(primals[:count], dots[:count], out)[1]
 
     return opaque(lambda *both: list(both[count:]), of_known, *args, *out)
+
+
+def with_derivative_of(function: Callable[..., Any], value: Any, *args: Any) -> Any:
+    """An array that is known to be `function(*args)`, with the derivatives of that, which is traced
+    for them alone.
+    """
+    given, static = eqx.partition(args, eqx.is_array)
+    leaves, structure = jax.tree.flatten(given)
+
+    def flat(leaves: Arrays) -> Any:
+        return function(*eqx.combine(jax.tree.unflatten(structure, leaves), static))
+
+    def known_value(value: Any, *leaves: Any) -> Arrays:
+        return opaque(lambda value, *_: [value], rule, value, *leaves)
+
+    def rule(args: Arrays, dots: Arrays, _: Arrays | None) -> tuple[Arrays, Arrays]:
+        value, *leaves = args
+        varying = [k for k, dot in enumerate(dots[1:]) if dot is not None]
+        if not varying:
+            return args[:1], [None]
+
+        def of_varying(some: Arrays) -> Any:
+            changed = dict(zip(varying, some, strict=True))
+            return flat([changed.get(k, x) for k, x in enumerate(leaves)])
+
+        some, tangents = ([of[k] for k in varying] for of in (leaves, dots[1:]))
+        return known_value(*args), [jax.jvp(of_varying, (some,), (tangents,))[1]]
+
+    return known_value(jax.lax.stop_gradient(value), *leaves)[0]
 
 
 def _run(*args: Any, jaxpr: _Program, rule: Rule) -> Arrays:

@@ -53,7 +53,7 @@ test-versions: .venv-oldest .venv-newest
 	.venv-newest/bin/python -m pip install --quiet --upgrade -e '.[test]' jax jaxlib
 	for venv in $^; do \
 	  $$venv/bin/python -c 'import jax; print("jax", jax.__version__)' && \
-	  $$venv/bin/python -m pytest -p no:cacheprovider tests/roots || exit 1; \
+	  $$venv/bin/python -m pytest -p no:cacheprovider tests/xla tests/solvers || exit 1; \
 	done
 
 .venv-oldest:

@@ -54,7 +54,6 @@ from .analyses import run_batch as run_batch
 from .analyses import set_joints as set_joints
 from .analyses import simulate as simulate
 from .analyses import state_rate as state_rate
-from .cache import enable_compilation_cache as enable_compilation_cache
 from .formulations import FORMULATIONS as FORMULATIONS
 from .formulations import RA as RA
 from .formulations import RP as RP
@@ -165,7 +164,8 @@ from .model import Visual as Visual
 from .model import enable_x64 as enable_x64
 from .model import given as given
 from .results import RESULTS as RESULTS
-from .roots import Newton as Newton
+from .solvers import Newton as Newton
+from .xla.disk_cache import enable_compilation_cache as enable_compilation_cache
 from .xla.jit import jit as jit
 
 

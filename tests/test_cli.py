@@ -14,8 +14,9 @@ import pytest
 import jaxmbd as mbd
 import jaxmbd.cli as cli
 from helpers import ImpatientBar
-from jaxmbd import cache, files
+from jaxmbd import files
 from jaxmbd.analyses import host_loop
+from jaxmbd.xla import disk_cache as cache
 
 # Warnings are printed for the user; as errors they would never get there.
 pytestmark = [pytest.mark.filterwarnings("always"), pytest.mark.xdist_group("cli")]

@@ -15,8 +15,9 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
-from ..roots import checkpointed, one_kernel, saved
 from ..rotations.types import Scalar
+from ..xla.checkpoint import checkpointed, saved
+from ..xla.cpu_fusion import one_kernel
 from .arguments import check_run, chosen_formulation, chosen_integrator, instants
 from .assembly import AssemblyReport
 from .compiled import Compiled, runs_now

@@ -30,8 +30,8 @@ from ..linalg import factorize
 from ..linalg.linear_solve import held
 from ..model.state import Pose
 from ..model.system import System
-from ..roots import AbstractRootProblem, implicit_root
 from ..rotations.types import Scalar
+from ..solvers import AbstractRootProblem, implicit_root
 
 # Of the loads that balance each other: what may be left of them at an equilibrium, and what is
 # rounding.

@@ -7,11 +7,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.core import eval_jaxpr
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tqdm import tqdm
 
+from ..xla.jaxprs import eval_jaxpr
 from ..xla.jit import jit
 from .compiled import program_of
 

@@ -28,10 +28,10 @@ from ..linalg.saddle import apply_tangent, scatter_rows
 from ..linalg.small_matrices import times_last_transposed
 from ..model.state import Pose
 from ..model.system import System
-from ..roots import AbstractRootProblem, implicit_root
-from ..roots.opaque import with_derivative_of
 from ..rotations import so3
 from ..rotations.types import Scalar
+from ..solvers import AbstractRootProblem, implicit_root
+from ..xla.custom_rule_call import with_derivative_of
 
 # What a velocity that was not described counts beside one that was. Every solve reduces its pull by
 # this factor times the square of what a described velocity moves at most; with loops, E has to stay

@@ -12,16 +12,16 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.core import eval_jaxpr
 
 from ..model.forces import FunctionForce
 from ..model.functions import forward_mode
 from ..model.system import System
 from ..model.validation import is_concrete
-from ..roots import left_apart, one_kernel
+from ..xla.cpu_fusion import left_apart, one_kernel
+from ..xla.jaxprs import eval_jaxpr
 from ..xla.jit import outermost
 from ..xla.options import compiler_options, preference
-from .kept import KeptPrograms
+from ..xla.traced_cache import KeptPrograms
 
 # Steps times bodies that a program compiled quickly may take altogether: about a second of work,
 # which is what compiling with all optimizations takes longer. Beyond, such a program is four to

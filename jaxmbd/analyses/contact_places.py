@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ..formulations import RA
-from ..indexing import take
 from ..model.forces import ForceStack
 from ..model.laws import LawStack
 from ..model.laws.base import CONTACT
@@ -17,6 +16,7 @@ from ..model.names import ContactsByName
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..rotations.vectors import basis_from_axis
+from ..xla.indexing import take
 from .compiled import Compiled
 
 

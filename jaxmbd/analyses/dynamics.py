@@ -18,8 +18,9 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..results import RESULTS, ended_as
-from ..roots import batched_in_lanes, checkpointed, saved
 from ..rotations.types import Scalar, host
+from ..xla.batch_last import batched_in_lanes
+from ..xla.checkpoint import checkpointed, saved
 from .adaptive import Adaptive, simulate_chosen
 from .arguments import (
     check_run,

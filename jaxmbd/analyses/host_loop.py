@@ -13,7 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from ..results import RESULTS
-from ..roots import one_kernel
+from ..xla.cpu_fusion import one_kernel
 from .solution import Row, Solution
 
 _ROWS = 1024  # of the buffer that one compiled piece fills

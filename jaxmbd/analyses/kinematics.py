@@ -18,17 +18,11 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..results import RESULTS, ended_as
-from ..roots import (
-    AbstractRootProblem,
-    Newton,
-    NewtonOptions,
-    checkpointed,
-    implicit_root,
-    one_kernel,
-    saved,
-)
-from ..roots import newton as newton_method
 from ..rotations.types import Scalar
+from ..solvers import AbstractRootProblem, Newton, NewtonOptions, implicit_root
+from ..solvers import newton as newton_method
+from ..xla.checkpoint import checkpointed, saved
+from ..xla.cpu_fusion import one_kernel
 from .arguments import (
     check_memory,
     check_system,

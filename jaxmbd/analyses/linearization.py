@@ -10,7 +10,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Complex, Float
 
 from ..equations.index1 import dynamic_accelerations
@@ -26,6 +25,7 @@ from ..model.validation import as_jax
 from ..results import RESULTS
 from ..rotations import so3
 from ..rotations.types import Scalar
+from ..xla.tracing import is_traced
 from .arguments import check_system, needs_state
 from .compiled import compiled_once
 from .inputs import AbstractInput, collect_inputs, unit_wrenches
@@ -276,7 +276,7 @@ def linearize(
         (tuple(speed_rows.tolist()), tuple(speed_parts.tolist())),
     )
     found = Linearization(A, B, drift, basis, state, chosen, coordinates, speeds, system.bodies)
-    if not isinstance(found.A, Tracer):
+    if not is_traced(found.A):
         _check(system, found)
     return found
 
@@ -380,7 +380,7 @@ def _choose(system: System, state: State, t, among: Sequence[str] | None = None)
     """As many components as freedoms that determine the motion well, rotations before positions;
     of some components only, or of all.
     """
-    if isinstance(jax.tree.leaves(system)[0], Tracer) or isinstance(state.r, Tracer):
+    if is_traced(jax.tree.leaves(system)[0]) or is_traced(state.r):
         raise ValueError(
             "linearize: under jit or grad give coordinates= (and speeds=, where joints constrain "
             "velocities), for instance those of linearize(...) on concrete numbers"

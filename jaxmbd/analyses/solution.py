@@ -26,7 +26,7 @@ from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results import RESULTS
-from ..roots import batched_in_lanes
+from ..xla.batch_last import batched_in_lanes
 from .beams import BeamMotion, beam_motion
 from .compiled import Compiled, if_made, remembered, runs_now
 from .contact_places import ContactPlaces, contact_places, slices

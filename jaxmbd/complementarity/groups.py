@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..indexing import take
 from ..linalg import BlockFactors, Schedule, schedule
+from ..xla.indexing import take
 
 # Below so many rows one dense factorization is faster.
 MANY = 150

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ..branches import where_needed
 from ..linalg.dense import DenseFactors
 from ..linalg.small_matrices import times
-from ..roots.implicit import AbstractRootProblem, implicit_root
 from ..rotations.types import Scalar
+from ..solvers.implicit_diff import AbstractRootProblem, implicit_root
+from ..xla.lazy_cond import where_needed
 from .coulomb import coulomb
 from .dry import dry
 from .groups import MANY, Groups, block_factors

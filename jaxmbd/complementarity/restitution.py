@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..linalg.linear_solve import held
-from ..roots.implicit import implicit_root, saved
+from ..solvers.implicit_diff import implicit_root
+from ..xla.checkpoint import saved
 from .problem import LawProblem, Laws, Outcome
 
 # Gains of kinetic energy below this part of the work of all impulses are rounding of the iteration.

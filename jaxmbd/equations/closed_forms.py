@@ -9,10 +9,10 @@ from jaxtyping import Array, Float
 
 from ..formulations import RA, RP, AbstractFormulation, Directors, REps, Screw
 from ..formulations.base import Coordinates
-from ..indexing import take, take_or_zero, turns
 from ..linalg import Coupling
 from ..model.primitives import AbstractNormalForm, RowFactors, variation_of_sums
 from ..model.state import Pose, Twist
+from ..xla.indexing import take, take_or_zero, turns
 from .rows import joint_gamma, joint_rows, joint_variations, padded_dtype
 
 _rows_by_jets = joint_rows.dispatch(object)

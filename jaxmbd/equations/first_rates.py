@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..branches import where_needed
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..linalg import factorize, linear_solve
 from ..linalg.linear_solve import held
 from ..linalg.saddle import apply_rows
 from ..model.system import System
 from ..rotations.types import Scalar
+from ..xla.lazy_cond import where_needed
 from .index1 import acceleration_equations, minimum_norm
 from .rows import row_bodies
 

@@ -24,19 +24,12 @@ from ..linalg.linear_solve import held
 from ..linalg.saddle import scatter_rows
 from ..linalg.strategy import DENSE_LIMIT
 from ..model.system import System
-from ..roots import (
-    AbstractRootProblem,
-    KeptFactors,
-    Newton,
-    NewtonOptions,
-    implicit_root,
-    newton,
-    where_needed,
-)
 from ..rotations.types import Scalar
+from ..solvers import AbstractRootProblem, KeptFactors, Newton, NewtonOptions, implicit_root, newton
+from ..solvers.predictor import UNKNOWN, Past
+from ..xla.lazy_cond import where_needed
 from .index1 import closest_velocity, minimum_norm, undetermined_part
 from .motion import StepScales, balance, step_matrices
-from .past import UNKNOWN, Past
 from .rows import row_bodies, row_sizes, rows, step_values
 
 GROUPS = ("SO3xR3", "SE3")

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..formulations.base import AbstractFormulation, Coordinates
-from ..indexing import take
 from ..linalg import Coupling
 from ..linalg.saddle import with_identity
 from ..linalg.small_matrices import times_last
 from ..model.system import System
 from ..rotations.types import Scalar
+from ..xla.indexing import take
 
 
 def _resistance(formulation: AbstractFormulation):

@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..formulations.base import AbstractFormulation, Coordinates
-from ..indexing import take
 from ..model.laws import LawStack
 from ..model.laws.base import CONTACT, DRY
 from ..model.system import System
+from ..xla.indexing import take
 
 
 def places(system: System, kind: str) -> int:

@@ -17,7 +17,6 @@ from jaxtyping import Array, Float
 
 from ..formulations import Directors
 from ..formulations.directors import mass_block, mass_times
-from ..indexing import take
 from ..linalg import Coupling, SaddleMatrix
 from ..linalg.saddle import scatter_rows
 from ..model.forces.base import AbstractForce
@@ -25,6 +24,7 @@ from ..model.state import Pose, Twist
 from ..model.system import System
 from ..rotations import so3
 from ..rotations.types import Scalar
+from ..xla.indexing import take
 from .motion import normalization_variations
 from .rows import inner_rows, phi, row_bodies, row_variations, rows
 

@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..formulations.base import AbstractFormulation, Coordinates
-from ..indexing import take
 from ..linalg import Coupling, SaddleMatrix
 from ..linalg.geometric_mean import geometric_mean
 from ..linalg.saddle import apart, apply_tangent, scatter_rows, with_identity
@@ -17,6 +16,7 @@ from ..linalg.small_matrices import times_last, times_last_transposed
 from ..model.state import Twist
 from ..model.system import System
 from ..rotations.types import Scalar
+from ..xla.indexing import take
 from .joint_inertia import joint_inertia, joint_inertia_blocks
 from .rows import (
     coupling_rows,

@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..formulations import RA
-from ..indexing import sums_at
 from ..linalg import factorize
 from ..linalg.linear_solve import linear_solve
 from ..model.state import Pose
 from ..model.system import System
+from ..xla.indexing import sums_at
 from .index1 import saddle_matrix
 from .least_multipliers import least_multipliers
 from .rows import rows

@@ -19,13 +19,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..formulations import RA
-from ..indexing import take
 from ..linalg import Coupling, SaddleMatrix
 from ..linalg.saddle import apply_rows, scatter_rows
 from ..model.forces.base import AbstractForce
 from ..model.state import Pose, Twist
 from ..model.system import System
 from ..rotations.types import Scalar, Vec3
+from ..xla.indexing import take
 from .motion import regularization
 from .rows import coupling_rows, phi, row_bodies, row_variations, rows
 

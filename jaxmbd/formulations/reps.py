@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..model.state import Pose, Twist
-from ..roots.lanes import anyone
 from ..rotations import euler_angles as ea
 from ..rotations.types import Mat3, Vec3
+from ..xla.batch_last import anyone
 from .base import AbstractFormulation, check_rows
 
 # A chart is left when |cos(theta)| exceeds this (theta within 26 degrees of 0 or π). The best of

@@ -12,8 +12,8 @@ from ..equations.index1 import dynamic_accelerations
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..model.system import System
 from ..results import RESULTS
-from ..roots import NewtonInfo
 from ..rotations.types import Scalar
+from ..solvers import NewtonInfo
 
 
 class Motion(eqx.Module):

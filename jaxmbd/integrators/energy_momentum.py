@@ -21,7 +21,8 @@ from ..formulations import RA, AbstractFormulation, Directors
 from ..formulations.directors import mass_block
 from ..linalg import DenseFactors, dense_solve, factorize, linear_solve
 from ..model.system import System
-from ..roots import (
+from ..rotations.types import Scalar
+from ..solvers import (
     AbstractRootProblem,
     Newton,
     NewtonInfo,
@@ -30,7 +31,6 @@ from ..roots import (
     newton,
     quasi_stage,
 )
-from ..rotations.types import Scalar
 from .base import AbstractIntegrator, Motion
 
 NULL_SPACES = ("hand", "automatic")

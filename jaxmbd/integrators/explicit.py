@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ..roots import NewtonInfo
 from ..rotations.types import Scalar
+from ..solvers import NewtonInfo
 from .base import AbstractIntegrator, Motion
 from .tableaus import TABLEAUS, Tableau
 

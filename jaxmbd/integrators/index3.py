@@ -16,7 +16,7 @@ from ..equations.index3 import (
     no_past,
 )
 from ..formulations.base import AbstractFormulation
-from ..roots import Newton, quasi_stage
+from ..solvers import Newton, quasi_stage
 from .base import AbstractIntegrator, Motion
 
 

@@ -12,8 +12,9 @@ from ..equations.laws import gaps
 from ..formulations.base import AbstractFormulation
 from ..model.system import System
 from ..results import RESULTS
-from ..roots import NewtonInfo, repeated
 from ..rotations.types import Scalar
+from ..solvers import NewtonInfo
+from ..xla.repeated import repeated
 from .base import AbstractIntegrator, Motion
 from .moreau_step.ends import next_impact, on_closed_places, struck_again
 from .moreau_step.free_motion import free_motion

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..indexing import take, take_or_zero
+from ..xla.indexing import take, take_or_zero
 from .dense import DenseFactors
 from .node_blocks import Blocks, node_blocks
 from .ordering import Level, Schedule, schedule

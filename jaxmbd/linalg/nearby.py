@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..branches import where_needed
+from ..xla.lazy_cond import where_needed
 from .block_sparse import BlockFactors
 from .dense import DenseFactors
 from .saddle import SaddleMatrix

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ..indexing import take_or_zero, turns
+from ..xla.indexing import take_or_zero, turns
 from .ordering import Schedule
 from .saddle import SaddleMatrix
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..indexing import sums_at, take
+from ..xla.indexing import sums_at, take
 from .small_matrices import times_last_transposed
 
 # Bodies from which tangents are stored, by a product that XLA does not take apart: it would compute

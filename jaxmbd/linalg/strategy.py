@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..branches import where_needed
+from ..xla.lazy_cond import where_needed
 from .block_sparse import BlockFactors
 from .dense import DenseFactors
 from .saddle import SaddleMatrix
@@ -45,8 +45,8 @@ def factorize(
     `checked` verifies every solution of a strategy that does not choose its pivots by size, see
     `CheckedFactors`. What does not suit range-space elimination goes by size: bodies that more than
     rows couple; small matrices that are factored seldom, which checked ones are, for which LU
-    compiles faster; redundant rows, unless unchecked and in double precision. `dense_limit` is the number of unknowns up to
-    which checked factors fall back on dense ones.
+    compiles faster; redundant rows, unless unchecked and in double precision. `dense_limit` is the
+    number of unknowns up to which checked factors fall back on dense ones.
     """
     if not (matrix.bodies or matrix.couplings):
         # Bodies by themselves: their blocks are definite, and need neither pivots nor a check.

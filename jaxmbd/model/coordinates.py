@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ..indexing import take
 from ..rotations.types import Array, Scalar, Vec3, host, library_of
 from ..rotations.vectors import basis_from_axis, cross, skew
+from ..xla.indexing import take
 from .body import Body
 from .state import Pose, Twist
 

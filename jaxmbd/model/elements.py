@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..rotations.types import Array
+from ..xla.descriptions import describable
 from . import given
 from .body import Body
 from .expressions import Components, Expression
@@ -21,6 +22,7 @@ from .validation import default_dtype, is_concrete, number, vector
 _KINDS: dict[str, type["AbstractElement"]] = {}
 
 
+@describable
 @dataclass(frozen=True, eq=False)
 class AbstractElement(abc.ABC):
     """A part of a mechanism, on bodies. A class derived from it is known to model files by its name

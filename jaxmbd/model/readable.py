@@ -8,7 +8,8 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from jax.core import Tracer
+
+from ..xla.tracing import is_traced
 
 _LISTED = 12  # parts of a kind that are listed one by one
 
@@ -25,7 +26,7 @@ def readable(value: Any, described: Callable[[Any], str]) -> str:
 
 def known(*arrays: Any) -> bool:
     """Whether these are arrays whose numbers are there."""
-    return all(isinstance(x, jax.Array | np.ndarray) and not isinstance(x, Tracer) for x in arrays)
+    return all(isinstance(x, jax.Array | np.ndarray) and not is_traced(x) for x in arrays)
 
 
 def counted(count: int, what: str, plural: str = "") -> str:

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ..indexing import take
 from ..rotations.types import Array, Scalar
+from ..xla.indexing import take
 from .coordinates import AngleStack, each_followed, followed_in, with_turns
 from .forces import ForceStack
 from .frames import FrameOnBody

@@ -12,9 +12,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from ..rotations.types import Array, host, library_of
+from ..xla.tracing import is_traced
 
 _warned = False
 
@@ -59,7 +59,7 @@ def users_line() -> int:
 
 def is_concrete(tree: Any) -> bool:
     """Whether no array of a pytree is traced."""
-    return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
+    return not any(is_traced(leaf) for leaf in jax.tree.leaves(tree))
 
 
 def concrete(value: Any) -> np.ndarray | None:

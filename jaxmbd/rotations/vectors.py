@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from ..indexing import take
+from ..xla.indexing import take
 from .types import Mat3, Vec3, library_of
 
 # Index tables: one gather compiles to far less code than nine slices and a concatenation.

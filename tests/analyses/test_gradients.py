@@ -57,7 +57,7 @@ def test_forward_mode_and_second_derivatives_agree_with_the_reverse_gradient():
     np.testing.assert_allclose(product, difference, atol=1e-6 * float(jnp.max(jnp.abs(product))))
 
 
-@pytest.mark.slow  # tests/roots/test_implicit.py has a small problem for every day
+@pytest.mark.slow  # tests/solvers/test_implicit_diff.py has a small problem for every day
 @pytest.mark.parametrize("keep_factors", [False, True])
 def test_second_derivatives_are_those_of_the_roots_in_every_order_of_modes(keep_factors):
     # Forward mode over reverse mode once differentiated the iteration: right to 1e-5 of the

@@ -11,7 +11,7 @@ import numpy as np
 import jaxmbd as mbd
 from jaxmbd import given
 from jaxmbd.integrators import Motion
-from jaxmbd.roots import NewtonInfo
+from jaxmbd.solvers import NewtonInfo
 
 
 class OnParabola(mbd.AbstractPrimitive):

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.equations.past import UNKNOWN, Past
 from jaxmbd.equations.rows import rows
 from jaxmbd.formulations import RA
-from jaxmbd.roots import anyone
+from jaxmbd.solvers.predictor import UNKNOWN, Past
+from jaxmbd.xla.batch_last import anyone
 
 METHOD = mbd.GeneralizedAlpha()
 KEPT = mbd.GeneralizedAlpha(newton=mbd.Newton(keep_factors=True))

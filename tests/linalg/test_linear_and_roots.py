@@ -8,7 +8,7 @@ import pytest
 
 from jaxmbd.linalg import Coupling, DenseFactors, SaddleMatrix, linear_solve
 from jaxmbd.linalg.dense import dense_solve, dense_solve_unless_zero
-from jaxmbd.roots import AbstractRootProblem, NewtonOptions, implicit_root, newton
+from jaxmbd.solvers import AbstractRootProblem, NewtonOptions, implicit_root, newton
 
 
 def block_matrix(rng):

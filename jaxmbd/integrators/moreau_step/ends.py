@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from ...branches import anywhere
 from ...equations.laws import gaps
 from ...formulations.base import AbstractFormulation, Coordinates
-from ...indexing import take
 from ...rotations.types import Scalar
+from ...xla.indexing import take
+from ...xla.lazy_cond import anywhere
 from .free_motion import Free
 from .impacts import closing, deserves_an_impact, instant_of_impact
 from .laws import by_size

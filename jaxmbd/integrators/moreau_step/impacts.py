@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float
 from ...complementarity import AbstractGuards
 from ...equations.laws import LawRows, gaps
 from ...formulations.base import AbstractFormulation, Coordinates
-from ...indexing import take
 from ...model.system import System
 from ...rotations.types import Array, Scalar
+from ...xla.indexing import take
 from .sliding_ends import TINY
 
 # A flight that is shorter than this part of a step is none: the impact before it is plastic.

@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ...branches import anywhere, largest
 from ...complementarity import MANY, LawProblem, Laws, Pressing, solve_with_bounces, without_bracing
 from ...equations.laws import each_place, joint_forces
 from ...equations.pressing import pressing_rows
-from ...indexing import take
 from ...model.laws.base import CONTACT, DRY
 from ...rotations.types import Scalar
+from ...xla.indexing import take
+from ...xla.lazy_cond import anywhere, largest
 from .free_motion import Free
 from .impacts import Guards
 from .memory import OPEN, SLIPS, STICKS

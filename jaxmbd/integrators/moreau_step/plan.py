@@ -7,9 +7,9 @@ from jaxtyping import Array, Bool, Float
 
 from ...equations.laws import LawRows, each_place, gap_rates, gaps, normal_rows, places
 from ...formulations.base import AbstractFormulation
-from ...indexing import take
 from ...model.laws.base import CONTACT, STOP
 from ...rotations.types import Scalar
+from ...xla.indexing import take
 from .free_motion import Free
 from .impacts import Closing, closing, deserves_an_impact, long_flight, parting
 from .part import CLOSED, Part, Plan, lengths_of_places

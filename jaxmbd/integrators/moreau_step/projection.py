@@ -12,13 +12,13 @@ from ...equations.laws import LawRows, gaps
 from ...equations.motion import mass_matrix
 from ...equations.rows import phi, row_bodies, rows, velocity_right_side
 from ...formulations.base import Coordinates
-from ...indexing import take
 from ...linalg import factorize, linear_solve
 from ...linalg.dense import dense_solve_unless_zero
 from ...linalg.saddle import apply_rows
 from ...model.system import System
-from ...roots import save_roots
 from ...rotations.types import Array, Scalar
+from ...xla.checkpoint import save_roots
+from ...xla.indexing import take
 
 # Damping of the projection onto closed contacts, relative to their matrix, and how far it may move
 # bodies, relative to the largest gap.

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ...indexing import take
 from ...rotations.types import Array, Scalar
+from ...xla.indexing import take
 from ..motions import is_motion, jet
 from ..stacking import each, group_alike
 from .base import AbstractPrimitive, AbstractVelocityPrimitive

@@ -12,8 +12,6 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ..model.elements import AbstractElement
-
 _OURS = ("jaxmbd", "equinox")  # whose classes are known by their names
 
 
@@ -114,6 +112,13 @@ def _class_of(label: str) -> type:
 # A description finds classes here and nowhere else: no name in it is imported, nor followed to an
 # attribute. Whatever it says, it makes data of these classes and calls nothing.
 _allowed: dict[str, type] = {}
+_kinds: list[type] = [eqx.Module, eqx.Enumeration]
+
+
+def describable(kind: type) -> type:
+    """Allow the classes of this package that derive from a kind of data; a decorator."""
+    _kinds.append(kind)
+    return kind
 
 
 def _find(label: str) -> type | None:
@@ -125,7 +130,7 @@ def _find(label: str) -> type | None:
 
 def _classes_of_data() -> dict[str, type]:
     """Modules, enumerations, named tuples and elements of this package and of equinox, by label."""
-    todo: list[type] = [eqx.Module, eqx.Enumeration, AbstractElement]
+    todo = list(_kinds)
     todo += [c for c in tuple.__subclasses__() if hasattr(c, "_fields")]
     found: dict[str, type] = {}
     for cls in todo:

@@ -8,14 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxmbd.roots import (
-    AbstractRootProblem,
-    batched_in_lanes,
-    checkpointed,
-    implicit_root,
-    save_roots,
-    saved,
-)
+from jaxmbd.solvers import AbstractRootProblem, implicit_root
+from jaxmbd.xla.batch_last import batched_in_lanes
+from jaxmbd.xla.checkpoint import checkpointed, save_roots, saved
 from jaxmbd.xla.jaxprs import LINEAR, OPAQUE
 
 

@@ -13,10 +13,11 @@ import pytest
 from jax import lax
 
 import jaxmbd as mbd
-from jaxmbd.indexing import take
-from jaxmbd.roots import checkpointed, kernels
-from jaxmbd.roots.kernels import left_apart, one_kernel
-from jaxmbd.roots.lanes import in_lanes
+from jaxmbd.xla import cpu_fusion as kernels
+from jaxmbd.xla.batch_last import in_lanes
+from jaxmbd.xla.checkpoint import checkpointed
+from jaxmbd.xla.cpu_fusion import left_apart, one_kernel
+from jaxmbd.xla.indexing import take
 from jaxmbd.xla.jaxprs import JAXLIB
 
 X = np.linspace(0.1, 0.9, 12).reshape(3, 4)
@@ -252,7 +253,7 @@ _EMPTY_BESIDE_LAPACK = """
 import os
 os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])
 import jax, jax.numpy as jnp
-from jaxmbd.roots.kernels import one_kernel
+from jaxmbd.xla.cpu_fusion import one_kernel
 
 def parts(x):
     y = jnp.concatenate([2.0 * x, jnp.sqrt(x)[4:]])

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxmbd.roots.linear import linear
+from jaxmbd.xla.linear_call import linear
 
 A = np.linspace(-1.0, 2.0, 12).reshape(3, 4)
 X = np.linspace(0.5, 1.5, 4)

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from ..xla.jaxprs import Values
-from .kernels import one_kernel
-from .lanes import in_lanes
-from .linear import linear
-from .opaque import opaque
+from .batch_last import in_lanes
+from .cpu_fusion import one_kernel
+from .custom_rule_call import opaque
+from .jaxprs import Values
+from .linear_call import linear
 
 
 def as_part(function: Callable[..., Values], *args: Any) -> Values:

@@ -7,8 +7,8 @@ loops; `one_kernel` asks for it.
 
 What needs a library, or handles larger arrays, stays outside, and what lies between becomes
 kernels. On other devices there are none. Under plain `vmap` there are none either, but a batch in
-lanes (`roots/lanes.py`) becomes kernels itself. A function that is differentiated keeps only those
-inside its roots. The environment variable JAXMBD_KERNELS=0, read while a program is compiled,
+lanes (`xla/batch_last.py`) becomes kernels itself. A function that is differentiated keeps only
+those inside its roots. The environment variable JAXMBD_KERNELS=0, read while a program is compiled,
 leaves all of them out; 1 asks for them on versions of jaxlib, too, with which they have not been
 tested.
 """
@@ -36,8 +36,8 @@ from jax.extend.core import (
 from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
 
-from ..indexing import SUMS, TAKE, summed, taken
-from ..xla.jaxprs import (
+from .indexing import SUMS, TAKE, summed, taken
+from .jaxprs import (
     JAXLIB,
     KERNEL,
     NESTED,

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxmbd.roots.opaque import with_derivative_of
+from jaxmbd.xla.custom_rule_call import with_derivative_of
 
 
 def _known(x, y):

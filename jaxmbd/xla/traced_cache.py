@@ -20,9 +20,9 @@ import equinox as eqx
 import jax
 from jax import export
 
-from .. import cache
 from ..files import written
-from ..roots import kernels_wanted, left_apart
+from . import disk_cache as cache
+from .cpu_fusion import kernels_wanted, left_apart
 from .descriptions import Undescribed, describe, rebuild, with_slots
 
 Program = Callable[..., Any]

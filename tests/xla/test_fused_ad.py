@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxmbd.roots.parts import as_part
+from jaxmbd.xla.fused_ad import as_part
 from jaxmbd.xla.jaxprs import LINEAR, OPAQUE
 
 A = np.array([[2.0, 0.3, -0.1], [0.2, 1.5, 0.4], [-0.3, 0.1, 1.8]])

@@ -16,7 +16,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from ..xla.jaxprs import OPAQUE, lowered, operation
+from .jaxprs import OPAQUE, lowered, operation
 
 Arrays = list[Any]
 # From the arguments, the tangents of those that vary (None of the others), and the outputs where

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbd.roots.newton import NewtonOptions, newton
+from jaxmbd.solvers.newton import NewtonOptions, newton
 
 
 class _Frozen:

@@ -11,10 +11,11 @@ import pytest
 
 import jaxmbd as mbd
 from helpers import ALL_FORMULATIONS, name_of
-from jaxmbd import cache
-from jaxmbd.analyses import dynamics, kept
-from jaxmbd.analyses.descriptions import Undescribed, describe, rebuild, with_slots
+from jaxmbd.analyses import dynamics
 from jaxmbd.rotations import skew
+from jaxmbd.xla import disk_cache as cache
+from jaxmbd.xla import traced_cache as kept
+from jaxmbd.xla.descriptions import Undescribed, describe, rebuild, with_slots
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ..branches import where_needed
 from ..rotations.types import Scalar
+from ..xla.lazy_cond import where_needed
 from .kept_factors import KeptFactors, iterate_with
 
 Vector = Float[Array, " n"]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxmbd.indexing import sums_at, take_or_zero
+from jaxmbd.xla.indexing import sums_at, take_or_zero
 
 PLACES = np.array([0, 2, 2, 9, -1, 1, 0])
 PARTS = np.array([[0, 7, 2], [6, 6, 7]])  # of seven; the eighth is zero

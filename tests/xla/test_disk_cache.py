@@ -8,7 +8,7 @@ import jax
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd import cache
+from jaxmbd.xla import disk_cache as cache
 
 PROGRAM = "jit_step-" + "0123456789abcdef" * 4 + "-cache"
 

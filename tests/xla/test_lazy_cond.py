@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxmbd.branches import where_needed
+from jaxmbd.xla.lazy_cond import where_needed
 
 
 def _function(x, flag):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from ..xla.jaxprs import LINEAR, lowered, operation
+from .jaxprs import LINEAR, lowered, operation
 
 Arrays = list[Any]
 # From the arrays on which the function depends otherwise: from its arguments its outputs, which may

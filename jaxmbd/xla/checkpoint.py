@@ -12,16 +12,31 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
-from ..xla.jaxprs import OPAQUE, Values, bind, needed, reached
-from .implicit import ROOT_NAME, save_roots, saved
-from .kernels import one_kernel
-from .lanes import in_lanes
-from .linear import linear
-from .opaque import known, opaque
-from .parts import as_part
+from .batch_last import in_lanes
+from .cpu_fusion import one_kernel
+from .custom_rule_call import known, opaque
+from .fused_ad import as_part
+from .jaxprs import OPAQUE, Values, bind, needed, reached
+from .linear_call import linear
+
+ROOT_NAME = "jaxmbd_root"
+
+# Saves the roots of a step and recomputes everything else in the backward pass.
+save_roots = jax.checkpoint_policies.save_only_these_names(ROOT_NAME)
+
+
+def saved(tree: Any) -> Any:
+    """The same arrays, which the backward pass of a step keeps.
+
+    For what a step concludes from the information about a root, such as whether it counts: to
+    compute that again would solve for the root again.
+    """
+    return jax.tree.map(lambda x: checkpoint_name(x, ROOT_NAME), tree)
+
 
 # Operations in which roots are found and given.
 _CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}

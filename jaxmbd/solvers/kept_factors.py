@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from ..branches import where_needed
-from .lanes import anyone
+from ..xla.batch_last import anyone
+from ..xla.lazy_cond import where_needed
 
 
 class KeptFactors(eqx.Module):

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ..roots import KeptFactors, anyone
 from ..rotations.types import Scalar
+from ..xla.batch_last import anyone
+from . import KeptFactors
 
 # Steps after which factors are made anew, and after which the contraction is observed again, by a
 # second correction.

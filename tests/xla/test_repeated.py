@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxmbd.roots import repeated
+from jaxmbd.xla.repeated import repeated
 
 
 def by_loop(a, x, turns, count=None):

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from jax.core import Tracer, eval_jaxpr
 from jaxtyping import Array, Bool
 
-from ..branches import anywhere, largest
-from ..xla.jaxprs import Values
-from .linear import linear
-from .opaque import opaque
+from .custom_rule_call import opaque
+from .jaxprs import Values
+from .lazy_cond import anywhere, largest
+from .linear_call import linear
 
 Body = Callable[[Any, Any, Bool[Array, ""]], tuple[Any, Any]]
 

@@ -25,8 +25,10 @@ from jax.custom_batching import custom_vmap
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array, Bool
 
-from ..indexing import SUMS, TAKE
-from ..xla.jaxprs import (
+from .cpu_fusion import one_kernel
+from .custom_rule_call import opaque
+from .indexing import SUMS, TAKE
+from .jaxprs import (
     CALLS,
     JAXLIB,
     Flags,
@@ -37,9 +39,7 @@ from ..xla.jaxprs import (
     scan_parts,
     solve_part,
 )
-from ..xla.jaxprs import reached as reached_by
-from .kernels import one_kernel
-from .opaque import opaque
+from .jaxprs import reached as reached_by
 
 # Larger batches go in chunks of so many members: on a CPU, whose numbers stay in the cache of a
 # core. A GPU is full with them, and of a million in single precision not all were right there.

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jaxmbd.roots import lanes
-from jaxmbd.roots.lanes import in_lanes
+from jaxmbd.xla import batch_last as lanes
+from jaxmbd.xla.batch_last import in_lanes
 from jaxmbd.xla.jaxprs import KERNEL
 
 X = np.random.default_rng(0).normal(size=(5, 4, 3))

@@ -11,28 +11,14 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
-from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from ..linalg.linear_solve import held, linear_solve
+from ..xla.batch_last import in_lanes
+from ..xla.checkpoint import saved
+from ..xla.cpu_fusion import one_kernel
+from ..xla.custom_rule_call import opaque
 from ..xla.jaxprs import Values, traced_once
-from .kernels import one_kernel
-from .lanes import in_lanes
-from .opaque import opaque
-
-ROOT_NAME = "jaxmbd_root"
-
-# Saves the roots of a step and recomputes everything else in the backward pass.
-save_roots = jax.checkpoint_policies.save_only_these_names(ROOT_NAME)
-
-
-def saved(tree: Any) -> Any:
-    """The same arrays, which the backward pass of a step keeps.
-
-    For what a step concludes from the information about a root, such as whether it counts: to
-    compute that again would solve for the root again.
-    """
-    return jax.tree.map(lambda x: checkpoint_name(x, ROOT_NAME), tree)
 
 
 class AbstractRootProblem(eqx.Module):

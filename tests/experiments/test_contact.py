@@ -104,7 +104,8 @@ def test_the_contact_experiment_keeps_its_figures(tmp_path):
     assert found["dry_pendulum_error"]["0.00125"] < 1e-5
     assert found["slider_crank_with_play"]["energy_rises_by"] < 1e-5
     assert found["slider_crank_with_play"]["deepest"] < 1e-8
-    assert found["slider_crank_dry_guide"]["energy_balance_error"] < 1e-4
+    # Of second order: 1.3e-3, 3.3e-4, 8e-5 of the first 10 ms with steps of 50, 25, 12.5 µs.
+    assert found["slider_crank_dry_guide"]["energy_balance_error"] < 5e-4
     assert found["slider_crank_with_stop"]["beyond_the_stop"] < 1e-12
     assert found["slider_crank_with_stop"]["order"] > 0.8  # first, from two steps
     toy = found["woodpecker"]

@@ -166,6 +166,7 @@ from .model import given as given
 from .results import RESULTS as RESULTS
 from .solvers import Newton as Newton
 from .xla.disk_cache import enable_compilation_cache as enable_compilation_cache
+from .xla.jit import CompilationWarning as CompilationWarning
 from .xla.jit import jit as jit
 
 

@@ -26,13 +26,21 @@ class Slot:
     k: int
 
 
-def describe(tree: Any) -> Any:
+Functions = Callable[[Any], Any]  # descriptions of functions
+
+
+def describe(tree: Any, *, functions: Functions | None = None, held: bool = False) -> Any:
     """The tree as lists, texts and numbers that JSON can hold; of arrays the shape and type.
+
+    Args:
+        tree: What to describe.
+        functions: Describes functions in it, with which it cannot be rebuilt; refused by default.
+        held: Whether the numbers of arrays are part of the description.
 
     Raises:
         Undescribed: A part is neither data nor of this package.
     """
-    return _describe(tree, held=False)
+    return _Description(functions).of(tree, held=held)
 
 
 def rebuild(description: Any, arrays: list[Any]) -> Any:
@@ -47,47 +55,53 @@ def rebuild(description: Any, arrays: list[Any]) -> Any:
     return _REBUILD[kind](arrays, *rest)
 
 
-def _describe(x: Any, *, held: bool) -> Any:
-    """`held` says that the part is static, so that its numbers belong to the program."""
-    if x is None or isinstance(x, bool | int | str):
-        return ["value", x]
-    if isinstance(x, float):
-        return ["float", x.hex()]
-    if isinstance(x, Slot):
-        return ["slot", x.k]
-    if isinstance(x, np.dtype):
-        return ["dtype", x.str]
-    if isinstance(x, type):
-        return ["class", _path(x)]
-    if eqx.is_array(x):
-        shape = list(x.shape)
-        if held:
-            return ["constant", str(x.dtype), shape, np.asarray(x).tobytes().hex()]
-        return ["array", str(x.dtype), shape, bool(getattr(x, "weak_type", False))]
-    if isinstance(x, eqx.Module):
-        return _describe_fields(x, held=held)
-    if type(x) in (tuple, list):
-        return [type(x).__name__, [_describe(v, held=held) for v in x]]
-    if type(x) is dict:
-        # As JAX orders its leaves.
-        return ["dict", [[_describe(k, held=True), _describe(x[k], held=held)] for k in sorted(x)]]
-    if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return ["named", _path(type(x)), [_describe(v, held=held) for v in x]]
-    raise Undescribed(f"{type(x).__module__}.{type(x).__qualname__}")
+@dataclasses.dataclass(frozen=True)
+class _Description:
+    """How parts are described."""
 
+    functions: Functions | None
 
-def _describe_fields(module: eqx.Module, *, held: bool) -> Any:
-    fields = [
-        [
-            field.name,
-            _describe(
-                getattr(module, field.name), held=held or bool(field.metadata.get("static", False))
-            ),
-        ]
-        for field in dataclasses.fields(module)
-        if hasattr(module, field.name)
-    ]
-    return ["module", _path(type(module)), fields]
+    def of(self, x: Any, *, held: bool) -> Any:
+        """`held` says that the part is static, so that its numbers belong to the program."""
+        if x is None or isinstance(x, bool | int | str):
+            return ["value", x]
+        if isinstance(x, float):
+            return ["float", x.hex()]
+        if isinstance(x, Slot):
+            return ["slot", x.k]
+        if isinstance(x, np.dtype):
+            return ["dtype", x.str]
+        if isinstance(x, type):
+            return ["class", _path(x)]
+        if eqx.is_array(x):
+            shape = list(x.shape)
+            if held:
+                return ["constant", str(x.dtype), shape, np.asarray(x).tobytes().hex()]
+            return ["array", str(x.dtype), shape, bool(getattr(x, "weak_type", False))]
+        if isinstance(x, eqx.Module):
+            return self._of_fields(x, held=held)
+        if type(x) in (tuple, list):
+            return [type(x).__name__, [self.of(v, held=held) for v in x]]
+        if type(x) is dict:
+            # As JAX orders its leaves.
+            pairs = [[self.of(k, held=True), self.of(x[k], held=held)] for k in sorted(x)]
+            return ["dict", pairs]
+        if isinstance(x, tuple) and hasattr(x, "_fields"):
+            return ["named", _path(type(x)), [self.of(v, held=held) for v in x]]
+        if self.functions is not None and isinstance(x, jax.tree_util.PyTreeDef):
+            slots = jax.tree.unflatten(x, [Slot(k) for k in range(x.num_leaves)])
+            return ["structure", self.of(slots, held=held)]
+        if self.functions is not None and callable(x):
+            return self.functions(x)
+        raise Undescribed(f"{type(x).__module__}.{type(x).__qualname__}")
+
+    def _of_fields(self, module: eqx.Module, *, held: bool) -> Any:
+        fields = []
+        for field in dataclasses.fields(module):
+            if hasattr(module, field.name):
+                static = held or bool(field.metadata.get("static", False))
+                fields.append([field.name, self.of(getattr(module, field.name), held=static)])
+        return ["module", _path(type(module)), fields]
 
 
 def _label(cls: type) -> str:

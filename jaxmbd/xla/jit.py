@@ -1,6 +1,7 @@
 """`jax.jit` with options of the compiler that suit mechanisms."""
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 
 from .options import EFFORTS, chosen_options, preference
+from .traced_cache import kept_where_possible
 
 
 def outermost() -> bool:
@@ -25,6 +27,13 @@ def jit(
     own, within `jax.grad` and `jax.vmap`, and on accelerators it is `jax.jit`: write
     `mbd.jit(jax.grad(f))`, not `jax.grad(mbd.jit(f))`. JAXMBD_COMPILE=quick or =fast in the
     environment takes the place of the effort.
+
+    After `mbd.enable_compilation_cache()` the next process does not trace the function either: its
+    program is kept under the function's instructions and everything that they reach, such as
+    models, arrays and other functions. As for `jax.jit`, the function must be pure: what it reads
+    from files or clocks while it is traced stays what it was. Where the function reaches something
+    that has no description, such as an object of a class of your own, or `options` are given, every
+    process traces it; a `CompilationWarning` says why.
 
     Args:
         function: What to compile; without it, a decorator is returned.
@@ -46,6 +55,10 @@ def jit(
     return Jitted(function, effort, options)
 
 
+class CompilationWarning(UserWarning):
+    """A program cannot be kept between processes."""
+
+
 class Jitted:
     """What `mbd.jit` returns; a method where it stands in a class."""
 
@@ -55,12 +68,13 @@ class Jitted:
         self._effort, self._options = effort, options
         inner: dict[str, Any] = {k: v for k, v in options.items() if k != "compiler_options"}
         self._inner: Any = jax.jit(function, **inner)
-        self._outer: dict[str, Any] = {}
+        self._outer: dict[Any, Any] = {}
+        self._told = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves = jax.tree.leaves((args, kwargs))
         alone = outermost() and not any(isinstance(x, Tracer) for x in leaves)
-        return (self._program() if alone else self._inner)(*args, **kwargs)
+        return (self._program(kept=True) if alone else self._inner)(*args, **kwargs)
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return self if owner is None else functools.partial(self, owner)
@@ -78,12 +92,27 @@ class Jitted:
         for program in (self._inner, *self._outer.values()):
             program.clear_cache()
 
-    def _program(self) -> Any:
-        key = preference()
+    def _program(self, *, kept: bool = False) -> Any:
+        key = preference(), kept
         if key not in self._outer:
             given = self._options.get("compiler_options") or {}
-            options: dict[str, Any] = self._options | {
-                "compiler_options": chosen_options(self._effort) | given
-            }
-            self._outer[key] = jax.jit(self._function, **options)
+            chosen = chosen_options(self._effort) | given
+            options: dict[str, Any] = self._options | {"compiler_options": chosen}
+            function = self._function
+            if kept and set(self._options) <= {"compiler_options"}:
+                function = kept_where_possible(function, self._tell)
+            self._outer[key] = jax.jit(function, **options)
         return self._outer[key]
+
+    def _tell(self, reason: str) -> None:
+        """Say once that every process traces the function."""
+        own = getattr(self._function, "__module__", "").split(".")[0] == __name__.split(".")[0]
+        if not self._told and not own:
+            self._told = True
+            name = getattr(self._function, "__name__", "function")
+            warnings.warn(
+                f"mbd.jit: every process traces {name!r} anew, because it uses {reason}; what was "
+                "compiled is kept all the same",
+                CompilationWarning,
+                stacklevel=2,
+            )

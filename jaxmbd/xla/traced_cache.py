@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -18,12 +19,14 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax import export
 
 from ..files import written
 from . import disk_cache as cache
 from .cpu_fusion import kernels_wanted, left_apart
 from .descriptions import Undescribed, describe, rebuild, with_slots
+from .functions import describe_function
 
 Program = Callable[..., Any]
 _MARK = b"jaxmbd program 2\n"
@@ -65,7 +68,8 @@ class KeptPrograms:
         try:
             with left_apart() if self._options else contextlib.nullcontext():
                 surroundings = _surroundings()
-            about = [surroundings, name, describe(jax.tree.unflatten(structure, leaves))]
+            given = describe(jax.tree.unflatten(structure, leaves), functions=describe_function)
+            about = [surroundings, name, given]
         except (Undescribed, TypeError):
             return None
         key = hashlib.sha256(json.dumps(about).encode()).hexdigest()
@@ -113,6 +117,76 @@ class KeptPrograms:
             return rebuild(out, jitted(*arrays))
 
         return run
+
+
+def kept_where_possible(
+    function: Callable[..., Any], tell: Callable[[str], None]
+) -> Callable[..., Any]:
+    """The same function of arrays, for `jax.jit`: where it would be traced, a program of another
+    process takes its place, and what is traced is kept for the next one.
+
+    Args:
+        function: Of the user's.
+        tell: Is called with the reason where no program can be kept.
+    """
+
+    @functools.wraps(function)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        folder = cache.folder()
+        if folder is None:
+            return function(*args, **kwargs)
+        leaves, structure = jax.tree.flatten((args, kwargs))
+        try:
+            out, exported = _kept(function, folder, leaves, structure)
+        except Undescribed as reason:
+            tell(str(reason))
+            return function(*args, **kwargs)
+        arrays: Any = exported.call(*leaves)
+        return rebuild(out, arrays)
+
+    return traced
+
+
+def _kept(
+    function: Callable[..., Any], folder: Path, leaves: list[Any], structure: Any
+) -> tuple[Any, export.Exported]:
+    """What a function returns for such arguments, described, and its program, read or made."""
+    about = [_surroundings(), describe_function(function)]
+    about.append(_of_arguments(jax.tree.unflatten(structure, leaves)))
+    key = hashlib.sha256(json.dumps(about).encode()).hexdigest()
+    name = re.sub(r"\W", "_", getattr(function, "__name__", "function"))
+    file = folder / f"{name}-{key}-traced"
+    known = _read(file)
+    if known is not None:
+        return known
+    described = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        args, kwargs = jax.tree.unflatten(structure, leaves)
+        out = jax.tree.map(jnp.asarray, function(*args, **kwargs))
+        described.append(describe(with_slots(out)))
+        return jax.tree.leaves(out)
+
+    flat.__name__ = name
+    shapes = [
+        jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False))
+        for x in leaves
+    ]
+    try:
+        exported = export.export(jax.jit(flat))(*shapes)
+        text = exported.serialize()
+    except (NotImplementedError, ValueError, ImportError) as error:
+        raise Undescribed(f"an operation that cannot be written down ({error})") from None
+    out = described[-1]
+    _write(file, out, bytes(text))
+    return out, exported
+
+
+def _of_arguments(arguments: Any) -> Any:
+    try:
+        return describe(arguments, functions=describe_function)
+    except Undescribed as error:
+        raise Undescribed(f"an argument that holds {error}") from None
 
 
 def _kind(x: Any) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
+from jaxmbd.xla import disk_cache, traced_cache
 from jaxmbd.xla.options import compiler_options
 
 X = jnp.linspace(0.1, 0.9, 5)
@@ -60,3 +61,50 @@ def test_options_reach_the_compiler(monkeypatch):
 def test_another_effort_is_refused():
     with pytest.raises(ValueError, match="effort must be one of quick, balanced, full"):
         mbd.jit(_f, effort="fast")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder of programs."""
+    monkeypatch.setattr(disk_cache, "_folder", tmp_path)
+    return tmp_path
+
+
+def test_another_process_finds_the_program_of_a_function(folder, monkeypatch):
+    gain = jnp.asarray(3.0)
+
+    def scaled(x, shift, *, much=1.0):
+        return {"sum": jnp.sum(gain * x + shift), "much": (much, 2.0 * x)}
+
+    first = mbd.jit(scaled)(X, 2, much=0.5)
+    (file,) = folder.glob("scaled-*-traced")
+    again = mbd.jit(scaled)  # as in another process: it knows no program yet
+    with monkeypatch.context() as m:
+        m.setattr(traced_cache.export, "export", None)  # would fail
+        second = again(X, 2, much=0.5)
+        larger = again(2.0 * X, 2, much=0.5)
+    assert jax.tree.structure(first) == jax.tree.structure(second)
+    for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert float(larger["sum"]) == pytest.approx(float(jnp.sum(6.0 * X + 2)))
+    gain = jnp.asarray(4.0)
+    assert float(mbd.jit(scaled)(X, 2, much=0.5)["sum"]) == pytest.approx(float(jnp.sum(4 * X + 2)))
+    assert list(folder.glob("scaled-*-traced")) != [file]
+    gradient = mbd.jit(jax.grad(lambda x: jnp.sum(x**3)))
+    np.testing.assert_allclose(gradient(X), 3.0 * X**2, rtol=1e-14)
+
+
+def test_what_cannot_be_kept_is_told_once_and_works(folder):
+    class Own:
+        def __call__(self, x):
+            return 2.0 * x
+
+    own = Own()
+    f = mbd.jit(lambda x: own(x))
+    with pytest.warns(mbd.CompilationWarning, match="uses 'own', whose class is .*Own"):
+        np.testing.assert_array_equal(f(X), 2.0 * X)
+    np.testing.assert_array_equal(f(X[1:]), 2.0 * X[1:])
+    assert not list(folder.glob("*-traced"))
+    printing = mbd.jit(lambda x: jax.debug.print("{}", x))
+    with pytest.warns(mbd.CompilationWarning, match="cannot be written down"):
+        printing(X)

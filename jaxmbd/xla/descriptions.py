@@ -89,7 +89,8 @@ class _Description:
         if isinstance(x, tuple) and hasattr(x, "_fields"):
             return ["named", _path(type(x)), [self.of(v, held=held) for v in x]]
         if self.functions is not None and isinstance(x, jax.tree_util.PyTreeDef):
-            slots = jax.tree.unflatten(x, [Slot(k) for k in range(x.num_leaves)])
+            structure: Any = x
+            slots = jax.tree.unflatten(structure, [Slot(k) for k in range(structure.num_leaves)])
             return ["structure", self.of(slots, held=held)]
         if self.functions is not None and callable(x):
             return self.functions(x)

@@ -28,9 +28,9 @@ def enable_compilation_cache(path: str | Path | None = None) -> Path | None:
 
     Call it before anything is computed. Programs are kept as they were traced and as they were
     compiled, those of `mbd.jit` too. Those that contain elements or objects of classes of your own
-    are traced again by every process. They lie in the subfolder `jaxmbd-programs`, which is cut to 512 MiB whenever this is
-    called, and may be deleted at any time. Other files are never touched. A
-    folder that JAX has been given already, by `jax_compilation_cache_dir` or
+    are traced again by every process. They lie in the subfolder `jaxmbd-programs`, which is cut to
+    512 MiB whenever this is called, and may be deleted at any time. Other files are never touched.
+    A folder that JAX has been given already, by `jax_compilation_cache_dir` or
     JAX_COMPILATION_CACHE_DIR, stays; JAX then keeps compiled programs there, and nothing else is
     kept.
 

@@ -1,5 +1,6 @@
 """Animation of bodies and joints in three dimensions."""
 
+import io
 import math
 import operator
 import shutil
@@ -8,7 +9,8 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
+from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, FuncAnimation, PillowWriter
+from matplotlib.figure import Figure
 
 from ..analyses.solution import Solution
 from ..files import check_writable, placed
@@ -98,7 +100,9 @@ def animate(
     update(int(frames[0]))
     film = FuncAnimation(figure, update, frames=frames, interval=1000.0 / fps, blit=False)
     if path is not None:
-        _save(film, path, fps)
+        _save(film, figure, update, frames, path, fps)
+        saved: Any = film
+        saved._draw_was_started = True  # without that it warns of never having been drawn
     return film
 
 
@@ -184,11 +188,11 @@ def _frames(t: np.ndarray, fps: int, speed: float) -> np.ndarray:
     return np.searchsorted(0.5 * (t[1:] + t[:-1]), times)
 
 
-def _save(film: FuncAnimation, path: Path, fps: int) -> None:
+def _save(film: FuncAnimation, figure: Figure, update, frames, path: Path, fps: int) -> None:
     ending = path.suffix.lower()
     with quiet_fonts(), placed(path, "animation") as target:
         if ending == ".gif":
-            film.save(target, writer=PillowWriter(fps=fps), dpi=80)
+            _write(PillowWriter(fps=fps), figure, update, frames, target, dpi=80)
         elif ending == ".html":
             # Beyond this limit [MB] matplotlib would leave frames out; their number is limited
             # already.
@@ -196,7 +200,44 @@ def _save(film: FuncAnimation, path: Path, fps: int) -> None:
                 target.write_text(film.to_jshtml(fps=fps), encoding="utf-8")
         else:
             with plt.rc_context({"animation.ffmpeg_path": _ffmpeg()}):
-                film.save(target, writer=FFMpegWriter(fps=fps), dpi=110)
+                _write(FFMpegWriter(fps=fps), figure, update, frames, target, dpi=110)
+
+
+def _write(writer: AbstractMovieWriter, figure: Figure, update, frames, target, *, dpi: int):
+    """Frames to a file. Matplotlib's own function draws each of them twice, and the axes with it,
+    which here do not change.
+    """
+    before = figure.dpi
+    figure.set_dpi(dpi)
+    axes, background = _background(figure, dpi)
+    try:
+        with writer.saving(figure, str(target), dpi):
+            for k in frames:
+                update(int(k))
+                writer.grab_frame()
+    finally:
+        background.remove()
+        axes.set_axis_on()
+        axes.patch.set_visible(True)
+        figure.set_dpi(before)
+
+
+def _background(figure: Figure, dpi: int) -> tuple[Any, Any]:
+    """The axes of a figure, switched off, and an image in their place."""
+    (axes,) = figure.axes
+    hidden = [*axes.lines, *axes.collections, *axes.texts, *figure.texts, *figure.legends]
+    seen = [artist.get_visible() for artist in hidden]
+    for artist in hidden:
+        artist.set_visible(False)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="raw", dpi=dpi)
+    for artist, visible in zip(hidden, seen, strict=True):
+        artist.set_visible(visible)
+    width, height = figure.canvas.get_width_height()
+    image = np.frombuffer(buffer.getvalue(), np.uint8).reshape(height, width, 4)
+    axes.set_axis_off()
+    axes.patch.set_visible(False)
+    return axes, figure.figimage(image, zorder=-10, origin="upper")
 
 
 def _ffmpeg() -> str | None:

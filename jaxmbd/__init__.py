@@ -8,12 +8,10 @@ from .analyses import Accelerations as Accelerations
 from .analyses import Adaptive as Adaptive
 from .analyses import AssemblyError as AssemblyError
 from .analyses import AssemblyWarning as AssemblyWarning
-from .analyses import BeamMotion as BeamMotion
 from .analyses import BentBeamWarning as BentBeamWarning
 from .analyses import Buckling as Buckling
 from .analyses import Campbell as Campbell
 from .analyses import DroppedBounceWarning as DroppedBounceWarning
-from .analyses import ElementMotion as ElementMotion
 from .analyses import Equilibrium as Equilibrium
 from .analyses import EquilibriumError as EquilibriumError
 from .analyses import FrequencyResponse as FrequencyResponse
@@ -28,7 +26,6 @@ from .analyses import Periodic as Periodic
 from .analyses import RedundantJointWarning as RedundantJointWarning
 from .analyses import SimulationError as SimulationError
 from .analyses import SingularPoseWarning as SingularPoseWarning
-from .analyses import Solution as Solution
 from .analyses import SpecialPoint as SpecialPoint
 from .analyses import Spin as Spin
 from .analyses import Stability as Stability
@@ -163,7 +160,10 @@ from .model import ViscousFriction as ViscousFriction
 from .model import Visual as Visual
 from .model import enable_x64 as enable_x64
 from .model import given as given
-from .results import RESULTS as RESULTS
+from .outcomes import RESULTS as RESULTS
+from .results import BeamMotion as BeamMotion
+from .results import ElementMotion as ElementMotion
+from .results import Solution as Solution
 from .solvers import Newton as Newton
 from .xla.disk_cache import enable_compilation_cache as enable_compilation_cache
 from .xla.jit import CompilationWarning as CompilationWarning

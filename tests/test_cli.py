@@ -15,7 +15,7 @@ import jaxmbd as mbd
 import jaxmbd.cli as cli
 from helpers import ImpatientBar
 from jaxmbd import files
-from jaxmbd.analyses import host_loop
+from jaxmbd.analyses.running import chunked_run as host_loop
 from jaxmbd.xla import disk_cache as cache
 
 # Warnings are printed for the user; as errors they would never get there.

@@ -12,12 +12,12 @@ from jaxtyping import Array, Bool, Float
 from ..equations.index1 import judged_accelerations
 from ..equations.pressing import pressed
 from ..formulations import RA
+from ..model.compiled import compiled_once
 from ..model.state import State, Twist
 from ..model.system import System
 from ..model.validation import as_jax
 from ..rotations import so3
-from .arguments import needs_state
-from .compiled import compiled_once
+from .running.checks import needs_state
 
 
 class Accelerations(eqx.Module):

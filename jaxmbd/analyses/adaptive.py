@@ -11,21 +11,21 @@ from jaxtyping import Array, Bool, Float, Int
 from ..equations.index1 import judged_accelerations
 from ..formulations import RA, AbstractFormulation
 from ..integrators import AbstractIntegrator, Motion
+from ..model.compiled import Compiled, runs_now
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
-from ..results import RESULTS
+from ..outcomes import RESULTS
+from ..results.interpolation import between
+from ..results.solution import Row, Solution, make_row, make_solution
 from ..rotations.types import Scalar
 from ..xla.checkpoint import checkpointed, saved
 from ..xla.cpu_fusion import one_kernel
-from .arguments import check_run, chosen_formulation, chosen_integrator, instants
 from .assembly import AssemblyReport
-from .compiled import Compiled, runs_now
-from .failure import raise_failure
-from .interpolation import between
-from .run_warnings import warn_of_run
-from .solution import Row, Solution, make_row, make_solution
-from .starting import angles_ahead, assembled, checked_motion, first_row
+from .running.checks import check_run, chosen_formulation, chosen_integrator, instants
+from .running.failure import raise_failure
+from .running.initial_state import angles_ahead, assembled, checked_motion, first_row
+from .running.warnings import warn_of_run
 
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 2.0  # BDF2 is stable for ratios of steps below 1 + √2
 

@@ -17,13 +17,13 @@ from ..equations.rows import (
     velocity_right_side,
 )
 from ..formulations import RA
+from ..model.compiled import compiled_once
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..rotations.types import Scalar
-from .arguments import check_system, needs_state
 from .closest_state import ClosestState, position_tolerance
-from .compiled import compiled_once
+from .running.checks import check_system, needs_state
 
 METRICS = ("identity", "mass")
 _VELOCITY_ROUNDING = 16.0  # of a row's terms, in units of rounding

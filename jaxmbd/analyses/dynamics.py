@@ -14,15 +14,18 @@ from jaxtyping import Array, Float
 from ..equations.laws import gap_shares
 from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator, Motion
+from ..model.compiled import Compiled, compiled_once, runs_now, telling_forward_mode
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
-from ..results import RESULTS, ended_as
+from ..outcomes import RESULTS, ended_as
+from ..results.solution import Row, Solution, make_row, make_solution
 from ..rotations.types import Scalar, host
 from ..xla.batch_last import batched_in_lanes
 from ..xla.checkpoint import checkpointed, saved
 from .adaptive import Adaptive, simulate_chosen
-from .arguments import (
+from .assembly import AssemblyReport
+from .running.checks import (
     check_run,
     check_system,
     chosen_formulation,
@@ -31,14 +34,11 @@ from .arguments import (
     needs_state,
     solved_by,
 )
-from .assembly import AssemblyReport
-from .compiled import Compiled, compiled_once, runs_now, telling_forward_mode
-from .failure import raise_failure
-from .host_loop import HostLoop, counted_loop
-from .run_warnings import warn_of_run
-from .solution import Row, Solution, make_row, make_solution
-from .start_checks import INSIDE
-from .starting import angles_ahead, assembled, blown_up, checked_motion, first_row
+from .running.chunked_run import HostLoop, counted_loop
+from .running.failure import raise_failure
+from .running.initial_state import angles_ahead, assembled, blown_up, checked_motion, first_row
+from .running.start_checks import INSIDE
+from .running.warnings import warn_of_run
 
 
 class Progress(eqx.Module):

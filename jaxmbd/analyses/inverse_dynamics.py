@@ -15,19 +15,19 @@ from ..equations.motion import unbalanced
 from ..equations.rows import dense_rows, explicit_rate, row_sizes
 from ..formulations import RA, AbstractFormulation
 from ..linalg import DenseFactors, dense_solve
+from ..model.compiled import Compiled, runs_now
 from ..model.forces.base import OF_EITHER, OF_FORCE, OF_TORQUE
 from ..model.motions import Sampled
 from ..model.readable import readable
 from ..model.state import State
 from ..model.system import Connection, System
 from ..model.validation import is_concrete
+from ..results.export import check_fit
+from ..results.solution import Solution
 from ..rotations.types import Scalar
-from .arguments import check_system, needs_state
-from .compiled import Compiled, runs_now
-from .export import check_fit
 from .inputs import AbstractInput, ActuatorInput, collect_inputs
 from .kinematics import kinematics
-from .solution import Solution
+from .running.checks import check_system, needs_state
 
 # An unbalanced part of the loads larger than this cannot come from rounding.
 _BALANCED = 1e-6
@@ -51,7 +51,7 @@ class InverseDynamics(eqx.Module):
     unbalanced: Float[Array, " T"]
 
     def __repr__(self) -> str:
-        from .summaries import of_inverse_dynamics
+        from ..results.summaries import of_inverse_dynamics
 
         return readable(self, of_inverse_dynamics)
 

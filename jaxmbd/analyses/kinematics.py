@@ -14,16 +14,19 @@ from ..equations.motion import unbalanced
 from ..equations.rows import acceleration_right_side, phi, velocity_right_side
 from ..formulations import RA, AbstractFormulation
 from ..integrators import Motion
+from ..model.compiled import Compiled, compiled_once
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
-from ..results import RESULTS, ended_as
+from ..outcomes import RESULTS, ended_as
+from ..results.solution import Row, Solution, make_row, make_solution
 from ..rotations.types import Scalar
 from ..solvers import AbstractRootProblem, Newton, NewtonOptions, implicit_root
 from ..solvers import newton as newton_method
 from ..xla.checkpoint import checkpointed, saved
 from ..xla.cpu_fusion import one_kernel
-from .arguments import (
+from .mobility import mobility
+from .running.checks import (
     check_memory,
     check_system,
     chosen_formulation,
@@ -33,13 +36,10 @@ from .arguments import (
     solved_by,
     valid_numbers,
 )
-from .compiled import Compiled, compiled_once
-from .failure import raise_failure
-from .host_loop import HostLoop, counted_loop
-from .mobility import mobility
-from .run_warnings import warn_of_lost_contact
-from .solution import Row, Solution, make_row, make_solution
-from .starting import angles_ahead, assembled, checked_motion, outcome_of_assembly
+from .running.chunked_run import HostLoop, counted_loop
+from .running.failure import raise_failure
+from .running.initial_state import angles_ahead, assembled, checked_motion, outcome_of_assembly
+from .running.warnings import warn_of_lost_contact
 
 
 @needs_state

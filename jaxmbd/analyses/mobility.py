@@ -10,13 +10,13 @@ from jaxtyping import Array, Float
 
 from ..equations.rows import dense, row_sizes, rows
 from ..formulations import RA
+from ..model.compiled import compiled_once
 from ..model.readable import counted, listed
 from ..model.state import Pose, State
 from ..model.system import System
 from ..model.topology import Forest
 from ..model.validation import as_jax, is_concrete
-from .arguments import check_system, needs_state
-from .compiled import compiled_once
+from .running.checks import check_system, needs_state
 
 # Rows or columns beyond which singular values take minutes and gigabytes.
 _LARGEST = 3000

@@ -14,15 +14,15 @@ from ..equations.motion import mass_matrix
 from ..equations.rows import phi, rows
 from ..formulations import RA
 from ..linalg import factorize, linear_solve
+from ..model.compiled import compiled_once
 from ..model.laws.base import CONTACT, DRY
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..rotations.types import Scalar
-from .arguments import check_system, needs_state
 from .assembly import assemble
-from .compiled import compiled_once
-from .start_checks import refuse_open, refuse_penetration
+from .running.checks import check_system, needs_state
+from .running.start_checks import refuse_open, refuse_penetration
 
 _MAX_MOVES = 50
 _CLOSED = 1e-10  # a gap that counts as closed, of a distance in parts of the mechanism's length

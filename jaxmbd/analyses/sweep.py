@@ -16,11 +16,11 @@ import numpy as np
 from ..equations.rows import phi, row_sizes
 from ..equations.spanning_tree import spanning_tree
 from ..formulations import RA
+from ..model.compiled import compiled_once
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax
 from ..rotations import so3
-from .compiled import compiled_once
 from .mobility import row_norms, rows_without_units
 
 _STEPS = 12  # from the middle of a sweep to either end

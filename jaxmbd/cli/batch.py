@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 import jaxmbd as mbd
-from jaxmbd.analyses.arguments import check_memory
+from jaxmbd.analyses.running.checks import check_memory
 
 from .app import app
 from .console import INTERRUPTED, complain, say

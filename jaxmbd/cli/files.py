@@ -33,7 +33,7 @@ def check_columns(path: Path, system: mbd.System, columns: list[str] | None) -> 
     if columns:
         if path.suffix != ".csv":
             raise ValueError(f"--column is for tables, --out NAME.csv, not {path.name!r}")
-        from jaxmbd.analyses.columns import column_names
+        from jaxmbd.results.columns import column_names
 
         column_names(system, columns)
 
@@ -101,6 +101,6 @@ def write_columns(
     path: Path, columns: dict[str, np.ndarray], units: Mapping[str, str] | None = None
 ) -> None:
     """Arrays under their names, as one NPZ file or as columns of a CSV file with `units`."""
-    from jaxmbd.analyses.export import write_table
+    from jaxmbd.results.export import write_table
 
     write_table(path, columns, units or {})

@@ -49,7 +49,7 @@ def schema() -> None:
 @app.command()
 def info(model: Model) -> None:
     """Show bodies, joints, degrees of freedom and redundant joints of MODEL."""
-    from jaxmbd.analyses.start_checks import warn_of_changes
+    from jaxmbd.analyses.running.start_checks import warn_of_changes
 
     system, state = mbd.load(model)
     with busy(f"assembling {system.name}"):

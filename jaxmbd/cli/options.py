@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 import jaxmbd as mbd
-from jaxmbd.analyses.arguments import check_memory
+from jaxmbd.analyses.running.checks import check_memory
 
 # Enumerations made from the tables, so that --help lists whatever there is.
 FormulationName: Any = StrEnum("FormulationName", {name: name for name in mbd.FORMULATIONS})

@@ -15,7 +15,7 @@ from rich.table import Table
 from tqdm import tqdm
 
 from ..analyses import breaks_redundancy, kinematics, simulate
-from ..analyses.compiled import shared_jit
+from ..model.compiled import shared_jit
 from ..model.mechanism import Mechanism
 from .measurements import Measurements, observed
 from .shooting import STAGES, ShootingProblem

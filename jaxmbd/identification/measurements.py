@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..analyses.columns import columns_by_name, columns_of, name_of
-from ..analyses.solution import Solution
 from ..model.names import nearest
 from ..model.system import System
+from ..results.columns import columns_by_name, columns_of, name_of
+from ..results.solution import Solution
 
 # Fields of `Solution.joint`, of joints that turn and of joints that slide.
 _TURNING = ("angle", "rate", "acceleration")

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 from ..equations.index1 import dynamic_accelerations
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..model.system import System
-from ..results import RESULTS
+from ..outcomes import RESULTS
 from ..rotations.types import Scalar
 from ..solvers import NewtonInfo
 

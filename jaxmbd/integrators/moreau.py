@@ -11,7 +11,7 @@ from ..complementarity import LawProblem
 from ..equations.laws import gaps
 from ..formulations.base import AbstractFormulation
 from ..model.system import System
-from ..results import RESULTS
+from ..outcomes import RESULTS
 from ..rotations.types import Scalar
 from ..solvers import NewtonInfo
 from ..xla.repeated import repeated

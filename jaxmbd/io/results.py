@@ -1,4 +1,4 @@
-"""Read result files; they are written by `Solution.to_npz` (see `analyses.export`).
+"""Read result files; they are written by `Solution.to_npz` (see `results.export`).
 
 Whatever the bytes of a file are, `read_npz` returns arrays that fit each other or raises
 `ResultFileError`.
@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..analyses.export import ARRAYS
+from ..results.export import ARRAYS
 
 _SHAPES = {
     "t": ("T",),
@@ -254,7 +254,7 @@ class _Drawing(_Part):
 
 
 def _read_drawing(raw: Any, data: dict[str, Any]) -> dict[str, Any]:
-    """A checked drawing, its gaps filled (see `analyses.export.drawing`)."""
+    """A checked drawing, its gaps filled (see `results.export.drawing`)."""
     if not isinstance(raw, dict):
         raise ResultFileError("its drawing is not a JSON object")
     nb, nc = data["r"].shape[1], data["lam"].shape[1]

@@ -18,7 +18,7 @@ import optax
 from tqdm import tqdm
 
 from ..files import written
-from ..results import RESULTS
+from ..outcomes import RESULTS
 from ..xla.options import chosen_options
 
 # Seconds between two writings of a checkpoint.

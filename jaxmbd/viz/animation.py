@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, FuncAnimation, PillowWriter
 from matplotlib.figure import Figure
 
-from ..analyses.solution import Solution
 from ..files import check_writable, placed
 from ..model.system import System
+from ..results.solution import Solution
 from .beams import beam_lines
 from .data import (
     Picture,

@@ -9,18 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..analyses.export import (
-    ARRAYS,
-    arrays_of,
-    check_fit,
-    contact_arrays,
-    drawing,
-    result_name,
-)
-from ..analyses.solution import Solution
 from ..files import placed
 from ..io.results import CONTACTS, plain_drawing, read_npz
 from ..model.system import System
+from ..results.export import ARRAYS, arrays_of, check_fit, contact_arrays, drawing, result_name
+from ..results.solution import Solution
 
 LARGEST = 1e100  # beyond it, matplotlib's own numbers overflow
 _EXTENT_ROWS = 300  # looked at for the limits of a picture
@@ -36,7 +29,7 @@ class Picture:
     Attributes:
         arrays: t, r, A, v, omega, a, alpha, lam, iterations as NumPy arrays, finite rows only;
             contact_points, contact_forces and contact_states where there are contacts.
-        drawing: Names, outlines and joints (see `analyses.export.drawing`).
+        drawing: Names, outlines and joints (see `results.export.drawing`).
         result: The outcome's name.
     """
 

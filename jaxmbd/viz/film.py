@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..analyses.solution import Solution
 from ..model.system import System
+from ..results.solution import Solution
 from .data import Picture
 
 _XYZ = ("x", "y", "z")

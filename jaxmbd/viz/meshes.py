@@ -291,7 +291,7 @@ SOLIDS: dict[str, Callable[..., Mesh]] = {
 
 
 def solid(part: dict[str, Any], n: int = 40) -> Mesh | None:
-    """The surface of a shape of a drawing (see `analyses.export.solids`) in the body frame, its
+    """The surface of a shape of a drawing (see `results.export.solids`) in the body frame, its
     round parts with n faces around; None for a shape that has no row in `SOLIDS`.
 
     Raises:

@@ -8,8 +8,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..analyses.solution import Solution
 from ..model.system import System
+from ..results.solution import Solution
 from .data import Picture, label, listed, picture, save_figure
 
 QUANTITIES = {

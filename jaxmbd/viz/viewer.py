@@ -9,8 +9,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..analyses.export import ARRAYS, check_fit, drawing
-from ..analyses.solution import Solution
 from ..analyses.sweep import Sweep, sweeps
 from ..files import written
 from ..io.results import read_npz
@@ -18,7 +16,9 @@ from ..library import load_mechanism
 from ..model.mechanism import Mechanism
 from ..model.system import System
 from ..model.validation import as_jax
-from ..results import RESULTS
+from ..outcomes import RESULTS
+from ..results.export import ARRAYS, check_fit, drawing
+from ..results.solution import Solution
 from .data import Picture, finite_rows, listed, picture
 from .film import chosen, film
 from .gltf import glb

@@ -11,8 +11,8 @@ from scipy.spatial.transform import Rotation
 
 import jaxmbd as mbd
 from experiments import reference_solutions
-from jaxmbd.analyses.interpolation import between
-from jaxmbd.analyses.solution import Row
+from jaxmbd.results.interpolation import between
+from jaxmbd.results.solution import Row
 
 pytestmark = pytest.mark.xdist_group("adaptive")  # fixtures and programs are shared
 

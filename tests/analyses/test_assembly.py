@@ -10,8 +10,8 @@ from scipy.linalg import block_diag, null_space
 from scipy.optimize import minimize
 
 import jaxmbd as mbd
-from jaxmbd.analyses.start_checks import warn_of_changes
-from jaxmbd.analyses.starting import assembled
+from jaxmbd.analyses.running.initial_state import assembled
+from jaxmbd.analyses.running.start_checks import warn_of_changes
 from jaxmbd.equations import rows as equations
 from jaxmbd.equations.rows import dense_rows
 from jaxmbd.rotations import so3

@@ -9,8 +9,8 @@ import pytest
 
 import jaxmbd as mbd
 from helpers import CompilationCounter
-from jaxmbd.analyses.compiled import Compiled, shared_jit
 from jaxmbd.library import names
+from jaxmbd.model.compiled import Compiled, shared_jit
 
 
 def angle(t):

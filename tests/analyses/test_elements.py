@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.analyses.columns import column_names, name_of
-from jaxmbd.analyses.elements import element_motions
+from jaxmbd.results.columns import column_names, name_of
+from jaxmbd.results.elements import element_motions
 from jaxmbd.rotations import so3
 from jaxmbd.viz.data import picture
 from jaxmbd.viz.film import film

@@ -8,9 +8,9 @@ import pytest
 
 import jaxmbd as mbd
 from helpers import CompilationCounter, ImpatientBar
-from jaxmbd.analyses import host_loop
-from jaxmbd.analyses.failure import raise_failure
-from jaxmbd.analyses.starting import blown_up
+from jaxmbd.analyses.running import chunked_run as host_loop
+from jaxmbd.analyses.running.failure import raise_failure
+from jaxmbd.analyses.running.initial_state import blown_up
 from jaxmbd.integrators import Motion
 
 
@@ -61,7 +61,7 @@ def rotor(angle, driver="RotationDriver"):
 
 
 def name(result) -> str:
-    return mbd.analyses.export.result_name(result)
+    return mbd.results.export.result_name(result)
 
 
 @eqx.filter_jit

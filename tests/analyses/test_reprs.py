@@ -10,7 +10,7 @@ import pytest
 
 import jaxmbd as mbd
 from helpers import CompilationCounter
-from jaxmbd.analyses import compiled
+from jaxmbd.model import compiled
 
 
 def pendulum(**options):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.analyses.start_checks import refuse_open
+from jaxmbd.analyses.running.start_checks import refuse_open
 
 LENGTHS = (1e-6, 1e-3, 1e3, 1e6)
 ROUNDING = 1e-11

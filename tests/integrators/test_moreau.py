@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 import jaxmbd as mbd
-from jaxmbd.results import RESULTS
+from jaxmbd.outcomes import RESULTS
 
 G = 9.81
 

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 import jaxmbd as mbd
 from helpers import FORMULATIONS, name_of
-from jaxmbd.results import RESULTS
+from jaxmbd.outcomes import RESULTS
 
 INTEGRATORS = [mbd.GeneralizedAlpha(), mbd.BDF2(), mbd.ImplicitEuler()]
 OTHERS = [

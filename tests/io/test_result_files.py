@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.analyses.export import drawing, write_table
 from jaxmbd.io import read_npz
 from jaxmbd.io.results import ResultFileError
+from jaxmbd.results.export import drawing, write_table
 
 ROWS = 12
 ARRAYS = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "iterations")

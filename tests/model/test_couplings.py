@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.results import RESULTS
+from jaxmbd.outcomes import RESULTS
 
 Z, ORIGIN = (0.0, 0.0, 1.0), (0.0, 0.0, 0.0)
 WHEEL = (1e-3, 1e-3, 2e-3)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.analyses.start_checks import warn_of_yielding_axes
+from jaxmbd.analyses.running.start_checks import warn_of_yielding_axes
 from jaxmbd.equations.pressing import pressed
 
 X, Y, Z = np.eye(3)

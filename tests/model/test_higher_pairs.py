@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.results import RESULTS
+from jaxmbd.outcomes import RESULTS
 
 X, Y, Z, ORIGIN = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (0.0, 0.0, 0.0)
 ECCENTRICITY, RADIUS, ROLLER, SPEED = 0.02, 0.05, 0.01, 20.0

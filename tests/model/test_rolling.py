@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.results import RESULTS
+from jaxmbd.outcomes import RESULTS
 
 X, Y, Z, ORIGIN = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (0.0, 0.0, 0.0)
 FORMULATIONS = {"rA": mbd.RA(), "rp": mbd.RP(), "reps": mbd.REps()}

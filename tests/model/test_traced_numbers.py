@@ -14,7 +14,7 @@ from every_element import ELEMENTS, END, ZERO, Y, function, mechanism, push, thr
 from jax.core import Tracer
 
 import jaxmbd as mbd
-from jaxmbd.analyses.arguments import valid_numbers
+from jaxmbd.analyses.running.checks import valid_numbers
 from jaxmbd.equations import laws, rows
 from jaxmbd.model.elements import AbstractElement, kinds
 from jaxmbd.model.given import Kind, specs

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.analyses.export import drawing, solids
 from jaxmbd.model import shapes
+from jaxmbd.results.export import drawing, solids
 from jaxmbd.viz import meshes
 from jaxmbd.viz.marks import Teeth
 

@@ -13,7 +13,7 @@ import pytest
 
 import jaxmbd as mbd
 from jaxmbd import viz
-from jaxmbd.analyses.export import drawing
+from jaxmbd.results.export import drawing
 from jaxmbd.viz.animation import _frames
 from jaxmbd.viz.data import label
 from jaxmbd.viz.plots import _thinned

@@ -134,8 +134,8 @@ def test_what_cannot_be_described_is_refused(part):
         ["named", "jaxmbd.nowhere:Nothing", []],
         ["call", "print"],
         # Attributes of modules and of classes lead anywhere.
-        ["named", "jaxmbd.analyses.arguments:psutil.subprocess.Popen", [["value", "true"]]],
-        ["class", "jaxmbd.analyses.arguments:psutil.subprocess.Popen"],
+        ["named", "jaxmbd.analyses.running.checks:psutil.subprocess.Popen", [["value", "true"]]],
+        ["class", "jaxmbd.analyses.running.checks:psutil.subprocess.Popen"],
         ["named", "jaxmbd.model.joints:Revolute", [["value", "pin"]]],  # no class of data
         ["named", "jaxmbd.model.state:State", []],
         ["module", "jaxmbd.integrators.tableaus:Tableau", []],
@@ -157,7 +157,7 @@ def test_a_description_loads_no_code():
 
 
 EVIL = {
-    "a command": '["named", "jaxmbd.analyses.arguments:psutil.subprocess.Popen", '
+    "a command": '["named", "jaxmbd.analyses.running.checks:psutil.subprocess.Popen", '
     '[["list", [["value", "touch"], ["value", "CANARY"]]]]]',
     "no JSON": "{",
     "nested too deeply": "[" * 100_000,

@@ -19,7 +19,7 @@ from ..model.names import nearest
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..rotations.types import Array
-from .contact_places import slices
+from .contacts import slices
 from .elements import element_labels
 
 _XYZ = ("x", "y", "z")

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from ..results import RESULTS
-from ..xla.cpu_fusion import one_kernel
-from .solution import Row, Solution
+from ...outcomes import RESULTS
+from ...results.solution import Row, Solution
+from ...xla.cpu_fusion import one_kernel
 
 _ROWS = 1024  # of the buffer that one compiled piece fills
 _BUFFER = 2**26  # its largest size [bytes]

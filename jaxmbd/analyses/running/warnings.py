@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..model.system import System
-from ..model.validation import users_line
+from ...model.system import System
+from ...model.validation import users_line
 
 # Where a body turns by more than this in a step [rad], while its angular velocity changes by more
 # than that share of it, generalized-alpha may be unstable (measured; the manual, "Choosing").

@@ -9,21 +9,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..equations.index1 import saddle_matrix
-from ..equations.joint_inertia import joint_inertia_blocks
-from ..equations.motion import mass_matrix
-from ..equations.rows import row_bodies, rows
-from ..equations.statics import Rest, Spin, metric, rate_blocks, static_matrix
-from ..formulations import RA
-from ..linalg import SaddleMatrix, factorize, linear_solve
-from ..model.state import Pose, State
-from ..model.system import System
-from ..model.validation import as_jax, is_concrete
-from ..rotations.types import Scalar
-from .arguments import check_system
-from .compiled import compiled_once
-from .equilibrium import Equilibrium
-from .mobility import VANISHED, mobility, rows_without_units
+from ...equations.index1 import saddle_matrix
+from ...equations.joint_inertia import joint_inertia_blocks
+from ...equations.motion import mass_matrix
+from ...equations.rows import row_bodies, rows
+from ...equations.statics import Rest, Spin, metric, rate_blocks, static_matrix
+from ...formulations import RA
+from ...linalg import SaddleMatrix, factorize, linear_solve
+from ...model.compiled import compiled_once
+from ...model.state import Pose, State
+from ...model.system import System
+from ...model.validation import as_jax, is_concrete
+from ...rotations.types import Scalar
+from ..mobility import VANISHED, mobility, rows_without_units
+from ..running.checks import check_system
+from ..statics.equilibrium import Equilibrium
 
 
 class SmallMotions(eqx.Module):

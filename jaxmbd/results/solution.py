@@ -15,6 +15,7 @@ from ..equations.pressing import pressed, pressing_on_j
 from ..equations.rows import phi, row_bodies, rows, velocity_right_side
 from ..formulations import RA
 from ..linalg.saddle import apply_rows
+from ..model.compiled import Compiled, if_made, remembered, runs_now
 from ..model.coordinates import Angle, JointMotion, along_motion
 from ..model.frames import FrameMotion, frame_motion, still
 from ..model.laws.base import CONTACT, DRY, STOP
@@ -25,11 +26,10 @@ from ..model.readable import readable
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..model.validation import is_concrete
-from ..results import RESULTS
+from ..outcomes import RESULTS
 from ..xla.batch_last import batched_in_lanes
 from .beams import BeamMotion, beam_motion
-from .compiled import Compiled, if_made, remembered, runs_now
-from .contact_places import ContactPlaces, contact_places, slices
+from .contacts import ContactPlaces, contact_places, slices
 from .elements import ElementMotion, element_motions
 
 _CALLED = {
@@ -390,7 +390,7 @@ class Solution(eqx.Module):
         return LawMotion(gap, force, state, impact)
 
     def to_npz(self, path, system: System | None = None) -> None:
-        """Write all arrays under their own names to an NPZ file; see `analyses.export`."""
+        """Write all arrays under their own names to an NPZ file; see `results.export`."""
         from .export import write_npz
 
         write_npz(path, self, system)

@@ -11,15 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ..equations.rows import dense_rows, phi, row_sizes
-from ..equations.rows import rows as joint_rows
-from ..equations.statics import Rest, reactions, static_loads, static_matrix
-from ..formulations import RA
-from ..model.readable import readable
-from ..model.state import Pose, State
-from ..model.system import System
-from ..model.validation import users_line
-from .arguments import check_system
+from ...equations.rows import dense_rows, phi, row_sizes
+from ...equations.rows import rows as joint_rows
+from ...equations.statics import Rest, reactions, static_loads, static_matrix
+from ...formulations import RA
+from ...model.readable import readable
+from ...model.state import Pose, State
+from ...model.system import System
+from ...model.validation import users_line
+from ..running.checks import check_system
 from .equilibrium import Equilibrium, EquilibriumError, as_spin, equilibrium
 from .stability import LARGEST, null_space
 
@@ -87,7 +87,7 @@ class Path:
     _options: Any = None
 
     def __repr__(self) -> str:
-        from .summaries import of_path
+        from ...results.summaries import of_path
 
         return readable(self, of_path)
 

@@ -12,26 +12,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
 
-from ..equations.index1 import dynamic_accelerations
-from ..equations.motion import regularization as softness
-from ..equations.rows import row_bodies, velocity_right_side
-from ..equations.rows import rows as constraint_rows
-from ..formulations import RA
-from ..linalg import SaddleMatrix, factorize, linear_solve
-from ..model.readable import readable
-from ..model.state import Pose, State, Twist
-from ..model.system import System
-from ..model.validation import as_jax
-from ..results import RESULTS
-from ..rotations import so3
-from ..rotations.types import Scalar
-from ..xla.tracing import is_traced
-from .arguments import check_system, needs_state
-from .compiled import compiled_once
-from .inputs import AbstractInput, collect_inputs, unit_wrenches
-from .mobility import mobility, scaled_rows
-from .solution import Row, Solution, make_solution
-from .starting import assembled
+from ...equations.index1 import dynamic_accelerations
+from ...equations.motion import regularization as softness
+from ...equations.rows import row_bodies, velocity_right_side
+from ...equations.rows import rows as constraint_rows
+from ...formulations import RA
+from ...linalg import SaddleMatrix, factorize, linear_solve
+from ...model.compiled import compiled_once
+from ...model.readable import readable
+from ...model.state import Pose, State, Twist
+from ...model.system import System
+from ...model.validation import as_jax
+from ...outcomes import RESULTS
+from ...results.solution import Row, Solution, make_solution
+from ...rotations import so3
+from ...rotations.types import Scalar
+from ...xla.tracing import is_traced
+from ..inputs import AbstractInput, collect_inputs, unit_wrenches
+from ..mobility import mobility, scaled_rows
+from ..running.checks import check_system, needs_state
+from ..running.initial_state import assembled
 
 _COMPONENTS = tuple(f"{kind}.{axis}" for kind in ("r", "theta") for axis in "xyz")
 
@@ -58,7 +58,7 @@ class Modes(eqx.Module):
     state: State | None = None
 
     def __repr__(self) -> str:
-        from .summaries import of_modes
+        from ...results.summaries import of_modes
 
         return readable(self, of_modes)
 
@@ -139,7 +139,7 @@ class Linearization(eqx.Module):
     bodies: tuple[str, ...] = eqx.field(static=True)
 
     def __repr__(self) -> str:
-        from .summaries import of_linearization
+        from ...results.summaries import of_linearization
 
         return readable(self, of_linearization)
 

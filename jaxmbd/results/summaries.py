@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..model.readable import counted, known, listed
-from ..results import RESULTS
+from ..outcomes import RESULTS
 from .solution import Solution, _energies, _violations, by_rows_if_made
 
 

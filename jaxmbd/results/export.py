@@ -17,7 +17,7 @@ from ..model.mesh import Mesh
 from ..model.shapes import AbstractShape, Composite
 from ..model.system import System
 from ..model.visuals import Looks
-from ..results import RESULTS
+from ..outcomes import RESULTS
 from .columns import Column, table_of, written_as
 
 ARRAYS = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "angles", "iterations")

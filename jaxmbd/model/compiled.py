@@ -13,15 +13,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..model.forces import FunctionForce
-from ..model.functions import forward_mode
-from ..model.system import System
-from ..model.validation import is_concrete
 from ..xla.cpu_fusion import left_apart, one_kernel
 from ..xla.jaxprs import eval_jaxpr
 from ..xla.jit import outermost
 from ..xla.options import compiler_options, preference
 from ..xla.traced_cache import KeptPrograms
+from .forces import FunctionForce
+from .functions import forward_mode
+from .system import System
+from .validation import is_concrete
 
 # Steps times bodies that a program compiled quickly may take altogether: about a second of work,
 # which is what compiling with all optimizations takes longer. Beyond, such a program is four to

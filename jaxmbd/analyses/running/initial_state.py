@@ -8,18 +8,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ..equations.index1 import dynamic_accelerations
-from ..equations.motion import applied
-from ..formulations import AbstractFormulation
-from ..integrators import Motion
-from ..model.state import Pose, State
-from ..model.system import System
-from ..model.validation import is_concrete
-from ..results import RESULTS
-from ..rotations.types import Scalar
-from .arguments import valid_numbers
-from .assembly import AssemblyReport, assemble
-from .solution import Row, make_row
+from ...equations.index1 import dynamic_accelerations
+from ...equations.motion import applied
+from ...formulations import AbstractFormulation
+from ...integrators import Motion
+from ...model.state import Pose, State
+from ...model.system import System
+from ...model.validation import is_concrete
+from ...outcomes import RESULTS
+from ...results.solution import Row, make_row
+from ...rotations.types import Scalar
+from ..assembly import AssemblyReport, assemble
+from .checks import valid_numbers
 from .start_checks import (
     refuse_open,
     refuse_penetration,

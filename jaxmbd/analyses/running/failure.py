@@ -6,17 +6,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..equations.rows import row_sizes
-from ..formulations import RA
-from ..model.higher_pairs import AbstractCurved
-from ..model.joints import Constraint
-from ..model.state import Pose, State, Twist
-from ..model.system import System
-from ..results import RESULTS, ended_as
-from .export import result_name
-from .mobility import moving_without_inertia, nearly_repeating
-from .run_warnings import bends
+from ...equations.rows import row_sizes
+from ...formulations import RA
+from ...model.higher_pairs import AbstractCurved
+from ...model.joints import Constraint
+from ...model.state import Pose, State, Twist
+from ...model.system import System
+from ...outcomes import RESULTS, ended_as
+from ...results.export import result_name
+from ..mobility import moving_without_inertia, nearly_repeating
 from .start_checks import LARGEST, open_joints
+from .warnings import bends
 
 # Of the largest singular value; ordinary mechanisms have smallest ones of 0.01 and more.
 _NEAR_SINGULAR = 5e-3

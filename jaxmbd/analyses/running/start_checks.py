@@ -9,15 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..equations.laws import gap_shares, gaps
-from ..equations.pressing import pressing_loads
-from ..formulations import RA
-from ..model.laws.base import DRY
-from ..model.state import State
-from ..model.system import System
-from ..model.validation import as_jax, users_line
-from .compiled import compiled_once, runs_now
-from .mobility import freedoms_lost_nearby, mobility, scaled_rows
+from ...equations.laws import gap_shares, gaps
+from ...equations.pressing import pressing_loads
+from ...formulations import RA
+from ...model.compiled import compiled_once, runs_now
+from ...model.laws.base import DRY
+from ...model.state import State
+from ...model.system import System
+from ...model.validation import as_jax, users_line
+from ..mobility import freedoms_lost_nearby, mobility, scaled_rows
 
 # Assembly may change this share of a length, an angle [rad] or a speed without a word: three digits
 # are described.

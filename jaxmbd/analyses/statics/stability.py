@@ -7,15 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Complex, Float
 
-from ..equations.motion import mass_matrix
-from ..equations.statics import Rest, Spin, static_matrix
-from ..formulations import RA
-from ..model.readable import readable
-from ..model.state import State
-from ..model.system import System
-from ..rotations.types import Scalar
-from .compiled import compiled_once, if_made, remembered
-from .mobility import row_norms, rows_without_units
+from ...equations.motion import mass_matrix
+from ...equations.statics import Rest, Spin, static_matrix
+from ...formulations import RA
+from ...model.compiled import compiled_once, if_made, remembered
+from ...model.readable import readable
+from ...model.state import State
+from ...model.system import System
+from ...rotations.types import Scalar
+from ..mobility import row_norms, rows_without_units
 
 # Of the largest stiffness: what counts as none. Slender beams have ratios down to 1e-10.
 _NONE = 1e-12
@@ -48,7 +48,7 @@ class Stability(eqx.Module):
     unstable: int = eqx.field(static=True)
 
     def __repr__(self) -> str:
-        from .summaries import of_stability
+        from ...results.summaries import of_stability
 
         return readable(self, of_stability)
 

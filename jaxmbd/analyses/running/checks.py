@@ -13,15 +13,15 @@ import numpy as np
 import psutil
 from jaxtyping import Array, Bool
 
-from ..formulations import RA, AbstractFormulation
-from ..integrators import AbstractIntegrator, GeneralizedAlpha, Moreau
-from ..linalg import STRATEGIES
-from ..model.mechanism import Mechanism
-from ..model.motions import is_motion
-from ..model.state import State
-from ..model.system import System
-from ..model.validation import as_jax, concrete, is_concrete, semidefinite
-from ..rotations.types import Scalar
+from ...formulations import RA, AbstractFormulation
+from ...integrators import AbstractIntegrator, GeneralizedAlpha, Moreau
+from ...linalg import STRATEGIES
+from ...model.mechanism import Mechanism
+from ...model.motions import is_motion
+from ...model.state import State
+from ...model.system import System
+from ...model.validation import as_jax, concrete, is_concrete, semidefinite
+from ...rotations.types import Scalar
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..model.compiled import Compiled
 from ..model.state import Pose, State, Twist
 from ..model.system import BeamLabel, System
 from ..model.validation import is_concrete
-from .compiled import Compiled
 
 
 class BeamMotion(eqx.Module):

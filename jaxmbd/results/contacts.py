@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ..formulations import RA
+from ..model.compiled import Compiled
 from ..model.forces import ForceStack
 from ..model.laws import LawStack
 from ..model.laws.base import CONTACT
@@ -17,7 +18,6 @@ from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..rotations.vectors import basis_from_axis
 from ..xla.indexing import take
-from .compiled import Compiled
 
 
 class ContactPlaces(eqx.Module):

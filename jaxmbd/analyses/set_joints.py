@@ -23,9 +23,9 @@ from ..model.system import Connection, System
 from ..model.validation import as_jax, is_concrete, number, warn_of_degrees
 from ..rotations import so3
 from ..rotations.types import Scalar
-from .arguments import check_system, needs_state
 from .assembly import assemble
-from .start_checks import refuse_open
+from .running.checks import check_system, needs_state
+from .running.start_checks import refuse_open
 
 _PARALLEL = 1e-6  # of the rate at which an angle about an axis turns with another
 _FIELDS = {"angle": "rate", "displacement": "speed"}

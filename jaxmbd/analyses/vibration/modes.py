@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
 
-from ..model.system import System
-from ..model.validation import as_jax, is_concrete
-from .compiled import compiled_once
-from .inputs import AbstractInput, collect_inputs, unit_wrenches
+from ...model.compiled import compiled_once
+from ...model.system import System
+from ...model.validation import as_jax, is_concrete
+from ..inputs import AbstractInput, collect_inputs, unit_wrenches
 from .linearization import Modes, selection
 from .small_motions import Base, SmallMotions, base_of, small_motions
 

@@ -8,25 +8,31 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
-from ..equations.index1 import closest_position, closest_velocity
-from ..formulations import RA, AbstractFormulation
-from ..integrators import AbstractIntegrator
-from ..linalg.linear_solve import held
-from ..model.readable import readable
-from ..model.state import State
-from ..model.system import System
-from ..model.validation import as_jax, is_concrete
-from ..results import RESULTS, ended_as
-from ..rotations import so3
-from ..rotations.types import Scalar
-from .arguments import check_system, chosen_formulation, chosen_integrator, count_steps, needs_state
-from .compiled import Compiled, runs_now
-from .dynamics import advance, has_least, run_stats, start, times
-from .equilibrium import EquilibriumError
-from .mobility import mobility
+from ...equations.index1 import closest_position, closest_velocity
+from ...formulations import RA, AbstractFormulation
+from ...integrators import AbstractIntegrator
+from ...linalg.linear_solve import held
+from ...model.compiled import Compiled, runs_now
+from ...model.readable import readable
+from ...model.state import State
+from ...model.system import System
+from ...model.validation import as_jax, is_concrete
+from ...outcomes import RESULTS, ended_as
+from ...results.solution import Solution, make_solution
+from ...rotations import so3
+from ...rotations.types import Scalar
+from ..dynamics import advance, has_least, run_stats, start, times
+from ..mobility import mobility
+from ..running.checks import (
+    check_system,
+    chosen_formulation,
+    chosen_integrator,
+    count_steps,
+    needs_state,
+)
+from ..running.initial_state import assembled
+from ..statics.equilibrium import EquilibriumError
 from .small_motions import free_displacements
-from .solution import Solution, make_solution
-from .starting import assembled
 
 _CLOSING = 3  # corrections that close the joints of a start
 _RESIDUAL = 0.62  # exponent of eps: what may be left of the closure of an orbit
@@ -60,7 +66,7 @@ class Periodic(eqx.Module):
     motion: Solution
 
     def __repr__(self) -> str:
-        from .summaries import of_periodic
+        from ...results.summaries import of_periodic
 
         return readable(self, of_periodic)
 

@@ -7,18 +7,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..equations.statics import Rest, static_matrix
-from ..linalg.linear_solve import held
-from ..model.state import State
-from ..model.system import System
-from ..model.validation import as_jax, is_concrete
-from ..rotations.types import Scalar
-from .arguments import check_system, needs_state
-from .balancing import balance_poses
-from .compiled import compiled_once
-from .mobility import mobility
-from .small_motions import carried, free_displacements, reduced
-from .starting import assembled
+from ...equations.statics import Rest, static_matrix
+from ...linalg.linear_solve import held
+from ...model.compiled import compiled_once
+from ...model.state import State
+from ...model.system import System
+from ...model.validation import as_jax, is_concrete
+from ...rotations.types import Scalar
+from ..mobility import mobility
+from ..running.checks import check_system, needs_state
+from ..running.initial_state import assembled
+from ..vibration.small_motions import carried, free_displacements, reduced
+from .equilibrium_search import balance_poses
 
 _FIRST = 1e-3  # share of the loads from which the first guess extrapolates
 # How close two shares are between which the stiffness is interpolated, relative: ever closer.

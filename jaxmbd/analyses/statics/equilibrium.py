@@ -8,26 +8,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ..equations.statics import Spin
-from ..formulations import RA
-from ..model.readable import counted, known, listed, readable
-from ..model.state import State
-from ..model.system import System
-from ..model.validation import as_jax, is_concrete
-from ..results import RESULTS, ended_as
-from ..rotations import so3
-from ..rotations.types import Scalar
-from .arguments import check_system, needs_state, valid_numbers
-from .assembly import assemble
-from .balancing import Balanced, balance_poses, yielding_pose
-from .compiled import compiled_once
-from .failure import most_bent
-from .run_warnings import warn_of_bent_beams
-from .solution import Reaction, Row, Solution, make_solution
+from ...equations.statics import Spin
+from ...formulations import RA
+from ...model.compiled import compiled_once
+from ...model.readable import counted, known, listed, readable
+from ...model.state import State
+from ...model.system import System
+from ...model.validation import as_jax, is_concrete
+from ...outcomes import RESULTS, ended_as
+from ...results.solution import Reaction, Row, Solution, make_solution
+from ...results.summaries import outcomes
+from ...rotations import so3
+from ...rotations.types import Scalar
+from ..assembly import assemble
+from ..running.checks import check_system, needs_state, valid_numbers
+from ..running.failure import most_bent
+from ..running.initial_state import assembled, outcome_of_assembly
+from ..running.warnings import warn_of_bent_beams
+from .equilibrium_search import Balanced, balance_poses, yielding_pose
 from .stability import LARGEST, Stability, stability_if_made, stability_of
-from .starting import assembled, outcome_of_assembly
 from .steadiness import Unsteadiness, unsteadiness
-from .summaries import outcomes
 
 # Saddles that a search leaves again, and how far aside it then starts [rad, or lengths].
 _KICKS, _KICK = 5, 0.1

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..formulations import RA
+from ..model.compiled import Compiled
 from ..model.forces import ForceStack, Output
 from ..model.names import ElementsByName
 from ..model.readable import counted, readable
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..xla.indexing import take
-from .compiled import Compiled
 
 
 class ElementMotion(eqx.Module):

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ..equations.index1 import saddle_matrix
-from ..equations.rows import phi, row_sizes, rows
-from ..equations.statics import (
+from ...equations.index1 import saddle_matrix
+from ...equations.rows import phi, row_sizes, rows
+from ...equations.statics import (
     Rest,
     Spin,
     force_units,
@@ -25,13 +25,13 @@ from ..equations.statics import (
     static_loads,
     static_matrix,
 )
-from ..formulations import RA
-from ..linalg import factorize
-from ..linalg.linear_solve import held
-from ..model.state import Pose
-from ..model.system import System
-from ..rotations.types import Scalar
-from ..solvers import AbstractRootProblem, implicit_root
+from ...formulations import RA
+from ...linalg import factorize
+from ...linalg.linear_solve import held
+from ...model.state import Pose
+from ...model.system import System
+from ...rotations.types import Scalar
+from ...solvers import AbstractRootProblem, implicit_root
 
 # Of the loads that balance each other: what may be left of them at an equilibrium, and what is
 # rounding.

@@ -6,14 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from ..equations.rows import phi, row_sizes, velocity_values
-from ..equations.statics import Rest, Spin, element_load, moving_bodies
-from ..formulations import RA
-from ..model.state import Pose
-from ..model.system import System
-from ..rotations import so3
-from ..rotations.types import Scalar
-from ..xla.indexing import take
+from ...equations.rows import phi, row_sizes, velocity_values
+from ...equations.statics import Rest, Spin, element_load, moving_bodies
+from ...formulations import RA
+from ...model.state import Pose
+from ...model.system import System
+from ...rotations import so3
+from ...rotations.types import Scalar
+from ...xla.indexing import take
 
 _TURNED = 0.3  # [rad], after which a steady rotation is compared with itself
 _CHANGED = 1e-6  # of lengths and of loads

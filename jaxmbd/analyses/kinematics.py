@@ -21,7 +21,7 @@ from ..model.validation import as_jax, is_concrete
 from ..outcomes import RESULTS, ended_as
 from ..results.solution import Row, Solution, make_row, make_solution
 from ..rotations.types import Scalar
-from ..solvers import AbstractRootProblem, Newton, NewtonOptions, implicit_root
+from ..solvers import AbstractRootProblem, Functions, Newton, NewtonOptions, Start, implicit_root
 from ..solvers import newton as newton_method
 from ..xla.checkpoint import checkpointed, saved
 from ..xla.cpu_fusion import one_kernel
@@ -194,21 +194,19 @@ class _Position(AbstractRootProblem):
             estimate_error=not self.frozen,
         )
 
-        def norm(delta, _):
+        def norm(delta):
             if self.frozen:  # the paper's criterion, in meters and radians
                 return jnp.linalg.norm(self.increment(delta, system))
             return jnp.max(jnp.abs(delta))
 
         x0 = jnp.zeros(system.nb * self.formulation.size, system.dtype)
-        delta, info = newton_method(
+        equations = Functions(
             lambda x: self.residual(x, args),
             lambda x: factors,
             lambda x: self.factors(x, args),
             norm,
-            x0,
-            options,
-            active,
         )
+        delta, info = newton_method(equations, Start(x0), options, active)
         # Rows that contradict each other leave a least-squares point that is no root.
         gaps = phi(self.formulation, system, self._moved(delta, args))
         met = jnp.max(jnp.abs(gaps / rows.sizes)) <= 1e3 * tolerance

@@ -24,9 +24,11 @@ from ..model.system import System
 from ..rotations.types import Scalar
 from ..solvers import (
     AbstractRootProblem,
+    Functions,
     Newton,
     NewtonInfo,
     NewtonOptions,
+    Start,
     implicit_root,
     newton,
     quasi_stage,
@@ -184,7 +186,7 @@ class MidpointStep(AbstractRootProblem):
 
         scale = midpoint.weights(args.end, 12)
 
-        def norm(delta, _):
+        def norm(delta):
             return jnp.max(jnp.abs(delta[: args.q.size].reshape(args.q.shape)) * scale[None, :])
 
         return self._newton(lambda x: self.residual(x, args), factors, norm, x0, tolerance, active)
@@ -200,12 +202,12 @@ class MidpointStep(AbstractRootProblem):
             halvings=_HALVINGS,
         )
         if not options.max_steps:
-            x, info = newton(residual, None, lambda x: factors(x, True), norm, x0, options, active)
+            equations = Functions(residual, None, lambda x: factors(x, True), norm)
+            x, info = newton(equations, Start(x0), options, active)
             return jnp.where(info.converged, x, x0), info
         frozen = factors(x0, False)
-        x, info = newton(
-            residual, lambda x: frozen, lambda x: factors(x, True), norm, x0, options, active
-        )
+        equations = Functions(residual, lambda x: frozen, lambda x: factors(x, True), norm)
+        x, info = newton(equations, Start(x0), options, active)
         # Two corrections more: the energy drifts with what is left.
         x = jax.lax.fori_loop(0, 2, lambda _, x: x + frozen.solve(-residual(x)), x)
         return jnp.where(info.converged, x, x0), info
@@ -223,7 +225,7 @@ class MidpointStep(AbstractRootProblem):
         u, info = self._newton(
             equations.residual,
             factors,
-            lambda d, _: jnp.max(jnp.abs(d) * scale),
+            lambda d: jnp.max(jnp.abs(d) * scale),
             equations.guess(),
             tolerance,
             active,

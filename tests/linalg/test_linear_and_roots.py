@@ -8,7 +8,14 @@ import pytest
 
 from jaxmbd.linalg import Coupling, DenseFactors, SaddleMatrix, linear_solve
 from jaxmbd.linalg.dense import dense_solve, dense_solve_unless_zero
-from jaxmbd.solvers import AbstractRootProblem, NewtonOptions, implicit_root, newton
+from jaxmbd.solvers import (
+    AbstractRootProblem,
+    Functions,
+    NewtonOptions,
+    Start,
+    implicit_root,
+    newton,
+)
 
 
 def block_matrix(rng):
@@ -89,15 +96,13 @@ class Cubic(AbstractRootProblem):
         return x**3 + a * x - b
 
     def solve(self, guess, args):
-        x, info = newton(
+        equations = Functions(
             lambda x: self.residual(x, args),
             lambda x: DenseFactors.of(jnp.diag(args[0])),
             lambda x: self.factors(x, args),
-            lambda d, _: jnp.max(jnp.abs(d)),
-            guess,
-            NewtonOptions(1e-13),
+            lambda d: jnp.max(jnp.abs(d)),
         )
-        return x, info
+        return newton(equations, Start(guess), NewtonOptions(1e-13))
 
     def factors(self, x, args):
         return DenseFactors.of(jnp.diag(3 * x**2 + args[0]))
@@ -135,15 +140,13 @@ def test_implicit_root_has_first_and_second_derivatives_in_both_modes():
 def test_no_iteration_is_made_when_inactive():
     a, b = jnp.ones(1), jnp.ones(1)
     problem = Cubic()
-    x, info = newton(
+    equations = Functions(
         lambda x: problem.residual(x, (a, b)),
         lambda x: DenseFactors.of(jnp.eye(1)),
         lambda x: problem.factors(x, (a, b)),
-        lambda d, _: jnp.max(jnp.abs(d)),
-        jnp.zeros(1),
-        NewtonOptions(1e-13),
-        active=False,
+        lambda d: jnp.max(jnp.abs(d)),
     )
+    x, info = newton(equations, Start(jnp.zeros(1)), NewtonOptions(1e-13), active=False)
     assert int(info.iterations) == 0 and not bool(info.converged)
     np.testing.assert_array_equal(x, 0.0)
 

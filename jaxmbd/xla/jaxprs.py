@@ -143,7 +143,10 @@ def program(
     consts = {v: x for v, x in consts.items() if v in used}
     effects = frozenset().union(*(eqn.effects for eqn in eqns))
     high = any(_is_high(eqn) for eqn in eqns)
-    made = Jaxpr(list(consts), invars, outvars, eqns, effects, _MODEL.debug_info, high)
+    # JAX counts the names when it evaluates what it must lower in two steps.
+    debug: Any = _MODEL.debug_info
+    debug = debug._replace(arg_names=("",) * len(invars), result_paths=("",) * len(outvars))
+    made = Jaxpr(list(consts), invars, outvars, eqns, effects, debug, high)
     return ClosedJaxpr(made, list(consts.values()))
 
 

@@ -50,7 +50,7 @@ def position_tolerance(dtype) -> float:
 
 
 class Outcome(eqx.Module):
-    """What the search for a consistent state found.
+    """The outcome of a search for a consistent state.
 
     Attributes:
         steps: Taken for the positions.
@@ -105,7 +105,7 @@ class ClosestState(eqx.Module):
         return xi, pose, u, outcome
 
     def velocity_metric(self) -> tuple[Float[Array, "nb 6 6"], np.ndarray | None]:
-        """Of velocities, and which of them were described where not all or none of them were.
+        """The metric of velocities, and a mask of those described where only some were.
 
         The others count little; they are measured from their last iterate, so that the small weight
         that they have does not pull at those described.
@@ -121,7 +121,7 @@ class ClosestState(eqx.Module):
 
 
 def _pull(weights, described: np.ndarray | None, u0, u) -> Float[Array, " n"]:
-    """What pulls velocities towards those described."""
+    """The pull of velocities towards the described ones."""
     target = u0 if described is None else jnp.where(described, u0, u)
     return jnp.einsum("bij,bj->bi", weights, target).reshape(-1)
 
@@ -221,7 +221,7 @@ class _Trial(eqx.Module):
 
 
 class _Search(eqx.Module):
-    """Where a search is; R, Φ and x are without units.
+    """The state of a search; R, Φ and x are without units.
 
     Attributes:
         trial: What comes next.
@@ -368,7 +368,7 @@ class _Turns:
         return jnp.where(s.moves, own, soft / self.sizes**2)
 
     def _gradient(self, s: _Search, blocks) -> Float[Array, "nb 6"]:
-        """Of the distance and what the joints' multipliers exert, by displacements from here."""
+        """The gradient of distance and joint forces with respect to displacements of this pose."""
         xi = jax.vmap(_displacement)(self.closest.pose0, s.taken.pose)
         inverse = jax.vmap(so3.inverse_right_jacobian)(xi[:, 3:])
         gradient = jnp.einsum("bij,bj->bi", self.closest.weights, xi)

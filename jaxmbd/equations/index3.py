@@ -131,7 +131,7 @@ def take_step(
 def no_past(
     method: Any, formulation: AbstractFormulation, system: System, motion: Any, t: Scalar, h: Scalar
 ) -> Past:
-    """What is known before the first step of a method that learns from its steps."""
+    """The predictor before the first step of a method that learns from its steps."""
     problem = _problem(method, formulation)
     args = StepData(system.at(t), motion.q, motion.u, motion.u, t, StepScales(h, h))
     x = jnp.concatenate([motion.a.reshape(-1), motion.lam])

@@ -50,7 +50,7 @@ Vector = Float[Array, " n"]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Of `Newton` what a step needs.
+    """The settings of `Newton` that a step needs.
 
     Attributes:
         mode: "auto", "quasi", "exact" or "frozen".
@@ -63,7 +63,7 @@ class Settings:
     max_steps: int
 
     def options(self, tolerance: Any, dtype: Any) -> NewtonOptions:
-        """Of the iteration, with the default tolerance for None."""
+        """Options of the iteration, with the default tolerance for None."""
         by_position = self.criterion == "position"
         if tolerance is None:
             tolerance = float(jnp.finfo(dtype).eps) ** 0.75 if by_position else 1e-3
@@ -78,7 +78,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Guess:
-    """What is known before a step.
+    """Information about earlier steps.
 
     Attributes:
         last: The unknowns of the last one.
@@ -199,7 +199,7 @@ def solve_step(
 
 
 class StepEquations(AbstractEquations):
-    """What both kinds of matrices have in common."""
+    """The equations of a step for Newton's method, whatever its frozen matrix."""
 
     def __init__(self, step: Step, settings: Settings, options: NewtonOptions, guess: Guess):
         self.step, self.settings, self.options, self.guess = step, settings, options, guess
@@ -340,7 +340,7 @@ class OwnMatrix(StepEquations):
 
 
 class _Told(eqx.Module):
-    """What new factors tell about multipliers.
+    """Information about multipliers from new factors.
 
     Attributes:
         renewed: Whether factors are new.

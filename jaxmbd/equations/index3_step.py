@@ -24,7 +24,7 @@ from .rows import row_sizes, step_values
 
 
 class StepData(eqx.Module):
-    """What a method gives to one step.
+    """The data of one step that a method gives.
 
     Attributes:
         system: At the end of the step.

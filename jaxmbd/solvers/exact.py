@@ -15,7 +15,7 @@ from .iteration import AbstractEquations, Iterate, NewtonOptions, Start, Vector
 
 @dataclasses.dataclass(frozen=True)
 class ExactStage:
-    """What takes over where the frozen stage did not find a root."""
+    """Newton's method with a new exact matrix for every correction."""
 
     equations: AbstractEquations
     options: NewtonOptions

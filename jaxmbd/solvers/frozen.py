@@ -66,11 +66,11 @@ class FrozenStage:
 
 
 class AbstractUndetermined(abc.ABC):
-    """What kept factors need to know of unknowns that the equations leave undetermined."""
+    """Treatment of unknowns that the equations leave undetermined, for kept factors."""
 
     @abc.abstractmethod
     def pull(self, x: Vector, factors: Any) -> Vector:
-        """What is added to the last components of the residual of a start."""
+        """A term added to the last components of the residual at the starting point."""
 
     @abc.abstractmethod
     def excessive(self, x: Vector) -> Bool[Array, ""]:

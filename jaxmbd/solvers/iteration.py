@@ -1,6 +1,4 @@
-"""What every stage of Newton's method has in common: the equations, settings, state and the rule by
-which it ends.
-"""
+"""Parts that all stages of Newton's method share: equations, settings, state and termination."""
 
 import abc
 import dataclasses
@@ -22,7 +20,7 @@ _SEEN_ONCE = 0.2
 
 @runtime_checkable
 class Factors(Protocol):
-    """Of a Jacobian J."""
+    """Factors of a Jacobian J."""
 
     def solve(self, b: Vector, /) -> Vector:
         """X with J x = b."""
@@ -100,7 +98,7 @@ class Iterate(eqx.Module):
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """Where an iteration begins.
+    """The starting point of an iteration.
 
     Attributes:
         x: Starting point.

@@ -52,7 +52,7 @@ class NewtonInfo(eqx.Module):
 
     @staticmethod
     def without_unknowns(dtype: Any) -> "NewtonInfo":
-        """Of equations that have nothing to find."""
+        """The outcome for equations without unknowns."""
         zero, no = jnp.zeros((), dtype), jnp.zeros((), bool)
         return NewtonInfo(jnp.zeros((), int), ~no, zero, no, no, no, zero)
 

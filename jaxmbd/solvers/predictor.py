@@ -92,13 +92,13 @@ class Past(eqx.Module):
         return jnp.sum(weights[:, None] * steps, axis=0)
 
     def line(self, x: Float[Array, " n"]) -> Float[Array, " n"]:
-        """The same, to first order."""
+        """The linear extrapolation of the unknowns."""
         return x + jnp.where(self.known > 0, x - self.x[0], 0.0)
 
     @property
     def _coefficients(self) -> np.ndarray:
-        """Of the known steps, last first: each row is exact for one power of time more, and the
-        last one for what rings as well.
+        """Coefficients of the known steps, last first: each row is exact for one more power of time,
+        the last one for what rings as well.
         """
         most = len(self.x)
         table = np.zeros((most + 1, most + 1))

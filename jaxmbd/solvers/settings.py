@@ -72,7 +72,7 @@ class Newton(eqx.Module):
 
     @property
     def mode(self) -> str:
-        """What `exact` and `fallbacks` say, in a word."""
+        """`exact` and `fallbacks` in one word."""
         if self.exact is None and not self.fallbacks:
             return "quasi"
         return {None: "auto", True: "exact", False: "frozen"}[self.exact]

@@ -1,1 +1,1 @@
-"""What knows how JAX and XLA write programs down: nothing else touches their internals."""
+"""Rewriting, compiling and caching of programs: the only room that knows the internals of JAX."""

@@ -68,7 +68,7 @@ class _Rule:
 
 
 def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same function of one pytree of arrays, whose `vmap` works with the batch axis last.
+    """Wrap a function of one pytree of arrays so that `vmap` puts the batch axis last.
 
     Not differentiable in reverse mode: for functions that are not, such as the iteration inside
     `implicit_root`.
@@ -198,7 +198,7 @@ def _replayed(function, leaves: Values, flags: Flags, structure: Any, size: int)
 
 
 def _plain(function, leaves: Values, flags: Flags, structure: Any, size: int) -> tuple[Any, Any]:
-    """The same by `jax.vmap`."""
+    """Outputs by plain `jax.vmap`, and which of them are batched."""
     axes = [0 if flag else None for flag in flags]
     batch = jax.vmap(
         lambda x: function(jax.tree.unflatten(structure, x)), in_axes=(axes,), axis_size=size
@@ -232,7 +232,7 @@ def _warn(reason: Exception) -> None:
 
 
 def _member(x, flag: bool) -> jax.ShapeDtypeStruct:
-    """What one member sees of an argument whose leading axis is the batch's."""
+    """The shape of one batch element of an argument whose leading axis is the batch axis."""
     return jax.ShapeDtypeStruct(
         x.shape[1:] if flag else x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)
     )

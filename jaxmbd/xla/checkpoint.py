@@ -30,7 +30,7 @@ save_roots = jax.checkpoint_policies.save_only_these_names(ROOT_NAME)
 
 
 def saved(tree: Any) -> Any:
-    """The same arrays, which the backward pass of a step keeps.
+    """Mark arrays that the backward pass of a step keeps.
 
     For what a step concludes from the information about a root, such as whether it counts: to
     compute that again would solve for the root again.
@@ -46,8 +46,8 @@ Places = tuple[int, ...]  # among the arguments and the roots
 
 
 def checkpointed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function of pytrees of arrays, whose backward pass keeps its roots and what is
-    `saved`, and computes everything else again.
+    """Wrap a function of pytrees of arrays so that its backward pass keeps roots and `saved`
+    arrays, and recomputes everything else.
     """
 
     def whole(*args: Any) -> Any:
@@ -108,7 +108,7 @@ class _Parts:
         return [*out, *self._packed([*args, *roots], kept)]
 
     def _with_roots(self, args: Values, roots: Values, kept: Places) -> Values:
-        """The same by roots that are known, with their derivatives."""
+        """Outputs of the step from known roots, with the derivatives of these."""
         each, found = iter(roots), []
 
         def give(eqn: JaxprEqn, xs: Values) -> Values:
@@ -247,7 +247,7 @@ def _evaluated(jaxpr: Jaxpr, consts: Any, args: Values, at: At) -> Values:
 
 
 def _shapes_of_roots(jaxpr: Jaxpr) -> Iterable[Any]:
-    """Those of what `_evaluated` has from its last argument, in order."""
+    """Shapes of the values that `_evaluated` takes from its last argument, in order."""
     for eqn in jaxpr.eqns:
         if _is_kept(eqn):
             yield from (v.aval for v in eqn.outvars)

@@ -66,7 +66,7 @@ _apart = jax.make_user_context(default_value=False)
 
 @dataclass(frozen=True)
 class _Limits:
-    """What is larger stays outside of kernels.
+    """Size limits: larger arrays and loops stay outside of kernels.
 
     Attributes:
         array: Numbers of an array.
@@ -273,7 +273,7 @@ def _in_turns(jaxpr: Jaxpr, limits: _Limits) -> tuple[_Turns, _Turns]:
 
 
 def _together(group: list[JaxprEqn], needed: set[Var], consts: dict[Var, Any]) -> list[JaxprEqn]:
-    """What of a group of operations is needed, as a call if that is worth one."""
+    """The needed outputs of a group of operations, as one call where that pays."""
     out = [v for eqn in group for v in eqn.outvars if v in needed]
     if not out:
         return []
@@ -335,7 +335,7 @@ def _nested(eqn: JaxprEqn) -> list[ClosedJaxpr]:
 
 
 def _carried(eqn: JaxprEqn) -> list[Any]:
-    """What a loop changes from turn to turn."""
+    """The carry of a loop."""
     if eqn.primitive.name == "while":
         return eqn.invars[eqn.params["cond_nconsts"] + eqn.params["body_nconsts"] :]
     return eqn.invars[scan_parts(eqn)[1]] if eqn.primitive.name == "scan" else []

@@ -49,12 +49,12 @@ class _Program:
 
     @property
     def jaxpr(self) -> Jaxpr:
-        """Its equations."""
+        """The equations of the program."""
         return self.closed.jaxpr
 
     @property
     def consts(self) -> Arrays:
-        """What they close over."""
+        """The constants of the program."""
         return self.closed.consts
 
 

@@ -19,7 +19,7 @@ _said: set[str] = set()
 
 
 def folder() -> Path | None:
-    """Where this process keeps programs; None where it does not, or keeps them elsewhere."""
+    """The folder of kept programs; None if this process keeps none, or keeps them elsewhere."""
     return _folder
 
 

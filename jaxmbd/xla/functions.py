@@ -1,4 +1,4 @@
-"""What a function computes, as data: two functions of one description are traced to one program.
+"""Descriptions of functions as data: two functions of one description trace to one program.
 
 A description holds the function's instructions and everything that they reach: defaults, what it
 closes over, and the globals that they name, functions among them in the same way. What belongs to
@@ -103,7 +103,7 @@ class _Descriptions:
         return self.of(value, f"{name!r}")
 
     def _of_code(self, code: types.CodeType) -> Any:
-        """Its instructions; not where they stand, so that a comment changes nothing."""
+        """Instructions without line numbers, so that a comment changes nothing."""
         text = repr((code.co_code, code.co_exceptiontable, code.co_flags, code.co_names))
         names = (code.co_varnames, code.co_freevars, code.co_cellvars)
         counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
@@ -153,7 +153,7 @@ _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")
 
 
 def _instructions(code: types.CodeType) -> Iterator[dis.Instruction]:
-    """Those of a function and of the functions in it."""
+    """Instructions of a function and of all functions defined in it."""
     yield from dis.get_instructions(code)
     for x in code.co_consts:
         if isinstance(x, types.CodeType):
@@ -175,13 +175,13 @@ def _of_numbers(x: Any, name: str) -> Any:
 
 
 def _version_of(function: types.FunctionType) -> Any:
-    """Of the package whose code a function is, such as one that `jax.grad` has made."""
+    """Name and version of the package that made a function, as `jax.grad` does; else None."""
     module = function.__globals__.get("__name__")
     return [module, _version(module)] if _is_installed(module) else None
 
 
 def _of_installed(x: Any) -> Any:
-    """What a package calls so, and nothing else."""
+    """Package, name and version of an object that a package exports; None for any other object."""
     module, path = getattr(x, "__module__", None), getattr(x, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(path, str) or not _is_installed(module):
         return None
@@ -208,7 +208,7 @@ def _is_installed(module: str | None) -> bool:
 
 @functools.cache
 def _version(module: str) -> str:
-    """Of the package that a module belongs to; of Python where it is Python's own."""
+    """Version of the package that a module belongs to; of Python for the standard library."""
     top = module.split(".")[0]
     if top in sys.stdlib_module_names:
         return sys.version

@@ -51,7 +51,7 @@ def take(x: Any, index: Any) -> Any:
 
 
 def take_or_zero(x: Any, index: np.ndarray) -> Any:
-    """The same with zero for an index of the length itself."""
+    """`take` with zero for an index that equals the length."""
     if not jnp.issubdtype(x.dtype, jnp.floating):
         return taken(x, Places(index), 0)
     return _take.bind(x, places=Places(index), axis=0)

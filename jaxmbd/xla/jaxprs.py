@@ -82,14 +82,14 @@ def compiled_sum(x: Any, axes: Iterable[Any]) -> Any:
 
 
 def solve_part(eqn: JaxprEqn, xs: Values) -> tuple[Any, Values]:
-    """Of a `custom_linear_solve` the function that solves, and its arguments."""
+    """The solving function of a `custom_linear_solve`, and its arguments."""
     lengths = eqn.params["const_lengths"]
     first, end = lengths.matvec + lengths.vecmat, sum(lengths)
     return eqn.params["jaxprs"].solve, [*xs[first : first + lengths.solve], *xs[end:]]
 
 
 def scan_parts(eqn: JaxprEqn) -> tuple[slice, slice, slice]:
-    """Of the arguments of a scan: constants, what is carried, and what goes in row by row.
+    """The arguments of a scan: constants, carry, and inputs that are consumed row by row.
 
     Shapes tell them apart in every version of JAX, whose names for their numbers change: a row has
     an axis less than what it is taken from.
@@ -157,7 +157,7 @@ def _is_high(eqn: JaxprEqn) -> bool:
 
 
 def variables(values: Iterable[Any]) -> list[Var]:
-    """Those of the values that are no numbers."""
+    """The variables among the values; literals are left out."""
     return [v for v in values if not isinstance(v, Literal)]
 
 
@@ -232,7 +232,7 @@ class _Copy:
 
 
 def _key(primitive: Primitive, xs: Values, params: dict[str, Any], context: Any) -> Any:
-    """What two equations have in common that give the same; None where that cannot be told."""
+    """A key that is equal for equations with the same result; None where equality is unknown."""
     each = tuple((str(x.val), x.aval) if isinstance(x, Literal) else x for x in xs)
     key = primitive, each, tuple(sorted(params.items())), context
     try:
@@ -261,8 +261,9 @@ def _written(eqn: JaxprEqn, function: Callable[..., Values]) -> ClosedJaxpr:
 
 
 def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function of pytrees of arrays, traced at its first call with such shapes: to apply
-    its operations again takes a tenth of the time. It may close over known arrays only.
+    """Wrap a function of pytrees of arrays so that it is traced once for each set of shapes:
+    applying the recorded operations again takes a tenth of the time. The function may close over
+    known arrays only.
     """
     known: dict[Any, tuple[ClosedJaxpr, Any]] = {}
 
@@ -322,7 +323,7 @@ def inner_programs(
 
 
 def lowered(context: Any, closed: ClosedJaxpr, *args: Any) -> Any:
-    """What lowers an operation to the equations of a program."""
+    """Lower an operation to the equations of a program."""
     if closed.jaxpr.is_high:  # becomes one of lower operations when it is traced again
         return mlir.lower_fun(jaxpr_as_fun(closed), multiple_results=True)(context, *args)
     consts = [

@@ -60,7 +60,7 @@ class CompilationWarning(UserWarning):
 
 
 class Jitted:
-    """What `mbd.jit` returns; a method where it stands in a class."""
+    """A compiled function, as returned by `mbd.jit`; a method if it stands in a class."""
 
     def __init__(self, function: Callable[..., Any], effort: str, options: dict[str, Any]):
         functools.update_wrapper(self, function)

@@ -88,7 +88,7 @@ class _Loop:
         return after, out[len(leaves) :], goes
 
     def nothing(self) -> Values:
-        """What stands for what is not found yet."""
+        """Placeholders for results that are not found yet."""
         return [jnp.zeros(x.shape, x.dtype) for x in self.shapes[self.count :]]
 
     def split(self, args: Any) -> tuple[Values, Values]:

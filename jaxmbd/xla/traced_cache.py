@@ -86,7 +86,7 @@ class KeptPrograms:
         return self._program(out, exported)
 
     def _traced(self, leaves: list[Any], structure: Any) -> tuple[Any, export.Exported]:
-        """What the function returns, described, and its program on arrays alone."""
+        """The description of the output, and the program on arrays alone."""
         described = []
 
         def flat(*arrays: Any) -> list[Any]:
@@ -122,8 +122,8 @@ class KeptPrograms:
 def kept_where_possible(
     function: Callable[..., Any], tell: Callable[[str], None]
 ) -> Callable[..., Any]:
-    """The same function of arrays, for `jax.jit`: where it would be traced, a program of another
-    process takes its place, and what is traced is kept for the next one.
+    """Wrap a function for `jax.jit` so that a program kept by another process replaces tracing, and
+    a traced program is kept for the next process.
 
     Args:
         function: Of the user's.
@@ -150,7 +150,7 @@ def kept_where_possible(
 def _kept(
     function: Callable[..., Any], folder: Path, leaves: list[Any], structure: Any
 ) -> tuple[Any, export.Exported]:
-    """What a function returns for such arguments, described, and its program, read or made."""
+    """The description of a function's output and its program for such arguments, read or made."""
     about = [_surroundings(), describe_function(function)]
     about.append(_of_arguments(jax.tree.unflatten(structure, leaves)))
     key = hashlib.sha256(json.dumps(about).encode()).hexdigest()
@@ -190,7 +190,7 @@ def _of_arguments(arguments: Any) -> Any:
 
 
 def _kind(x: Any) -> Any:
-    """What of a leaf a program depends on."""
+    """The properties of a leaf that a program depends on."""
     if eqx.is_array(x):
         return x.shape, x.dtype, getattr(x, "weak_type", False)
     return type(x), x

@@ -1,4 +1,4 @@
-"""What is a number now, and what stands for one in a program that is being traced."""
+"""Tell numbers from tracers, which stand for numbers while a program is traced."""
 
 from typing import Any
 
@@ -6,5 +6,5 @@ from jax.core import Tracer
 
 
 def is_traced(x: Any) -> bool:
-    """Whether x stands for a number that is not known yet."""
+    """Whether x is a tracer."""
     return isinstance(x, Tracer)

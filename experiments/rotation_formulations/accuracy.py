@@ -63,7 +63,7 @@ def table_9(settings, tick):
     ts = jnp.arange(3001) * 1e-3
     for model in settings.choose(("single_pendulum", "four_link", "slider_crank")):
         paper, state = paper_model(model)
-        packaged, _ = mbd.load(model)
+        packaged, start = mbd.load(model)
         for table in out.values():
             table[model] = {}
         for name, make in settings.formulations.items():
@@ -81,8 +81,8 @@ def table_9(settings, tick):
                 one = mean(paper, OneChart(), **old)
                 count = count if one is None else one
             out["table9_iterations"][model][name] = count
-            out["table9_own_driver"][model][name] = mean(packaged, make(), **old)
-            out["table9_own_newton"][model][name] = mean(packaged, make())
+            out["table9_own_driver"][model][name] = mean(packaged, make(), state=start, **old)
+            out["table9_own_newton"][model][name] = mean(packaged, make(), state=start)
         tick()
     return out
 

@@ -97,8 +97,8 @@ class Past(eqx.Module):
 
     @property
     def _coefficients(self) -> np.ndarray:
-        """Coefficients of the known steps, last first: each row is exact for one more power of time,
-        the last one for what rings as well.
+        """Coefficients of the known steps, last first: each row is exact for one more power of
+        time, the last one for what rings as well.
         """
         most = len(self.x)
         table = np.zeros((most + 1, most + 1))

@@ -12,6 +12,7 @@ import dis
 import functools
 import hashlib
 import importlib.metadata
+import itertools
 import sys
 import sysconfig
 import types
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .descriptions import Undescribed, describe
@@ -34,7 +37,12 @@ def describe_function(function: Callable[..., Any]) -> Any:
     Raises:
         Undescribed: It reaches something that cannot be described; the message names it.
     """
-    return _Descriptions().of(function, "the function itself")
+    try:
+        return _Descriptions().of(function, "the function itself")
+    except (Undescribed, MemoryError):
+        raise
+    except Exception as error:  # whatever users' objects do when they are looked at
+        raise Undescribed(f"something that cannot be looked at ({error})") from None
 
 
 class _Descriptions:
@@ -49,14 +57,15 @@ class _Descriptions:
             return self._of_code(x)
         if isinstance(x, types.ModuleType) and _is_installed(x.__name__):
             return ["package", x.__name__, _version(x.__name__)]
-        if isinstance(x, bytes | complex) or x is Ellipsis:
+        if type(x) in (bytes, complex) or x is Ellipsis:
             return ["value", repr(x)]
         if eqx.is_array(x) or isinstance(x, np.generic):
             return _of_numbers(x, name)
-        if isinstance(x, tuple | list | set | frozenset) and not hasattr(x, "_fields"):
-            items = sorted(x, key=repr) if isinstance(x, set | frozenset) else x
+        if type(x) in (tuple, list, set, frozenset):
+            parts: Any = x
+            items = sorted(parts, key=repr) if type(x) in (set, frozenset) else parts
             return [type(x).__name__, [self.of(v, f"a part of {name}") for v in items]]
-        if isinstance(x, dict):
+        if type(x) is dict:
             pairs = [[self.of(k, name), self.of(v, f"{name}[{k!r}]")] for k, v in x.items()]
             return ["dict", pairs]
         known = self._of_callable(x, name)
@@ -112,28 +121,31 @@ class _Descriptions:
 
     def _of_globals(self, function: types.FunctionType, code: types.CodeType) -> Any:
         found: dict[str, Any] = {}
-        attributes = {i.argval for i in _instructions(code) if i.opname in _ATTRIBUTES}
-        for instruction in _instructions(code):
-            if instruction.opname == "IMPORT_NAME" and not _is_installed(instruction.argval):
-                raise Undescribed(f"an import of {instruction.argval!r}")
-            if instruction.opname not in ("LOAD_GLOBAL", "LOAD_NAME"):
+        instructions = [*_instructions(code), None]
+        for instruction, after in itertools.pairwise(instructions):
+            if instruction is None:
                 continue
             name = instruction.argval
-            if name in found:
+            if instruction.opname == "IMPORT_NAME" and not _is_installed(name):
+                raise Undescribed(f"an import of {name!r}")
+            if instruction.opname not in _GLOBALS:
                 continue
-            if name in function.__globals__:
-                value = function.__globals__[name]
-                found[name] = self._of_global(value, name, attributes)
-            elif not hasattr(builtins, name):
-                raise Undescribed(f"{name!r}, which is not defined yet")
+            if name not in function.__globals__:
+                if not hasattr(builtins, name):
+                    raise Undescribed(f"{name!r}, which is not defined yet")
+                if name in _UNSEEN:
+                    raise Undescribed(f"{name!r}, through which anything could be reached")
+                continue
+            value, key = function.__globals__[name], name
+            if isinstance(value, types.ModuleType) and not _is_installed(value.__name__):
+                # Of a module of the user's own, what the function takes of it.
+                if after is None or after.opname not in _ATTRIBUTES:
+                    raise Undescribed(f"the module {name!r} as a whole")
+                key = f"{name}.{after.argval}"
+                value = getattr(value, after.argval, None)
+            if key not in found:
+                found[key] = self.of(value, f"{key!r}")
         return sorted(found.items())
-
-    def _of_global(self, value: Any, name: str, attributes: set[str]) -> Any:
-        if not isinstance(value, types.ModuleType) or _is_installed(value.__name__):
-            return self.of(value, f"{name!r}")
-        # A module of the user's own: what the function may take of it.
-        taken = sorted(a for a in attributes if hasattr(value, a))
-        return ["module", [[a, self.of(getattr(value, a), f"{name}.{a}")] for a in taken]]
 
     def _of_data(self, x: Any, name: str) -> Any:
         def part(f: Any) -> Any:
@@ -149,7 +161,10 @@ class _Descriptions:
             raise Undescribed(f"{name}, whose class is {kind}") from None
 
 
-_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")
+_GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+# What reaches more than the instructions name.
+_UNSEEN = frozenset({"__import__", "eval", "exec", "globals", "input", "locals", "open", "vars"})
 
 
 def _instructions(code: types.CodeType) -> Iterator[dis.Instruction]:
@@ -163,11 +178,15 @@ def _instructions(code: types.CodeType) -> Iterator[dis.Instruction]:
 def _of_numbers(x: Any, name: str) -> Any:
     if is_traced(x):
         raise Undescribed(f"{name}, which is being traced")
-    numbers = np.asarray(x)
+    kind, numbers = str(x.dtype), x
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        with jax.ensure_compile_time_eval():  # while a user's program is being traced
+            kind, numbers = str(jax.random.key_impl(x)), jax.random.key_data(x)
+    numbers = np.asarray(numbers)
     digest = hashlib.sha256(np.ascontiguousarray(numbers).tobytes()).hexdigest()
     return [
         "numbers",
-        str(numbers.dtype),
+        kind,
         list(numbers.shape),
         bool(getattr(x, "weak_type", 0)),
         digest,

@@ -138,9 +138,11 @@ def kept_where_possible(
         leaves, structure = jax.tree.flatten((args, kwargs))
         try:
             out, exported = _kept(function, folder, leaves, structure)
-        except Undescribed as reason:
-            tell(str(reason))
-            return function(*args, **kwargs)
+        except Exception as error:
+            result = function(*args, **kwargs)  # fails here where the error is the function's own
+            known = isinstance(error, Undescribed)
+            tell(str(error) if known else f"something that cannot be kept ({error})")
+            return result
         arrays: Any = exported.call(*leaves)
         return rebuild(out, arrays)
 

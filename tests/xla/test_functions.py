@@ -80,6 +80,8 @@ def test_arrays_models_and_functions_in_it_count_by_what_they_hold():
         jax.jit(made(BASE)),
         jax.grad(made(BASE)),
         made("def f(x): return f(x - 1) if x else 0"),
+        jax.random.key(0),
+        jax.random.key(1),
     )
     assert len({of(part) for part in parts}) == len(parts)
 
@@ -105,6 +107,8 @@ class Own:
         ("def f(x): return part(x)", Own, "'part'"),
         ("def f(x): return missing(x)", None, "'missing', which is not defined yet"),
         ("def f(x):\n import helpers_of_mine\n return x", None, "helpers_of_mine"),
+        ("def f(x): return globals()['part'] * x", 2.0, "'globals'"),
+        ("def f(x): return getattr(part, 'gain') * x", types.ModuleType("own"), "module 'part' as"),
     ],
 )
 def test_what_cannot_be_described_is_named(source, part, words):

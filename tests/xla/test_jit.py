@@ -108,3 +108,19 @@ def test_what_cannot_be_kept_is_told_once_and_works(folder):
     printing = mbd.jit(lambda x: jax.debug.print("{}", x))
     with pytest.warns(mbd.CompilationWarning, match="cannot be written down"):
         printing(X)
+
+
+def test_what_cannot_be_looked_at_is_told_and_works(folder):
+    around = []
+    around.append(around)
+    with pytest.warns(mbd.CompilationWarning, match="cannot be looked at"):
+        assert float(mbd.jit(lambda x: x + len(around))(1.0)) == 2.0
+
+
+def test_a_key_within_a_function_is_a_part_of_its_program(folder):
+    drawn = [
+        float(mbd.jit(lambda x, key=key: x + jax.random.normal(key))(0.0))
+        for key in (jax.random.key(0), jax.random.key(1), jax.random.key(0))
+    ]
+    assert drawn[0] == drawn[2] != drawn[1]
+    assert len(list(folder.glob("*-traced"))) == 2

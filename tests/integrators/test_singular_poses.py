@@ -449,11 +449,17 @@ def test_a_run_that_meets_the_pose_between_two_rows_goes_on_with_the_whole_metho
         assert sol.result == whole.result == RESULTS.successful
         assert int(sol.stats["completed_steps"]) == 9
         assert int(sol.stats["undetermined_steps"]) == int(whole.stats["undetermined_steps"])
-        # Two programs round differently, and beside the pose a last correction is of that size.
+        # The whole method goes on from the last row without the steps that the predictor knew: it
+        # may take an iteration more, and both end somewhere within the tolerance e of positions.
+        # Accelerations may then differ by 60 e/h² (see `Newton`), and multipliers, here of bars of
+        # 1 kg, by ten times that, because beside the pose rows see some motion by little.
         assert np.max(np.abs(sol.iterations - whole.iterations)) <= 1
-        for field in ("r", "A", "v", "omega", "a", "lam"):
+        e = float(np.finfo(float).eps) ** 0.75
+        bounds = {"r": 4.0 * e, "A": 4.0 * e, "v": 4.0 * e / h, "omega": 4.0 * e / h}
+        bounds |= {"a": 60.0 * e / h**2, "lam": 600.0 * e / h**2}
+        for field, bound in bounds.items():
             one, other = np.asarray(getattr(sol, field)), np.asarray(getattr(whole, field))
-            assert np.allclose(one, other, rtol=1e-6, atol=1e-9), field
+            assert np.max(np.abs(one - other)) <= bound, field
 
 
 def test_a_run_that_fails_between_two_rows_keeps_its_steps():

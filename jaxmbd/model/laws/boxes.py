@@ -1,5 +1,7 @@
 """Distances of two boxes."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +19,8 @@ _NOTHING, _CORNER_I, _CORNER_J, _EDGES = range(4)
 _PARALLEL = 1e-2
 # Outside a face by this part of the boxes' size a corner still counts as above it.
 _RIM = 1e-7
+# By this part of it a place may be deeper than twice the depth of the boxes in each other.
+_DEEPER = 1e-6
 _crosses = jax.vmap(cross)
 _SIDES = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]], float)
 
@@ -61,7 +65,7 @@ class Boxes(AbstractPair):
     def held(self, before: Pose, after: Pose) -> "HeldBoxes":
         before, after = jax.lax.stop_gradient((before, after))
         (R0, o0), (R1, o1) = _seen_from_j(before), _seen_from_j(after)
-        axes, sign, keys = self._keys(R0, o0, R1, o1)
+        axes, sign, keys, largest = self._keys(R0, o0, R1, o1)
         # Rounding must not decide between the two faces that lie on each other, nor between them
         # and edges in their planes.
         face = jnp.argmax(keys[:6] + jnp.asarray(np.repeat([1e-9, 0.0], 3), keys.dtype))
@@ -91,14 +95,22 @@ class Boxes(AbstractPair):
         )
         kind = jnp.where(there, kind, _NOTHING)
         corner, of_i, aside = self._nearest_corner(R1, o1)
-        return HeldBoxes(
+        found = HeldBoxes(
             *(self.half_i, self.half_j, kind, at_i, at_j, along_i, along_j),
             *(corner, of_i, apart & aside),
         )
+        # Faces beside edges that meet may cross elsewhere, deep in the boxes. What is much deeper
+        # than the boxes are in each other is no place of theirs.
+        instant = jax.tree.map(lambda a, b: jnp.where(apart, a, b), after, before)
+        distance = jnp.where(apart, largest[1], largest[0])
+        depth = jnp.minimum(2.0 * distance, 0.0) - _DEEPER * self._size()
+        kind = jnp.where(found.places_at(instant)[0] < depth, _NOTHING, kind)
+        return dataclasses.replace(found, kind=kind)
 
-    def _keys(self, R0: Array, o0: Vec3, R1: Array, o1: Vec3) -> tuple[Array, Array, Array]:
-        """The directions that may separate the boxes, from j to i, (15, 3), their signs, and when
-        each one ceases to: less than 0 before the step, more than 1 after it.
+    def _keys(self, R0: Array, o0: Vec3, R1: Array, o1: Vec3) -> tuple[Array, Array, Array, Array]:
+        """The directions that may separate the boxes, from j to i, (15, 3), their signs, when each
+        one ceases to: less than 0 before the step, more than 1 after it; and how far apart the
+        boxes are before and after, negative where they are in each other, (2,) [m].
         """
 
         def directions(R: Array) -> tuple[Array, Array]:
@@ -123,7 +135,8 @@ class Boxes(AbstractPair):
         keys = jnp.where(closing, s0 / lost, s0 / size)
         keys = jnp.where(s1 > 0.0, 1.0 + s1 / size, keys)
         kept = jnp.concatenate([jnp.ones(6, bool), crosses & still])
-        return l1, sign, jnp.where(kept, keys, -1e30)
+        largest = jnp.max(jnp.where(kept, jnp.stack([s0, s1]), -1e30), axis=1)
+        return l1, sign, jnp.where(kept, keys, -1e30), largest
 
     def _size(self) -> Scalar:
         half_i, half_j = jax.lax.stop_gradient((self.half_i, self.half_j))
@@ -264,7 +277,10 @@ class HeldBoxes(AbstractPair):
     def places(self) -> int:
         return self.kind.shape[-1] + 1
 
-    def witness(self, pose: Pose) -> Witness:
+    def places_at(self, pose: Pose) -> Witness:
+        """Gap [m], normal, and points on the boxes [m] of all places but the nearest corner, (n,)
+        and (n, 3), global.
+        """
         (r_i, r_j), (A_i, A_j) = pose.r, pose.A
         p_i, p_j = r_i[None] + self.at_i @ A_i.T, r_j[None] + self.at_j @ A_j.T
         d_i, d_j = self.along_i @ A_i.T, self.along_j @ A_j.T
@@ -280,16 +296,20 @@ class HeldBoxes(AbstractPair):
         on_i = jnp.where(edges[:, None], p_i + s[:, None] * d_i, on_i)
         on_j = jnp.where(of_i, p_i - step, p_j)
         on_j = jnp.where(edges[:, None], p_j + t[:, None] * d_j, on_j)
-        far = jnp.sqrt(jnp.sum(self.half_i**2)) + jnp.sqrt(jnp.sum(self.half_j**2))
-        far = far + jnp.sqrt(jnp.sum((r_i - r_j) ** 2))
-        gap = jnp.where(nothing, far, gap)
+        return jnp.where(nothing, self._far(pose), gap), n, on_i, on_j
 
-        ball = Balls(self.corner[None], jnp.zeros(1, gap.dtype))
+    def _far(self, pose: Pose) -> Scalar:
+        """A gap beyond the boxes' size [m]."""
+        far = jnp.sqrt(jnp.sum(self.half_i**2)) + jnp.sqrt(jnp.sum(self.half_j**2))
+        return far + jnp.sqrt(jnp.sum((pose.r[0] - pose.r[1]) ** 2))
+
+    def witness(self, pose: Pose) -> Witness:
+        ball = Balls(self.corner[None], jnp.zeros(1, pose.r.dtype))
         one = BallsAndBox(ball, self.half_j).witness(pose)
         two = Swapped(BallsAndBox(ball, self.half_i)).witness(pose)
         beside = [jnp.where(self.of_i, a, b) for a, b in zip(one, two, strict=True)]
-        beside[0] = jnp.where(self.aside, beside[0], far)
-        return joined((gap, n, on_i, on_j), tuple(beside))
+        beside[0] = jnp.where(self.aside, beside[0], self._far(pose))
+        return joined(self.places_at(pose), tuple(beside))
 
 
 class _Face:

@@ -53,8 +53,9 @@ class Moreau(AbstractIntegrator):
             `RESULTS.too_many_contacts`. The laws' matrix is dense, so memory grows by the square of
             that number. Time grows by its cube, or more slowly where a body touches few others.
         most_impacts: Instants within a step at which bodies may strike each other. Later impacts of
-            that step are plastic and act over the rest of it, to first order in the step; where
-            they should have bounced, `stats["law_bounces_dropped"]` counts the step.
+            that step are plastic and act over the rest of it, to first order in the step;
+            `stats["law_impacts_merged"]` counts such steps, and `stats["law_bounces_dropped"]`
+            those in which they should have bounced.
 
     Reference:
         Moreau, "Unilateral contact and dry friction in finite freedom dynamics", 1988; the instants
@@ -88,9 +89,9 @@ class Moreau(AbstractIntegrator):
         first, info = step
         none = jnp.zeros((), int)
         memory = eqx.tree_at(
-            lambda m: (m.gap, m.dropped, m.rough),
+            lambda m: (m.gap, m.dropped, m.merged, m.rough),
             first.memory,
-            (gaps(formulation, system, motion.q), none, none),
+            (gaps(formulation, system, motion.q), none, none, none),
         )
         found = Motion(motion.q, motion.u, first.a, first.lam, memory)
         plain = Motion(motion.q, motion.u, motion.a, motion.lam, memory)
@@ -140,6 +141,7 @@ class Moreau(AbstractIntegrator):
             state=nothing.state,
             impact=nothing.impact,
             dropped=jnp.zeros((), bool),
+            merged=jnp.zeros((), bool),
             rough=jnp.zeros((), bool),
             crowded=jnp.zeros((), bool),
             converged=jnp.ones((), bool),
@@ -162,6 +164,7 @@ class Moreau(AbstractIntegrator):
             ended.slides,
             ended.impact,
             before.dropped + ended.dropped.astype(int),
+            before.merged + ended.merged.astype(int),
             before.rough + ended.rough.astype(int),
             ended.crowded,
             ended.lasting,
@@ -261,6 +264,7 @@ class Moreau(AbstractIntegrator):
             state=states,
             impact=jnp.where(first, h - part.left, part.impact),
             dropped=part.dropped | push.dropped | jnp.any(plan.dropped),
+            merged=part.merged | plan.merged,
             rough=part.rough | (push.residual > self.tolerance),
             crowded=part.crowded | (jnp.sum(plan.near[: plan.contacts]) > plan.sizes[-1]),
             # Places that ask for more than a part's way contradict each other: nothing is near.
@@ -293,6 +297,7 @@ class Moreau(AbstractIntegrator):
             "law_states": memory.state,
             "law_impacts": memory.impact,
             "law_bounces_dropped": memory.dropped,
+            "law_impacts_merged": memory.merged,
             "law_steps_rough": memory.rough,
         }
 

@@ -6,6 +6,7 @@ the mechanism is built.
 """
 
 import functools
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -34,6 +35,7 @@ from .validation import (
     default_dtype,
     is_concrete,
     number,
+    require,
     vector,
 )
 
@@ -185,9 +187,11 @@ class Beam(AbstractElement):
             r, slope = _along(curve, self.count, what)
         xp = library_of(slope)
         size = xp.linalg.norm(slope, axis=1)
-        known = concrete(size)
-        if known is not None and not np.all(known > 1e-9 * np.max(known, initial=0.0)):
-            raise ValueError(f"{what}: the line stands still somewhere; move its points apart")
+        size = require(
+            size > 1e-9 * xp.max(size),
+            size,
+            f"{what}: the line stands still somewhere; move its points apart",
+        )
         return r, slope / size[:, None]
 
     @functools.cached_property
@@ -196,8 +200,8 @@ class Beam(AbstractElement):
         r, tangents = self._line
         xp = library_of(r, tangents)
         turn = number(self.twist, f"{self.title}: twist") / self.count
+        tangents = self._gently_bent(xp.sum(tangents[1:] * tangents[:-1], axis=1), tangents)
         frames = [self._first_frame(tangents[0])]
-        self._refuse_turns(xp.sum(tangents[1:] * tangents[:-1], axis=1))
         for k in range(self.count):
             frames.append(_carried(xp, tangents[k], tangents[k + 1]) @ frames[-1])
         turned = [A @ _about_x(k * turn) for k, A in enumerate(frames)]
@@ -218,10 +222,7 @@ class Beam(AbstractElement):
         xp = library_of(tangent, y)
         y = y - (tangent @ y) * tangent
         size = xp.linalg.norm(y)
-        known = concrete(size)
-        if known is not None and not known > 1e-6:
-            raise ValueError(f"{what} is along the beam; give a direction across it")
-        y = y / size
+        y = y / require(size > 1e-6, size, f"{what} is along the beam; give a direction across it")
         return xp.stack([tangent, y, xp.cross(tangent, y)], axis=1)
 
     @functools.cached_property
@@ -230,9 +231,8 @@ class Beam(AbstractElement):
         r, A = self._frames
         steps = (r[1:] - r[:-1])[:, None, :]
         turns = library_of(A).swapaxes(A[:-1], 1, 2) @ A[1:]
-        self._refuse_turns(
-            0.5 * (turns[:, 0, 0] + turns[:, 1, 1] + turns[:, 2, 2] - np.ones((), turns.dtype))
-        )
+        trace = turns[:, 0, 0] + turns[:, 1, 1] + turns[:, 2, 2]
+        turns = self._gently_bent(0.5 * (trace - np.ones((), turns.dtype)), turns)
         xp = library_of(turns)
         axial = 0.5 * xp.stack(
             [
@@ -248,17 +248,21 @@ class Beam(AbstractElement):
         along = 0.5 * (steps @ (A[:-1] + A[1:]))[:, 0]
         return screws, xp.concatenate([along, axial], axis=1)
 
-    def _refuse_turns(self, cosines: Array) -> None:
-        known = concrete(cosines)
-        if known is None:
-            return
-        angles, limit = np.arccos(np.clip(known, -1.0, 1.0)), STRAINS[self.strains].largest_bend
-        if np.max(angles) > limit:
-            raise ValueError(
-                f"{self.title}: element {int(np.argmax(angles))} bends by "
-                f"{np.degrees(np.max(angles)):.0f} degrees, where {np.degrees(limit):.0f} are the "
-                "limit; use more elements"
-            )
+    def _gently_bent(self, cosines: Array, value: Array) -> Array:
+        """A value where no element bends further than its strains can tell; cosines of the bends,
+        (n,).
+        """
+        limit = STRAINS[self.strains].largest_bend
+        known, bent = concrete(cosines), ""
+        if known is not None:
+            k = int(np.argmin(known))
+            bent = f"{k} bends by {np.degrees(np.arccos(np.clip(known[k], -1.0, 1.0))):.0f}"
+        return require(
+            library_of(cosines).min(cosines) >= math.cos(limit),
+            value,
+            f"{self.title}: element {bent} degrees, where {np.degrees(limit):.0f} are the limit; "
+            "use more elements",
+        )
 
     @functools.cached_property
     def _lengths(self) -> Array:

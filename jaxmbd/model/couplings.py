@@ -84,16 +84,16 @@ class Belt(AbstractWheels):
     def rows(self, i: Body, j: Body) -> Rows:
         r_i, r_j = self._radii()
         a_i, a_j, p_i, p_j = self._wheels(i, j)
-        known = all_concrete(a_i, a_j, p_i, p_j)
-        sign = 1.0
-        if known is not None:
-            k_i, k_j, c_i, c_j = known
-            if np.linalg.norm(np.cross(k_i, k_j)) > 1e-6:
-                raise ValueError(f"{self.title}: the axes of the pulleys must be parallel")
-            if on_one_axis(k_i, c_i, c_j):
-                raise ValueError(f"{self.title}: the pulleys are on one axis; give their points")
-            sign = float(np.sign(k_i @ k_j))
-        ratio = r_i / r_j * (-sign if self.crossed else sign)
+        slant = across(a_j, a_i)
+        ratio = r_i / r_j * library_of(a_i, a_j).sign(a_i @ a_j) * (-1.0 if self.crossed else 1.0)
+        ratio = require(
+            slant @ slant <= 1e-12, ratio, f"{self.title}: the axes of the pulleys must be parallel"
+        )
+        ratio = require(
+            ~on_one_axis(a_i, p_i, p_j),
+            ratio,
+            f"{self.title}: the pulleys are on one axis; give their points",
+        )
         first, second = seen_points(i, j, a_i, a_j, p_i, p_j)
         return [("belt force", Coupled(first, second, _linear(ratio)))]
 
@@ -232,12 +232,12 @@ class Coupler(AbstractCoupling):
         if not count:
             raise ValueError(f"{self.title}: coefficients must be a list of numbers")
         c = array(given_ones, (count,), f"{self.title}: coefficients")
-        known = concrete(c)
-        if known is not None and not np.any(known[1:]):
-            raise ValueError(
-                f"{self.title}: all coefficients of joint 1 are zero, which couples nothing; use a "
-                "driver to hold joint 2"
-            )
+        c = require(
+            library_of(c).any(c[1:] != 0.0),
+            c,
+            f"{self.title}: all coefficients of joint 1 are zero, which couples nothing; use a "
+            "driver to hold joint 2",
+        )
         first = coordinate_among(self.title, self.joint_1, self.coordinate_1, bodies)
         second = coordinate_among(self.title, self.joint_2, self.coordinate_2, bodies)
         if self.joint_1.name == self.joint_2.name and type(first) is type(second):
@@ -272,10 +272,11 @@ def across(x: Any, axis: Any) -> Any:
     return x - (axis @ x) * axis
 
 
-def on_one_axis(axis: np.ndarray, p_i: np.ndarray, p_j: np.ndarray) -> bool:
+def on_one_axis(axis: Any, p_i: Any, p_j: Any) -> Any:
     """Whether two points lie on one line along an axis."""
-    size = max(np.linalg.norm(p_i), np.linalg.norm(p_j))
-    return not np.linalg.norm(across(p_j - p_i, axis)) > _ALONG * size
+    xp = library_of(axis, p_i, p_j)
+    apart = across(p_j - p_i, axis)
+    return ~(apart @ apart > _ALONG**2 * xp.maximum(p_i @ p_i, p_j @ p_j))
 
 
 def pressure_tangent(title: str, angle: Any) -> Array:

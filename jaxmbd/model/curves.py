@@ -22,7 +22,7 @@ from .expressions import Components
 from .functions import numbers_of_shape, traced_shape
 from .motions import hoist
 from .state import Pose
-from .validation import array, concrete, default_dtype, is_concrete
+from .validation import array, concrete, default_dtype, is_concrete, require
 
 _SAMPLES = 256  # of a curve, where the first contact is sought
 _ITERATIONS = 30
@@ -146,16 +146,17 @@ class Curve(eqx.Module):
                 f"{what}: needs at least {least} points, not {count}"
                 + (" (set closed=False for an open curve)" if closed else "")
             )
-        known = concrete(points)
-        if known is not None:
-            steps = np.diff(np.concatenate([known, known[: 1 if closed else 0]]), axis=0)
-            same = np.flatnonzero(np.linalg.norm(steps, axis=1) < 1e-12)
-            if len(same):
-                raise ValueError(
-                    f"{what}: points {same[0]} and {(same[0] + 1) % count} coincide, so that the "
-                    "curve is not smooth"
-                    + ("; the first point need not be repeated at the end" if closed else "")
-                )
+        xp = library_of(points)
+        steps = xp.diff(xp.concatenate([points, points[: 1 if closed else 0]]), axis=0)
+        apart = xp.sum(steps * steps, axis=1) > 1e-24
+        known = concrete(apart)
+        k = 0 if known is None else int(np.argmin(known))
+        points = require(
+            xp.all(apart),
+            points,
+            f"{what}: points {k} and {(k + 1) % count} coincide, so that the curve is not smooth"
+            + ("; the first point need not be repeated at the end" if closed else ""),
+        )
         own = (points - body.r[None]) @ body.A
         end = host.asarray(count if closed else count - 1, dtype)
         return Curve(Spline.through(own, closed=closed), host.zeros((), dtype), end, closed)

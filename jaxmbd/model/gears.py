@@ -21,7 +21,7 @@ from .couplings import (
 from .joints import Rows
 from .outlines import circle, plain
 from .primitives.mesh import GearMesh
-from .validation import nonzero, require
+from .validation import nonzero, require, shown
 
 _PARALLEL = 1e-9  # of |axis_i × axis_j|, below which two axes count as parallel
 _MEETING = 1e-6  # of the distance of two points, within which axes or circles count as meeting
@@ -120,7 +120,14 @@ class Gear(AbstractWheels):
         pair = _Pair(a_i, a_j, p_i, p_j, f_i, f_j)
         if not self._is_bevel(pair):
             return pair
-        apex = 0.5 * (f_i + f_j)
+        apart = library_of(*pair).linalg.norm(f_j - f_i)
+        apex = require(
+            _meet(*pair),
+            0.5 * (f_i + f_j),
+            f"{self.title}: the axes pass each other at {shown(apart)} m. For crossed helical "
+            "gears, a worm or a hypoid pair give radius_i, the pitch radius of gear i; "
+            "otherwise give point_i and point_j on the axes",
+        )
         return pair._replace(f_i=apex, f_j=apex)
 
     def _is_parallel(self, a_i: Array, a_j: Array) -> bool:
@@ -134,28 +141,19 @@ class Gear(AbstractWheels):
         """Whether the axes intersect; traced ones do unless a radius says that they cross."""
         if self._is_parallel(pair.a_i, pair.a_j):
             return False
+        if self.radius_i is None:
+            return True
         known = all_concrete(*pair)
-        if known is None:
-            return self.radius_i is None
-        _, _, c_i, c_j, f_i, f_j = known
-        apart = float(np.linalg.norm(f_j - f_i))
-        meet = apart <= _MEETING * float(np.linalg.norm(c_j - c_i))
-        if not meet and self.radius_i is None:
-            raise ValueError(
-                f"{self.title}: the axes pass each other at {apart:.4g} m. For crossed helical "
-                "gears, a worm or a hypoid pair give radius_i, the pitch radius of gear i; "
-                "otherwise give point_i and point_j on the axes"
-            )
-        return meet
+        return known is not None and bool(_meet(*known))
 
     def _radius(self, pair: _Pair, ratio: Any) -> Array:
         """Signed distance of the pitch point from axis i along the common normal [m]."""
-        known = all_concrete(*pair)
-        if known is not None and on_one_axis(known[0], *known[4:]):
-            raise ValueError(
-                f"{self.title}: gears on one shaft cannot mesh; give point_i and point_j, or use a "
-                "Coupler for a gearbox of that ratio"
-            )
+        ratio = require(
+            ~on_one_axis(pair.a_i, pair.f_i, pair.f_j),
+            ratio,
+            f"{self.title}: gears on one shaft cannot mesh; give point_i and point_j, or use a "
+            "Coupler for a gearbox of that ratio",
+        )
         if not self._is_parallel(pair.a_i, pair.a_j):
             return nonzero(self.radius_i, f"{self.title}: radius_i")
         self._refuse_radius()
@@ -240,6 +238,12 @@ class Gear(AbstractWheels):
 # of that gear, λ for gear j. It is that of one force at the pitch point up to forces and moments
 # that the bearings take: multiples of the gradients of what bearings hold, `GearMesh.tie`. Balances
 # of moments about both axes and across them determine the multiples.
+
+
+def _meet(a_i: Any, a_j: Any, p_i: Any, p_j: Any, f_i: Any, f_j: Any) -> Any:
+    """Whether axes intersect, of the numbers of a `_Pair`."""
+    apart, between = f_j - f_i, p_j - p_i
+    return apart @ apart <= _MEETING**2 * (between @ between)
 
 
 def _of_circles(pair: _Pair, ratio: Array, r_i: Array, tangent: Array, parallel: bool) -> _Force:

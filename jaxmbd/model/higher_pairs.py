@@ -19,7 +19,7 @@ from .joints import AbstractConstraint, Rows
 from .motions import hoist
 from .outlines import circle, plain
 from .primitives.curves import CurvesTouch, OnCurve, OnSurface
-from .validation import concrete, default_dtype, number
+from .validation import default_dtype, number, require
 
 _TURN = (0.0, 2.0 * np.pi)
 _LONG = 3.0  # half the length of a flat face, in sizes of the cam
@@ -177,9 +177,6 @@ class Cam(AbstractCurved):
 
     def rows(self, i: Body, j: Body) -> Rows:
         if self.face is not None:
-            known = concrete(number(self.radius, f"{self.title}: radius"))
-            if known is not None and known != 0.0:
-                raise ValueError(f"{self.title}: give radius for a roller or face, not both")
             return self._flat(i, j).rows(i, j)
         return self._roller(j).rows(i, j)
 
@@ -201,9 +198,14 @@ class Cam(AbstractCurved):
     def _flat(self, i: Body, j: Body) -> CurveOnCurve:
         # A straight line; its parameter is the distance along it in parts of its length.
         point, face = self._point(), self._axis("face")
+        axis = require(
+            number(self.radius, f"{self.title}: radius") == 0.0,
+            self._axis(),
+            f"{self.title}: give radius for a roller or face, not both",
+        )
         reach = _LONG * _reach(self._curve(i).samples()[1])
         return CurveOnCurve(
-            **self._profile(j),
+            **self._profile(j) | {"axis": axis},
             curve_j=lambda s: point + s * reach * face,
             closed_j=False,
             span_j=(-1.0, 1.0),

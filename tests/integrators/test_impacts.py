@@ -281,6 +281,26 @@ def test_balls_in_a_row_strike_one_by_one_within_a_step():
     np.testing.assert_allclose(sol.r[1:, 0, 0], back, rtol=0, atol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore::jaxmbd.DroppedBounceWarning")
+@pytest.mark.parametrize(("restitution", "dropped"), [(0.0, 0), (0.5, 1)])
+def test_steps_with_more_impacts_than_they_resolve_are_counted(restitution, dropped):
+    # The first ball reaches the second after 2 ms, and both together or the second alone the third
+    # after 4 to 8 ms: two instants in a step of 10 ms.
+    gaps, masses = jnp.array([1.0, 0.002, 0.002, 1.0]), jnp.ones(3)
+    row = row_of_balls(masses, gaps, jnp.array([1.0, 0.0, 0.0]), restitution)
+
+    def counts(most):
+        integrator = mbd.Moreau(most_impacts=most)
+        sol = mbd.simulate(*row, h=0.01, steps=1, integrator=integrator)
+        return (
+            int(sol.stats["law_impacts_merged"][-1]),
+            int(sol.stats["law_bounces_dropped"][-1]),
+        )
+
+    assert counts(8) == (0, 0)
+    assert counts(1) == (1, dropped)
+
+
 @pytest.mark.parametrize("friction", [1.0, 0.3])
 def test_a_wedged_ball_is_braced_as_little_as_its_cones_allow(friction):
     """It rolls down the groove. Opposite forces across the groove are open, and least of norm."""

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from every_element import ELEMENTS, END, ZERO, Y, function, mechanism, push, three
+from every_element import ELEMENTS, END, ZERO, Y, Z, circle, function, mechanism, push, three
 from jax.core import Tracer
 
 import jaxmbd as mbd
@@ -152,7 +152,13 @@ def test_numbers_of_bodies_shapes_and_sections_are_checked_inside_jit_too():
         "modulus": lambda x: beam(E=x),
         "nu": lambda x: beam(nu=0.3 * x),
     }
-    numbers = (np.nan, np.inf, -1.0, 0.0, 1.0, 3.0)
+    found = alike_inside_and_outside_jit(cases, (np.nan, np.inf, -1.0, 0.0, 1.0, 3.0))
+    assert all(accepted[4] for accepted in found.values())
+
+
+def alike_inside_and_outside_jit(cases, numbers):
+    """Which numbers each function that builds a system accepts; asserts that those are the ones
+    with which it is valid where they are traced."""
 
     def accepted(build, x):
         try:
@@ -169,7 +175,64 @@ def test_numbers_of_bodies_shapes_and_sections_are_checked_inside_jit_too():
     outside = {name: [accepted(build, x) for x in numbers] for name, build in cases.items()}
     inside = {name: found.tolist() for name, found in valid(jnp.array(numbers)).items()}
     assert inside == outside
-    assert all(found[4] for found in outside.values())
+    return outside
+
+
+def test_points_and_axes_that_contradict_each_other_are_told_inside_jit_too():
+    def element(kind, **fields):
+        m = mechanism()
+        m.add(kind("part", "a", "b", **fields))
+        return m.build()
+
+    def belt(axis_j, point_j):
+        return element(
+            mbd.Belt,
+            axis_i=Z,
+            axis_j=axis_j,
+            point_i=ZERO,
+            point_j=point_j,
+            radius_i=0.1,
+            radius_j=0.2,
+        )
+
+    def gears(axis_j, point_j, ratio=-0.5, point_i=ZERO):
+        return element(
+            mbd.Gear, axis_i=Z, axis_j=axis_j, point_i=point_i, point_j=point_j, ratio=ratio
+        )
+
+    def coupling(x):
+        m = mechanism()
+        m.add(mbd.Coupler("part", "pin", "slide", coefficients=(1.0, x)))
+        return m.build()
+
+    def beam(points, y_axis=None):
+        m = mbd.Mechanism("beam")
+        section = mbd.Section.circle(0.01, E=1e9, rho=1e3)
+        m.add_beam("rod", points, section=section, elements=2, y_axis=y_axis)
+        return m.build()
+
+    outline = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (-1.0, 0.0, 0.0), (0.0, -1.0, 0.0))
+    cam = {"axis": Z, "point": (1.0, 0.0, 0.0)}
+    # Each accepts one of the numbers and refuses the other.
+    cases = {
+        "belt, axes": lambda x: belt((x, 0.0, 1.0), END),
+        "belt, one axis": lambda x: belt(Z, (1.0 - x, 0.0, 1.0)),
+        "gears on one shaft": lambda x: gears(Z, (1.0 - x, 0.0, 1.0)),
+        "internal gear": lambda x: gears(Z, END, ratio=1.0 - 0.5 * x),
+        "bevel gears, axes": lambda x: gears(END, (0.5, x, 0.0), point_i=Z),
+        "coupling": coupling,
+        "beam, y axis": lambda x: beam([ZERO, END], y_axis=(1.0, x, 0.0)),
+        "beam, bent": lambda x: beam([ZERO, END, (2.0 - 2.4 * x, 0.1, 0.0)]),
+        "spring": lambda x: element(
+            mbd.SpringDamper, stiffness=1.0, point_i=ZERO, point_j=(x, 0.0, 0.0)
+        ),
+        "flat follower": lambda x: element(
+            mbd.Cam, curve=circle(1.0), radius=x, face=(0.0, 1.0, 0.0), **cam
+        ),
+        "corner": lambda x: element(mbd.Cam, curve=(*outline, (x, 0.0, 0.0)), **cam),
+    }
+    found = alike_inside_and_outside_jit(cases, (0.0, 1.0))
+    assert not {name for name, accepted in found.items() if sorted(accepted) != [False, True]}
 
 
 def test_a_number_of_a_law_that_is_changed_later_is_checked_too():

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool
 from ...formulations import RA, AbstractFormulation
 from ...integrators import AbstractIntegrator, GeneralizedAlpha, Moreau
 from ...linalg import STRATEGIES
+from ...model.curves import Spline
 from ...model.mechanism import Mechanism
 from ...model.motions import is_motion
 from ...model.state import State
@@ -181,7 +182,7 @@ def _of_elements(system: System) -> list[Any]:
         system.inertias,
         system.angles,
     )
-    leaves = jax.tree.leaves(parts, is_leaf=is_motion)
+    leaves = jax.tree.leaves(parts, is_leaf=lambda x: is_motion(x) and not isinstance(x, Spline))
     return [x for x in leaves if eqx.is_inexact_array(x)]
 
 

@@ -22,6 +22,7 @@ class Impulses(eqx.Module):
         slides: Which places slipped at its end, (c,).
         impact: When the first impact was, from the start of the step on, (c,) [s].
         dropped: Steps so far in which impacts went without their restitution.
+        merged: Steps so far with later impacts than they resolve.
         rough: Steps so far whose laws hold to 1e-8 of the largest velocity, not to the tolerance.
         crowded: Whether more places touched than the step solved for.
         lasting: Acceleration by impulses that no impact makes, (nb, d) [velocity coordinates/s].
@@ -34,6 +35,7 @@ class Impulses(eqx.Module):
     slides: Bool[Array, " c"]
     impact: Float[Array, " c"]
     dropped: Int[Array, ""]
+    merged: Int[Array, ""]
     rough: Int[Array, ""]
     crowded: Bool[Array, ""]
     lasting: Float[Array, "nb d"]
@@ -51,6 +53,7 @@ def no_impulses(system: System, u: Float[Array, "nb d"]) -> Impulses:
         zero.astype(int),
         zero.astype(bool),
         zero,
+        none,
         none,
         none,
         jnp.zeros((), bool),

@@ -58,6 +58,7 @@ class Part(eqx.Module):
     state: Int[Array, " c"]
     impact: Float[Array, " c"]
     dropped: Bool[Array, ""]
+    merged: Bool[Array, ""]
     rough: Bool[Array, ""]
     crowded: Bool[Array, ""]
     converged: Bool[Array, ""]
@@ -84,6 +85,7 @@ class Plan(NamedTuple):
         weight: For how long impulses act on positions [s].
         near: Contacts and stops whose laws are solved.
         dropped: Whether a restitution is not respected.
+        merged: Whether impacts act over the rest of the step, for want of parts, ().
         last: Whether this part must take the motion to the end of the step, ().
         way: How far positions may be moved, () [m].
         normal: Which rows are those of gaps.
@@ -108,6 +110,7 @@ class Plan(NamedTuple):
     weight: Array
     near: Array
     dropped: Array
+    merged: Array
     last: Array
     way: Array
     normal: np.ndarray

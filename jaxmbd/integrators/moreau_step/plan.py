@@ -110,6 +110,7 @@ def planned(
         weight=weight,
         near=(acts | guarded) & ~dry,
         dropped=dropped,
+        merged=jnp.any(late),
         last=last,
         way=_REACH * h * speeds + CLOSED * system.length,
         normal=normal,

@@ -22,9 +22,9 @@ from ..state import Pose, Twist
 from ..validation import (
     NOT_NEGATIVE,
     USUALLY_NOT_NEGATIVE,
-    concrete,
     default_dtype,
     direction,
+    require,
     vector,
 )
 from .actuators import ACTIONS, AxisActuator
@@ -108,11 +108,11 @@ class SpringDamper(AbstractPairForce):
         )
         if self.free_length is None:
             squared = (p_j - p_i) @ (p_j - p_i)
-            known = concrete(squared)
-            if known is not None and not known > 0.0:
-                raise ValueError(
-                    f"{what}: its points coincide at the initial pose; give free_length"
-                )
+            squared = require(
+                squared > 0.0,
+                squared,
+                f"{what}: its points coincide at the initial pose; give free_length",
+            )
             free = squared**0.5
         else:
             free = self._number("free_length")

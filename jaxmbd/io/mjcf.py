@@ -4,6 +4,7 @@ MuJoCo's own compiler resolves defaults, includes, orientations and inertias (`m
 it makes of the file is translated here and in the two modules beside this one.
 """
 
+import dataclasses
 import re
 import warnings
 from pathlib import Path
@@ -122,12 +123,14 @@ def _mechanism(
     add_relations(mujoco, model, data, m, scene, report)
     _list_the_rest(model, root, report)
     let_fly(m)
-    report.describe(m, lambda *q: _state_at(mujoco, model, options, *q))
+    report.describe(m, lambda *q: _state_at(mujoco, model, options, m, *q))
     return m
 
 
-def _state_at(mujoco: Any, model: Any, options: Options, qpos: Any, qvel: Any) -> State:
-    """The state of all bodies at MuJoCo's coordinates and speeds."""
+def _state_at(
+    mujoco: Any, model: Any, options: Options, m: Mechanism, qpos: Any, qvel: Any
+) -> State:
+    """The state of all bodies of the mechanism at MuJoCo's coordinates and speeds."""
     data = mujoco.MjData(model)
     for field, values in (("qpos", qpos), ("qvel", qvel)):
         at = getattr(data, field)
@@ -137,7 +140,8 @@ def _state_at(mujoco: Any, model: Any, options: Options, qpos: Any, qvel: Any) -
     _place(mujoco, model, data)
     scratch = Mechanism("pose")
     add_bodies(mujoco, model, data, scratch, options, ImportReport(""), moving=True)
-    return scratch.build()[1]
+    # Springs and servos follow angles too, which the scratch has not.
+    return dataclasses.replace(scratch.build()[1], angles=m.build()[0].turns())
 
 
 def _place(mujoco: Any, model: Any, data: Any) -> None:

@@ -49,3 +49,14 @@ def test_accelerations_of_a_top_are_those_of_eulers_equations_and_feedback_pulls
     # The body's point at the pivot: r̈ + α x (-s) + ω x (ω x (-s)), at A = 1.
     point = pulled.a[0] - np.cross(pulled.alpha[0], s) - np.cross(omega, np.cross(omega, s))
     np.testing.assert_allclose(point, -900.0 * d, rtol=1e-9)
+
+
+def test_redundant_rows_leave_no_trace_in_the_accelerations():
+    """Sixteen loops of a ladder that swings through its upright pose, where no link turns faster
+    or slower."""
+    system, state = mbd.load("four_bar_ladder:16")
+    acc = mbd.accelerations(system, state)
+    # The links are 1 m long and their ends move at 1 m/s: nothing but the pull to the pivots.
+    assert float(jnp.max(jnp.abs(acc.alpha))) < 1e-13
+    np.testing.assert_allclose(np.min(acc.a[:, 2]), -1.0, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(acc.a[:, :2], 0.0, rtol=0, atol=1e-13)

@@ -11,6 +11,7 @@ from .analyses import AssemblyWarning as AssemblyWarning
 from .analyses import BentBeamWarning as BentBeamWarning
 from .analyses import Buckling as Buckling
 from .analyses import Campbell as Campbell
+from .analyses import Carry as Carry
 from .analyses import DroppedBounceWarning as DroppedBounceWarning
 from .analyses import Equilibrium as Equilibrium
 from .analyses import EquilibriumError as EquilibriumError
@@ -46,11 +47,15 @@ from .analyses import linearize as linearize
 from .analyses import mobility as mobility
 from .analyses import modes as modes
 from .analyses import move_apart as move_apart
+from .analyses import observe as observe
 from .analyses import periodic as periodic
+from .analyses import quantities as quantities
 from .analyses import run_batch as run_batch
 from .analyses import set_joints as set_joints
 from .analyses import simulate as simulate
+from .analyses import start as start
 from .analyses import state_rate as state_rate
+from .analyses import step as step
 from .formulations import FORMULATIONS as FORMULATIONS
 from .formulations import RA as RA
 from .formulations import RP as RP
@@ -117,6 +122,7 @@ from .model import Frame as Frame
 from .model import FrameMotion as FrameMotion
 from .model import Gear as Gear
 from .model import HollowCylinder as HollowCylinder
+from .model import Input as Input
 from .model import JointLimit as JointLimit
 from .model import JointSpring as JointSpring
 from .model import KnifeEdge as KnifeEdge

@@ -45,6 +45,11 @@ from .statics.equilibrium import EquilibriumError as EquilibriumError
 from .statics.equilibrium import Spin as Spin
 from .statics.equilibrium import equilibrium as equilibrium
 from .statics.stability import Stability as Stability
+from .stepping import Carry as Carry
+from .stepping import observe as observe
+from .stepping import quantities as quantities
+from .stepping import start as start
+from .stepping import step as step
 from .vibration.linearization import Linearization as Linearization
 from .vibration.linearization import Modes as Modes
 from .vibration.linearization import linearize as linearize

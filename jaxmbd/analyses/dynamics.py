@@ -1,7 +1,7 @@
 """Dynamics: integrate a mechanism from a state."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..equations.index1 import acceleration_jump
 from ..equations.laws import gap_shares
 from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator, Motion
@@ -37,6 +38,7 @@ from .running.checks import (
 from .running.chunked_run import HostLoop, counted_loop
 from .running.failure import raise_failure
 from .running.initial_state import angles_ahead, assembled, blown_up, checked_motion, first_row
+from .running.schedule import Schedule, earlier, schedule_of
 from .running.start_checks import INSIDE
 from .running.warnings import warn_of_run
 
@@ -51,6 +53,8 @@ class Progress(eqx.Module):
         undetermined: Steps so close to a singular pose that their multipliers leave out a part of
             the forces.
         result: The outcome so far.
+        inputs: Values, rates and accelerations of the inputs at the last good step, (3, n); None of
+            a mechanism without inputs, or with inputs that do not change.
     """
 
     motion: Motion
@@ -58,6 +62,7 @@ class Progress(eqx.Module):
     completed: jax.Array
     undetermined: jax.Array
     result: RESULTS
+    inputs: Float[Array, "3 n"] | None = None
 
 
 @needs_state
@@ -73,6 +78,7 @@ def simulate(
     formulation: AbstractFormulation | None = None,
     integrator: AbstractIntegrator | None = None,
     linear_solver: str | None = None,
+    inputs: Mapping[str, Any] | None = None,
     save_every: int = 1,
     t0: Any = 0.0,
     checkpoints: int = 1,
@@ -103,6 +109,9 @@ def simulate(
             or contacts; see the manual, "Choosing".
         linear_solver: "range_space", "block_sparse" or "dense", see the manual, "Choosing"; by
             default the one that suits the mechanism.
+        inputs: What the mechanism's inputs are, by name, see `Input`: an array with one entry a
+            step, which is held over the step, or a function of time. A driver's input is a tuple of
+            three arrays, value, rate and acceleration at the end of each step, or a function.
         save_every: Save every k-th step; the number of steps must be a multiple of it. With
             `Moreau`, forces, accelerations and multipliers are means over the step that ends at a
             row; the other steps between two rows do not count in them.
@@ -136,7 +145,13 @@ def simulate(
     check_system(system, state, "simulate")
     system = solved_by(system, linear_solver)
     if step is not None:
-        others = {"h": h, "t_end": t_end, "steps": steps, "on_chunk": on_chunk}
+        others = {
+            "h": h,
+            "t_end": t_end,
+            "steps": steps,
+            "on_chunk": on_chunk,
+            "inputs": inputs,
+        }
         _refuse_fixed(
             others
             | {"save_every": save_every - 1, "checkpoints": checkpoints - 1, "progress": progress}
@@ -164,6 +179,7 @@ def simulate(
         steps=steps,
         formulation=formulation,
         integrator=integrator,
+        inputs=inputs,
         save_every=save_every,
         t0=t0,
         checkpoints=checkpoints,
@@ -193,6 +209,7 @@ def _simulate_fixed(
     steps,
     formulation,
     integrator,
+    inputs,
     save_every,
     t0,
     checkpoints=1,
@@ -210,27 +227,38 @@ def _simulate_fixed(
     save_every = check_run(system, steps, save_every, formulation, integrator)
     saves = steps // save_every
     kept = _chunks(saves, save_every, checkpoints)
+    schedule = None
+    if inputs is not None or not system.held:
+        schedule = schedule_of(system, inputs, steps, "simulate")
     given = state = system.with_turns(state)
     now = host.asarray(t0, system.dtype) if is_concrete(t0) else t0  # known inside a trace too
-    state, report = assembled(system, state, now, metric=metric)
     h, t0 = as_jax(h, system.dtype), as_jax(t0, system.dtype)
+    inputs = None if schedule is None else schedule.first(t0, h)
+    begun = system if inputs is None else system.given(inputs, t0)
+    state, report = assembled(begun, state, now, metric=metric)
     bare = system.unnamed()
     # Two programs: the start does not depend on the number of steps, so a longer run compiles the
     # stepping only.
     # Within a user's program the step that is tried for the first row is a turn of the loop, which
     # would otherwise stand there twice.
-    known = is_concrete((system, state, h, t0, formulation, integrator)) and runs_now()
+    known = is_concrete((begun, state, h, t0, formulation, integrator, schedule)) and runs_now()
     in_loop = not known and kept == (1, 1) and integrator.tries(bare)
-    run, first = start(
-        bare, given, state, report, t0, h, formulation, integrator, trial=not in_loop
+    run, first = start_run(
+        *(begun, given, state, report, t0, h, formulation, integrator, inputs),
+        trial=not in_loop,
     )
-    if is_concrete((system, run, h, t0, formulation, integrator)):
-        options = {"t0": t0, "h": h, "save_every": np.asarray(save_every)}
 
-        def solution_of(rows: Row, run: Progress) -> Solution:
-            t = times(t0, h, np.arange(rows.iterations.shape[0]) * save_every)
-            stats = run_stats(report, run)
-            return make_solution(t, rows, run.result, stats, system, least=has_least(run))
+    def solution_of(rows: Row, run: Progress) -> Solution:
+        n = np.arange(rows.iterations.shape[0]) * save_every
+        t = times(t0, h, n)
+        given = None if schedule is None else schedule.rows(n, t, h)
+        stats = run_stats(report, run)
+        return make_solution(t, rows, run.result, stats, system, least=has_least(run), inputs=given)
+
+    if is_concrete((system, run, h, t0, formulation, integrator, schedule)):
+        options = {"t0": t0, "h": h, "save_every": np.asarray(save_every)}
+        if schedule is not None:
+            options["schedule"] = schedule
 
         loop = HostLoop(
             _Marches(
@@ -250,7 +278,7 @@ def _simulate_fixed(
         )
         solution = loop.run(run, first, saves, progress=progress, on_chunk=on_chunk)
         if throw:
-            raise_failure(system, solution, state, h)
+            raise_failure(begun, solution, state, h)
         warn_of_run(system, solution, h)
         return solution
     if progress or on_chunk is not None:
@@ -260,13 +288,13 @@ def _simulate_fixed(
         )
     zero = jnp.zeros((), int)
     run, rows = advance(
-        bare, run, t0, h, zero, saves, save_every, formulation, integrator, kept, trial=in_loop
+        *(bare, run, t0, h, zero, saves, save_every, formulation, integrator, kept),
+        trial=in_loop,
+        schedule=schedule,
     )
     if not in_loop:
         rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
-    t = times(t0, h, np.arange(saves + 1) * save_every)
-    stats = run_stats(report, run)
-    return make_solution(t, rows, run.result, stats, system, least=has_least(run))
+    return solution_of(rows, run)
 
 
 def times(t0: Scalar, h: Scalar, n: np.ndarray) -> Float[Array, " T"]:
@@ -296,8 +324,17 @@ def has_least(progress: Progress) -> bool:
 
 
 @compiled_once
-def start(
-    system, given, state, report, t0, h, formulation, integrator, trial: bool = True
+def start_run(
+    system,
+    given,
+    state,
+    report,
+    t0,
+    h,
+    formulation,
+    integrator,
+    inputs=None,
+    trial: bool = True,
 ) -> tuple[Progress, Row]:
     """Consistent accelerations and multipliers at the first instant, and the first row; of methods
     that try a step for these, only with `trial`.
@@ -321,7 +358,7 @@ def start(
         lambda r: r.extra, row, row.extra | extra, is_leaf=lambda x: isinstance(x, dict)
     )
     zero = jnp.zeros((), int)
-    return Progress(motion, row.angles, zero, zero, result), row
+    return Progress(motion, row.angles, zero, zero, result, inputs), row
 
 
 def _chunks(saves: int, save_every: int, checkpoints: int) -> tuple[int, int]:
@@ -361,12 +398,13 @@ def advance(
     integrator,
     chunks: tuple[int, int] = (1, 1),
     trial: bool = False,
+    schedule: Schedule | None = None,
 ) -> tuple[Progress, Row]:
     """Take saves x save_every steps from step n0 on; one row per save, and with `trial` the first
     row before them, by a step that is tried. This loop can be differentiated.
     """
     kept = partial(_advanced, saves=saves, save_every=save_every, chunks=chunks, trial=trial)
-    return batched_in_lanes(kept, system, progress, t0, h, n0, formulation, integrator)
+    return batched_in_lanes(kept, system, progress, t0, h, n0, formulation, integrator, schedule)
 
 
 def _advanced(
@@ -377,6 +415,7 @@ def _advanced(
     n0,
     formulation,
     integrator,
+    schedule,
     *,
     saves: int,
     save_every: int,
@@ -384,7 +423,7 @@ def _advanced(
     trial: bool,
 ) -> tuple[Progress, Row]:
     """`advance`, whose `vmap` takes the batch through one solve after another."""
-    step = _step(system, t0, h, formulation, integrator)
+    step = one_step(system, t0, h, formulation, integrator, schedule)
 
     def observed(progress: Progress, n, iterations):
         return _observed(system, progress, t0, h, n, iterations, formulation, integrator)
@@ -396,7 +435,7 @@ def _advanced(
             return observed_step(progress, first, trying)
         steps = first + jnp.arange(save_every)
         progress, each = _scan(
-            lambda progress, n: one_step(progress, n, trying), progress, steps, chunks[1]
+            lambda progress, n: kept_step(progress, n, trying), progress, steps, chunks[1]
         )
         return observed(progress, first + save_every - 1, jnp.sum(each))
 
@@ -405,7 +444,7 @@ def _advanced(
         progress, iterations = step(progress, n, trying)
         return observed(progress, n, iterations)
 
-    one_step = checkpointed(step)
+    kept_step = checkpointed(step)
     return _scan(save, progress, jnp.arange(-1 if trial else 0, saves), chunks[0])
 
 
@@ -422,6 +461,7 @@ def march(
     save_every,
     formulation,
     integrator,
+    schedule: Schedule | None = None,
     tentative: bool = False,
 ) -> tuple[Progress, Row]:
     """Take `count` saves from the `first` on, into `size` rows; a loop whose length does not
@@ -429,7 +469,7 @@ def march(
 
     Where it fails it ends at the last good step, or, if `tentative`, at the last row.
     """
-    step = _step(system, t0, h, formulation, integrator)
+    step = one_step(system, t0, h, formulation, integrator, schedule)
 
     def save(progress: Progress, n0):
         def one(k, inner):
@@ -501,7 +541,14 @@ class _Marches:
         return run, rows
 
 
-def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: AbstractIntegrator):
+def one_step(
+    system: System,
+    t0,
+    h,
+    formulation: AbstractFormulation,
+    integrator: AbstractIntegrator,
+    schedule: Schedule | None,
+):
     """One step of a run that keeps the last good motion and says what ended it. One that is tried
     changes only what the method makes of it at the first instant.
     """
@@ -511,8 +558,17 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
             n = jnp.where(trying, 1, n)
         t = t0 + n.astype(h.dtype) * h
         active = progress.result == RESULTS.successful
-        now = system.wound(angles_ahead(system, formulation, progress.motion, progress.angles, h))
-        new, info = integrator.step(formulation, now, progress.motion, t, h, active)
+        motion, inputs = progress.motion, progress.inputs
+        ahead = angles_ahead(system, formulation, motion, progress.angles, h)
+        now = system.wound(ahead)
+        if schedule is not None:
+            inputs = schedule.at(n, t, h)
+            if np.any(schedule.jumps) and integrator.keeps_accelerations:
+                assert progress.inputs is not None
+                old = jnp.where(schedule.jumps, progress.inputs, earlier(inputs, h))
+                motion = _jumped(now, motion, old, inputs, t, h, formulation, integrator)
+            now = now.given(inputs, t)
+        new, info = integrator.step(formulation, now, motion, t, h, active)
         why = RESULTS.where(
             jnp.isfinite(info.correction), integrator.unconverged(new), RESULTS.non_finite
         )
@@ -526,13 +582,14 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
         # The last good motion stays in place: a failed member of a batch keeps finite values and
         # derivatives.
         # What solves learn is no part of it, and as large as a matrix.
-        reached = dataclasses.replace(new, past=None), now.angle_values(poses)
-        before = dataclasses.replace(progress.motion, past=None), progress.angles
-        motion, angles = jax.tree.map(lambda a, b: jnp.where(ok, a, b), reached, before)
+        reached = dataclasses.replace(new, past=None), now.angle_values(poses), inputs
+        before = dataclasses.replace(progress.motion, past=None), progress.angles, progress.inputs
+        motion, angles, inputs = jax.tree.map(lambda a, b: jnp.where(ok, a, b), reached, before)
         motion = dataclasses.replace(motion, past=new.past)
         result = RESULTS.where(active, why, progress.result)
         undetermined = progress.undetermined + (ok & info.undetermined).astype(int)
-        after = Progress(motion, angles, progress.completed + ok.astype(int), undetermined, result)
+        completed = progress.completed + ok.astype(int)
+        after = Progress(motion, angles, completed, undetermined, result, inputs)
         if trying is None:
             return after, info.iterations
         first = integrator.tried(formulation, now, progress.motion, (new, info))
@@ -543,11 +600,24 @@ def _step(system: System, t0, h, formulation: AbstractFormulation, integrator: A
     return step
 
 
+def _jumped(
+    system: System, motion: Motion, old, new, t, h, formulation, integrator: AbstractIntegrator
+) -> Motion:
+    """The motion at the beginning of the step that ends at t, with the accelerations that it has
+    after the inputs have changed from those of the last step.
+    """
+    begin = t - h
+    before, after = system.given(old, begin), system.given(new, t)
+    change = acceleration_jump(formulation, before, after, motion.q, motion.u, begin)
+    return integrator.jumped(motion, change)
+
+
 def _observed(
     system, progress: Progress, t0, h, n, iterations, formulation, integrator
 ) -> tuple[Progress, Row]:
     """The row of step n, which a method may find undetermined where its own step was not."""
     t = t0 + n.astype(h.dtype) * h
+    system = system if progress.inputs is None else system.given(progress.inputs, t)
     motion, extra = integrator.observed(formulation, system, progress.motion, t)
     ok = progress.result == RESULTS.successful
     only_here = ok & motion.undetermined & ~progress.motion.undetermined

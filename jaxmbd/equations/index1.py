@@ -120,6 +120,38 @@ def judged_accelerations(
     return x[: u.size].reshape(u.shape), x[u.size :], undetermined
 
 
+def acceleration_jump(
+    formulation: AbstractFormulation,
+    before: System,
+    after: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    t: Scalar,
+) -> Float[Array, "nb d"]:
+    """By how much accelerations change at an instant t at which loads and prescribed motions do: a
+    system with those of before becomes one with those of after.
+    """
+
+    def sides(system: System):
+        jet_system, f_dot, f_ddot = system.jet(t)
+        bias = unbalanced(formulation, jet_system, q, u, jnp.zeros_like(u), t)
+        gamma = acceleration_right_side(formulation, jet_system, f_dot, f_ddot, q, u)
+        return bias, gamma, jet_system
+
+    (old_bias, old_gamma, _), (bias, gamma, jet_system) = sides(before), sides(after)
+    bias, gamma = bias - old_bias, gamma - old_gamma
+    blocks = rows(formulation, jet_system, q)
+    found = eliminate(formulation, after, q, blocks, bias, gamma)
+    if found is not None:
+        return found[0]
+    matrix = _with_joint_inertia(formulation, after, q, u, blocks)
+    factors = factorize(matrix, after.linear_solver, checked=False)
+    x = linear_solve(matrix.matvec, factors, jnp.concatenate([-bias.reshape(-1), gamma]))
+    # At a singular pose there may be no answer; the method then meets the jump within its step.
+    change = jnp.where(jnp.all(jnp.isfinite(x)), x, 0.0)[: u.size]
+    return change.reshape(u.shape)
+
+
 def acceleration_equations(
     formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"], t
 ) -> tuple[SaddleMatrix, Float[Array, "nb d"], Float[Array, " m"]]:

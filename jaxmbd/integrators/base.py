@@ -47,11 +47,13 @@ class AbstractIntegrator(eqx.Module):
         error_order: The power of the step that `error` grows with, less one; None where a method
             has no estimate.
         takes_laws: Whether it knows stops, dry friction and contacts.
+        keeps_accelerations: Whether a step depends on accelerations at its beginning.
     """
 
     name: ClassVar[str]
     error_order: ClassVar[int | None] = None
     takes_laws: ClassVar[bool] = False
+    keeps_accelerations: ClassVar[bool] = True
 
     def check(self, formulation: AbstractFormulation, system: System) -> None:
         """Refuse coordinates or a mechanism that the method cannot integrate.
@@ -107,6 +109,10 @@ class AbstractIntegrator(eqx.Module):
     ) -> Motion:
         """The motion at the first instant, from that of `start` and the step that was tried."""
         return motion
+
+    def jumped(self, motion: Motion, change: Float[Array, "nb d"]) -> Motion:
+        """The motion at an instant at which accelerations change at once, because an input does."""
+        return dataclasses.replace(motion, a=motion.a + change)
 
     @abc.abstractmethod
     def step(

@@ -61,6 +61,12 @@ class BDF2(AbstractOnGroup):
         memory = Memory(h * a - h**2 / 2 * jerk, h * u - h**2 / 2 * a + h**3 / 6 * jerk, h)
         return dataclasses.replace(motion, memory=memory)
 
+    def jumped(self, motion: Motion, change: Float[Array, "nb d"]) -> Motion:
+        # As if the step before had ended here with the accelerations of now.
+        last, h = motion.memory, motion.memory.h
+        memory = Memory(last.du + h * change, last.dq - h**2 / 2 * change, h)
+        return dataclasses.replace(super().jumped(motion, change), memory=memory)
+
     def step(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
     ):

@@ -82,6 +82,7 @@ class EnergyMomentum(AbstractIntegrator):
     """
 
     name: ClassVar[str] = "energy_momentum"
+    keeps_accelerations: ClassVar[bool] = False
 
     reduced: bool = eqx.field(static=True, default=False)
     null_space: str = eqx.field(static=True, default="hand")

@@ -101,6 +101,11 @@ class GeneralizedAlpha(AbstractOnGroup):
 
         return asked
 
+    def jumped(self, motion: Motion, change: Float[Array, "nb d"]) -> Motion:
+        # b stands for the acceleration of a nearby instant, which jumps alike.
+        memory = Memory(motion.memory.b + change, motion.memory.h)
+        return dataclasses.replace(super().jumped(motion, change), memory=memory)
+
     def step(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
     ):

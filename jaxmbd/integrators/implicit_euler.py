@@ -31,6 +31,7 @@ class ImplicitEuler(AbstractIndex3):
 
     name: ClassVar[str] = "implicit_euler"
     error_order: ClassVar[int | None] = 1
+    keeps_accelerations: ClassVar[bool] = False
 
     def step(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True

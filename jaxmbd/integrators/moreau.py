@@ -64,6 +64,7 @@ class Moreau(AbstractIntegrator):
 
     name: ClassVar[str] = "moreau"
     takes_laws: ClassVar[bool] = True
+    keeps_accelerations: ClassVar[bool] = False
 
     tolerance: float = eqx.field(static=True, default=1e-11)
     gradient_smoothing: float = eqx.field(static=True, default=0.0)

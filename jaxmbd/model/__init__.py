@@ -40,6 +40,7 @@ from .higher_pairs import Cam as Cam
 from .higher_pairs import CurveOnCurve as CurveOnCurve
 from .higher_pairs import PointOnCurve as PointOnCurve
 from .higher_pairs import PointOnSurface as PointOnSurface
+from .inputs import Input as Input
 from .joints import AbstractConstraint as AbstractConstraint
 from .joints import AbstractRelation as AbstractRelation
 from .joints import Constraint as Constraint

@@ -19,6 +19,7 @@ from .doubts import warn_of_doubts
 from .forces import AbstractForceDescription, AbstractInertia, ForceStack
 from .frames import Frame
 from .given import Kind, specs
+from .inputs import Numbering, settled
 from .joints import AbstractRelation, Fixed
 from .laws import KINDS, AbstractLawDescription, LawStack
 from .laws.base import CONTACT
@@ -330,9 +331,10 @@ class Mechanism:
         if not self.bodies:
             raise ValueError(f"mechanism {self.name!r} has no bodies; add one with add_body")
         bodies = list(self.bodies.values())
-        stacks, order, connections, angles = self._stack_constraints()
+        inputs = Numbering()
+        stacks, order, connections, angles = self._stack_constraints(inputs)
         warn_of_doubts(self, connections)
-        forces, inertias, beams = self._stack_forces(connections)
+        forces, inertias, beams = self._stack_forces(connections, inputs)
         index = self._indices()
         light = tuple(k for k, b in enumerate(bodies) if b.massless)
         system = System(
@@ -340,8 +342,8 @@ class Mechanism:
             inertia=stack_arrays(*(_or_nan(b.inertia, (3, 3)) for b in bodies)),
             gravity=self.gravity,
             length=_length(bodies, connections),
-            constraints=stacks,
-            forces=forces,
+            constraints=settled(stacks),
+            forces=settled(forces),
             angles=angles,
             connections=connections,
             shapes=tuple(Looks.of(b.visuals) if b.visuals else b.shape for b in bodies),
@@ -353,13 +355,14 @@ class Mechanism:
             linear_solver=_strategy(bodies, light, connections, stacks, len(order)),
             light=light,
             described=tuple(b.described for b in bodies),
-            laws=self._stack_laws(connections),
+            laws=settled(self._stack_laws(connections, inputs)),
             inertias=inertias,
             frames=tuple(
                 frame.on((body := self._body(frame.body, frame.name)), index[body.name])
                 for frame in self.frames.values()
             ),
             beams=beams,
+            inputs=inputs.labels,
         )
         system = on_device(system)
         state = State(
@@ -438,7 +441,7 @@ class Mechanism:
     def _indices(self) -> dict[str, int]:
         return {name: k for k, name in enumerate([*self.bodies, "ground"])}
 
-    def _stack_constraints(self):
+    def _stack_constraints(self, inputs: Numbering):
         dtype, index = default_dtype(), self._indices()
         by_type: dict[type, list[tuple]] = {}
         connections, angles = [], []
@@ -450,7 +453,8 @@ class Mechanism:
             at = tuple(index[b.name] for b in bodies)
             table = part.rows(*bodies)
             for k, (_, primitive) in enumerate(table):
-                primitive = asarrays(_hoist_motions(primitive), dtype)
+                primitive = inputs.numbered(_hoist_motions(primitive), drives=True)
+                primitive = asarrays(primitive, dtype)
                 row = (primitive, at, count + k)
                 by_type.setdefault(type(primitive), []).append(row)
             point_i, point_j = part.reference_points(i, j)
@@ -495,14 +499,14 @@ class Mechanism:
         )
 
     def _stack_forces(
-        self, connections: tuple[Connection, ...]
+        self, connections: tuple[Connection, ...], inputs: Numbering
     ) -> tuple[tuple[ForceStack, ...], tuple[ForceStack, ...], tuple[BeamLabel, ...]]:
         """Force elements; inertia of joint coordinates, which follows accelerations; beams."""
         dtype, index = default_dtype(), self._indices()
         elements, targets, names = [], [], []
         for part in self._force_elements().values():
             bodies = [self._body(b, part.name) for b in part.targets()]
-            elements.append(asarrays(part.element(*bodies), dtype))
+            elements.append(asarrays(inputs.numbered(part.element(*bodies)), dtype))
             self._check_apart(part, elements[-1], bodies)
             targets.append(tuple(index[b.name] for b in bodies))
             names.append(part.name)
@@ -544,7 +548,9 @@ class Mechanism:
                     return joint.name
         return None
 
-    def _stack_laws(self, connections: tuple[Connection, ...]) -> tuple[LawStack, ...]:
+    def _stack_laws(
+        self, connections: tuple[Connection, ...], inputs: Numbering
+    ) -> tuple[LawStack, ...]:
         dtype, index = default_dtype(), self._indices()
         rows = {c.name: c.rows for c in connections}
         elements, targets, names, joints = [], [], [], []
@@ -552,7 +558,7 @@ class Mechanism:
             if part.gives_way:
                 continue
             bodies = [self._body(b, part.name) for b in part.targets()]
-            elements.append(asarrays(part.element(*bodies), dtype))
+            elements.append(asarrays(inputs.numbered(part.element(*bodies)), dtype))
             self._check_apart(part, elements[-1], bodies)
             targets.append(tuple(index[b.name] for b in bodies))
             names.append(part.name)

@@ -4,7 +4,7 @@ dynamic.
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +18,7 @@ from ..xla.indexing import take
 from .coordinates import AngleStack, each_followed, followed_in, with_turns
 from .forces import ForceStack
 from .frames import FrameOnBody
+from .inputs import InputLabel, as_values, with_inputs
 from .laws import LawStack
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, PrimitiveStack
@@ -124,6 +125,8 @@ class System(eqx.Module):
         frames: Frames on bodies, for reports.
         beams: For reports and pictures.
         light: Indices of links without inertia of their own.
+        inputs: What a caller gives from step to step, see `Input`.
+        held: Whether they have been given, by `with_inputs`.
     """
 
     mass: Float[Array, " nb"]
@@ -147,6 +150,8 @@ class System(eqx.Module):
     frames: tuple[FrameOnBody, ...] = ()
     beams: tuple[BeamLabel, ...] = ()
     light: tuple[int, ...] = eqx.field(static=True, default=())
+    inputs: tuple[InputLabel, ...] = eqx.field(static=True, default=())
+    held: bool = eqx.field(static=True, default=False)
 
     def __repr__(self) -> str:
         return readable(self, _described)
@@ -170,6 +175,7 @@ class System(eqx.Module):
             massless=("",) * len(self.massless),
             described=(),
             beams=(),
+            inputs=tuple(dataclasses.replace(x, name="", unit="") for x in self.inputs),
         )
 
     @property
@@ -407,6 +413,27 @@ class System(eqx.Module):
             good = good if value is None else good & jnp.all(value >= 0.0)
         return good
 
+    def given(self, values: Float[Array, "3 n"], t: Scalar) -> "System":
+        """The system with values, rates and accelerations of its inputs at time t, (3, n)."""
+        if not self.inputs:
+            return self
+        parts = (self.constraints, self.forces, self.laws)
+        parts = with_inputs(parts, self.inputs, values, t)
+        return dataclasses.replace(
+            self, constraints=parts[0], forces=parts[1], laws=parts[2], held=True
+        )
+
+    def with_inputs(self, inputs: Mapping[str, Any], t: Any = 0.0) -> "System":
+        """The system whose inputs have these values, by name, for analyses of one instant or of
+        constant inputs: `equilibrium`, `linearize`, `kinematics`. That of a driver is a tuple of
+        its value, rate and acceleration at time t [s], from which it goes on as a parabola.
+
+        Raises:
+            ValueError: An input is missing, unknown or of a wrong shape.
+        """
+        values = jnp.asarray(as_values(self.inputs, inputs, "with_inputs"))
+        return self.given(values, jnp.asarray(t, self.dtype))
+
     # --- angles over many turns
     # ---------------------------------------------------------------------
 
@@ -506,6 +533,7 @@ def _described(system: System) -> str:
         counted(system.nc, "constraint row"),
         *([counted(forces, "force element")] if forces else []),
         *([counted(laws, "law")] if laws else []),
+        *([counted(len(system.inputs), "input")] if system.inputs else []),
     ]
     facts = ["with closed loops" if system.has_loops else "without closed loops"]
     if known(system.mass) and system.mass.ndim == 1 and not system.massless:

@@ -23,6 +23,7 @@ from .contacts import slices
 from .elements import element_labels
 
 _XYZ = ("x", "y", "z")
+_MOTION = {"r": "m", "v": "m/s", "omega": "rad/s", "a": "m/s²", "alpha": "rad/s²"}
 # What a formula of a spreadsheet begins with, and ' itself, so that names can be read back.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
@@ -90,6 +91,22 @@ def column_names(system: System, columns: Sequence[str] | None = None) -> list[s
 def columns_of(system: System) -> list[Column]:
     """All columns of a motion of a system but the time."""
     return [column for group in _groups_of(system)[1:] for column in group.columns]
+
+
+def refuse_unknown(names: Iterable[str], system: System) -> None:
+    """Refuse names that no quantity of a motion has.
+
+    Raises:
+        ValueError: The message names the nearest.
+    """
+    known = {column.name for column in columns_of(system)}
+    for name in names:
+        if name not in known:
+            meant = nearest(name, known, cutoff=0.4)
+            hint = f"did you mean {' or '.join(map(repr, meant))}? " if meant else ""
+            raise ValueError(
+                f"there is no quantity {name!r}; {hint}mbd.quantities(system) lists them"
+            )
 
 
 def columns_by_name(solution: Any, system: System, names: Iterable[str]) -> list[Any]:
@@ -160,6 +177,7 @@ def _groups(
             _energy(system),
         ]
         found += _laws(system) if laws else []
+        found += [*_frames(system), *_inputs(system)]
     found += [*_bodies(system, bodies), _multipliers(system, rows)]
     count = Counter(column.name for group in found for column in group.columns)
 
@@ -272,19 +290,52 @@ def _laws(system: System) -> Iterator[Group]:
         yield Group("laws", columns, values)
 
 
+def _frames(system: System) -> Iterator[Group]:
+    """The motion of frames, by the names of `FrameMotion`."""
+    for frame in system.frames:
+        columns = [
+            Column(f"{frame.name}.{field}.{axis}", unit, field == "r")
+            for field, unit in _MOTION.items()
+            for axis in _XYZ
+        ]
+
+        def values(sol: Any, name: str = frame.name) -> Array:
+            motion = sol.frame(name, system)
+            return _beside([getattr(motion, field) for field in _MOTION])
+
+        yield Group("frames", columns, values)
+
+
+def _inputs(system: System) -> Iterator[Group]:
+    """What the inputs were; zero where nobody has given them."""
+    columns = [
+        Column(f"{label.name}{entry}", label.unit, smooth=False)
+        for label in system.inputs
+        for entry in _entries(label.shape, ())
+    ]
+    if not columns:
+        return
+
+    def values(sol: Any) -> Array:
+        if sol.inputs is None:
+            return _beside([np.zeros((len(sol.t), len(columns)))])
+        return _beside([sol.inputs[:, 0]])
+
+    yield Group("inputs", columns, values)
+
+
 def _bodies(system: System | None, count: int) -> Iterator[Group]:
     names = [f"body{k}" for k in range(count)] if system is None else system.bodies
-    units = {"r": "m", "v": "m/s", "omega": "rad/s", "a": "m/s²", "alpha": "rad/s²"}
     for b, name in enumerate(names):
         columns = [
             Column(f"{name}.{field}.{axis}", unit, field in ("r", "v", "omega"))
-            for field, unit in units.items()
+            for field, unit in _MOTION.items()
             for axis in _XYZ
         ]
         columns += [Column(f"{name}.A{m}{n}", "-", False) for m in (1, 2, 3) for n in (1, 2, 3)]
 
         def values(sol: Any, b: int = b) -> Array:
-            return _beside([_part(getattr(sol, field), b) for field in (*units, "A")])
+            return _beside([_part(getattr(sol, field), b) for field in (*_MOTION, "A")])
 
         yield Group("bodies", columns, values)
 

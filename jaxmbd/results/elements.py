@@ -15,6 +15,7 @@ from ..model.readable import counted, readable
 from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..xla.indexing import take
+from .moment import Moment
 
 
 class ElementMotion(eqx.Module):
@@ -64,7 +65,7 @@ def _names_and_units(motion: ElementMotion) -> str:
 
 
 def element_motions(
-    system: System, states: State, times: Float[Array, " T"], by_rows: Any
+    system: System, states: State, moments: Moment, by_rows: Any
 ) -> dict[str, ElementMotion]:
     """All elements that say something, by name; `by_rows` evaluates a program for all rows of a
     motion.
@@ -72,7 +73,7 @@ def element_motions(
     labels = element_labels(system)
     if not any(labels):
         return ElementsByName()
-    values = by_rows(_values, system, states, times)
+    values = by_rows(_values, system, states, moments)
 
     def one(k: int, own: tuple[Label, ...], found: tuple[Array, ...]) -> ElementMotion:
         outputs = zip(own, found, strict=True)
@@ -116,14 +117,14 @@ def _of_stack(stack: ForceStack, pose: Pose, twist: Twist, t: Any) -> tuple[Outp
 
 
 @Compiled
-def _values(system: System, states: State, times: Float[Array, " T"]):
+def _values(system: System, states: State, moments: Moment):
     """The outputs of all elements at all instants, by stack."""
 
-    def one(state: State, t):
+    def one(state: State, moment: Moment):
         pose = RA().with_ground(state.pose)
         zero = jnp.zeros((1, 3), system.dtype)
         twist = Twist(jnp.concatenate([state.v, zero]), jnp.concatenate([state.omega, zero]))
-        stacks = system.wound(state.angles).forces
+        stacks, t = moment.of(system, state).forces, moment.t
         return [tuple(x.value for x in _of_stack(stack, pose, twist, t)) for stack in stacks]
 
-    return jax.vmap(one)(states, times)
+    return jax.vmap(one)(states, moments)

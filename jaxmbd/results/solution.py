@@ -31,6 +31,7 @@ from ..xla.batch_last import batched_in_lanes
 from .beams import BeamMotion, beam_motion
 from .contacts import ContactPlaces, contact_places, slices
 from .elements import ElementMotion, element_motions
+from .moment import Moment
 
 _CALLED = {
     CONTACT: ("contact", "contacts"),
@@ -137,6 +138,7 @@ class Solution(eqx.Module):
         stats: Numbers about the run: what assembly moved, steps completed, and
             `undetermined_steps` (`undetermined_rows` where steps are chosen), those so close to a
             singular pose that `lam` leaves out a part of the forces.
+        inputs: Values, rates and accelerations of the mechanism's inputs, (T, 3, n), or None.
         system: The mechanism that moved, with its names; the questions below need no other, and
             take another.
         observed: Names of the entries of `stats` that have one number, or array, for every row.
@@ -155,6 +157,7 @@ class Solution(eqx.Module):
     result: RESULTS
     stats: dict[str, Any]
     angles: Float[Array, "T w"] | None = None
+    inputs: Float[Array, "T 3 n"] | None = None
     system: System | None = None
     observed: tuple[str, ...] = eqx.field(static=True, default=())
     least: bool = eqx.field(static=True, default=True)
@@ -175,7 +178,7 @@ class Solution(eqx.Module):
             return self.multipliers
         if self.multipliers.ndim > 2:  # a batch of motions
             return eqx.filter_vmap(lambda one: one.lam)(self)
-        return _by_rows(_least, self._own(None), self.state, self.multipliers, self.t)
+        return _by_rows(_least, self._own(None), self.state, self.multipliers, self._moments)
 
     @property
     def state(self) -> State:
@@ -197,12 +200,46 @@ class Solution(eqx.Module):
 
     def rows(self, index: slice | np.ndarray) -> "Solution":
         """Some of the rows, as a solution."""
-        names = ("t", "r", "A", "v", "omega", "a", "alpha", "multipliers", "angles", "iterations")
+        names = (
+            "t",
+            "r",
+            "A",
+            "v",
+            "omega",
+            "a",
+            "alpha",
+            "multipliers",
+            "angles",
+            "inputs",
+            "iterations",
+        )
         parts = {name: _part(x, index) for name in names if (x := getattr(self, name)) is not None}
         # What a formulation or a method observed has one entry a row; other numbers are about the
         # whole run.
         stats = {k: _part(x, index) if k in self.observed else x for k, x in self.stats.items()}
         return dataclasses.replace(self, **parts, stats=stats)
+
+    @property
+    def _moments(self) -> Moment:
+        return Moment(self.t, self.inputs)
+
+    def __getitem__(self, name: str) -> Float[Array, " T"]:
+        """One quantity over the motion, by a name that `quantities` lists: `sol["pin.angle"]`.
+
+        Raises:
+            ValueError: There is no such quantity; the message names the nearest.
+            TypeError: The name is no text.
+        """
+        from .columns import columns_by_name, refuse_unknown
+
+        if not isinstance(name, str):
+            raise TypeError(
+                f"a solution is asked for quantities by name, such as sol['pin.angle'], not by "
+                f"{name!r}; a state is sol.at(k), some rows are sol.rows(slice(...))"
+            )
+        system = self._own(None)
+        refuse_unknown([name], system)
+        return jnp.asarray(columns_by_name(self, system, [name])[0])
 
     def _own(self, system: System | None) -> System:
         system = self.system if system is None else system
@@ -302,7 +339,7 @@ class Solution(eqx.Module):
 
     def elements(self, system: System | None = None) -> dict[str, ElementMotion]:
         """What all force elements did, by name, see `ElementMotion`; beams have `beam`."""
-        return element_motions(self._own(system), self.state, self.t, _by_rows)
+        return element_motions(self._own(system), self.state, self._moments, _by_rows)
 
     def energy(self, system: System | None = None) -> Energy:
         """Kinetic and potential energy; kinetic as the integrator counts it where it says so, see
@@ -323,7 +360,7 @@ class Solution(eqx.Module):
         """How far the constraints are from being met, at position and velocity level."""
         system = self._own(system)
 
-        return Violation(*_by_rows(_violations, system, self.state, self.t))
+        return Violation(*_by_rows(_violations, system, self.state, self._moments))
 
     def reactions(self, system: System | None = None) -> dict[str, Reaction]:
         """Force and moment of every joint and driver on its body j, by name; about which point,
@@ -334,7 +371,7 @@ class Solution(eqx.Module):
         joints that do the same work.
         """
         system = self._own(system)
-        found = _by_rows(_reactions, system, self.state, self.lam, self.t)
+        found = _by_rows(_reactions, system, self.state, self.lam, self._moments)
         names = [c.name for c in system.connections]
         return ByName((name, Reaction(*pair)) for name, pair in zip(names, found, strict=True))
 
@@ -456,6 +493,7 @@ def make_solution(
     system: System | None = None,
     *,
     least: bool = True,
+    inputs: Float[Array, "T 3 n"] | None = None,
 ) -> Solution:
     """Stacked rows to a solution; `least` says whether their multipliers are of least norm."""
     return Solution(
@@ -471,6 +509,7 @@ def make_solution(
         iterations=rows.iterations,
         result=result,
         stats=stats | rows.extra,
+        inputs=inputs,
         system=system,
         observed=tuple(rows.extra),
         least=least and not (system is not None and system.presses),
@@ -539,37 +578,37 @@ def _momenta(system: System, states: State):
 
 
 @Compiled
-def _violations(system: System, states: State, times):
-    def one(state: State, t):
-        jet_system, f_dot, _ = system.wound(state.angles).jet(t)
+def _violations(system: System, states: State, moments: Moment):
+    def one(state: State, moment: Moment):
+        jet_system, f_dot, _ = moment.of(system, state).jet(moment.t)
         u = jnp.concatenate([state.v, state.omega], axis=1)
         rate = apply_rows(rows(RA(), jet_system, state.pose), u, row_bodies(RA(), system))
         nu = velocity_right_side(RA(), jet_system, f_dot, state.pose)
         gaps = system.to_natural(phi(RA(), jet_system, state.pose))
         return gaps, system.to_natural(rate - nu)
 
-    return jax.vmap(one)(states, times)
+    return jax.vmap(one)(states, moments)
 
 
 @Compiled
-def _least(system: System, states: State, multipliers, times):
-    def of_pose(system: System, state: State, lam, t):
-        now = system.wound(state.angles).at(t)
+def _least(system: System, states: State, multipliers, moments: Moment):
+    def of_pose(system: System, state: State, lam, moment: Moment):
+        now = moment.of(system, state).at(moment.t)
         least = least_multipliers(now, state.pose, system.to_stacked(lam))
         return system.to_natural(pressed(now, state.pose, least))
 
     def one(*instant):
         return batched_in_lanes(of_pose, system, *instant)
 
-    return jax.vmap(one)(states, multipliers, times)
+    return jax.vmap(one)(states, multipliers, moments)
 
 
 @Compiled
-def _reactions(system: System, states: State, multipliers, times):
+def _reactions(system: System, states: State, multipliers, moments: Moment):
     """Forces and moments on body j at its point, of all connections in their order."""
 
-    def wrenches(state: State, lam, t):
-        now = system.wound(state.angles).at(t)
+    def wrenches(state: State, lam, moment: Moment):
+        now = moment.of(system, state).at(moment.t)
         blocks, lam = rows(RA(), now, state.pose), system.to_stacked(lam)
         on_j = -blocks[:, 1] * lam[:, None]  # (nc, 6)
         if system.presses:
@@ -577,7 +616,7 @@ def _reactions(system: System, states: State, multipliers, times):
         return system.to_natural(on_j.T).T
 
     # (T, nc, 6): force, body-frame torque about the center
-    on_j = jax.vmap(wrenches)(states, multipliers, times)
+    on_j = jax.vmap(wrenches)(states, multipliers, moments)
     found = []
     for c in system.connections:
         total = jnp.sum(on_j[:, np.array(c.rows)], axis=1)

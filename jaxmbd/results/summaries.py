@@ -48,7 +48,7 @@ def _completed(solution: Solution) -> str:
 
 def _worst(solution: Solution) -> str:
     """The largest violation at any row, if its program is there."""
-    asked = (solution.state, solution.t)
+    asked = (solution.state, solution._moments)
     found = by_rows_if_made(_violations, solution.system, *asked)
     if found is None or solution.system is None:
         return "see sol.violation()"

@@ -87,6 +87,7 @@ def check_system(system: Any, state: Any, entry: str) -> None:
         if found != shape:
             raise ValueError(f"{entry}: state.{name} must have the shape {shape}, not {found}")
     _check_numbers(system, state, entry)
+    _refuse_inputs_not_given(system, entry)
 
 
 def needs_state(function: Callable[P, R]) -> Callable[P, R]:
@@ -103,6 +104,22 @@ def needs_state(function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **kwargs)
 
     return checked
+
+
+# What does not ask for the values of inputs, or takes them itself.
+_WITHOUT_INPUTS = ("simulate", "start", "set_joints", "mobility", "move_apart")
+
+
+def _refuse_inputs_not_given(system: System, entry: str) -> None:
+    if not system.inputs or system.held or entry in _WITHOUT_INPUTS:
+        return
+    if entry == "assemble" and not any(x.drives for x in system.inputs):
+        return
+    first = system.inputs[0].name
+    raise ValueError(
+        f"{entry}: mechanism {system.name!r} has inputs; say what they are: "
+        f"{entry}(system.with_inputs({{{first!r}: ...}}), state, ...)"
+    )
 
 
 def _kind(value: Any) -> str:

@@ -21,7 +21,7 @@ from ...outcomes import RESULTS, ended_as
 from ...results.solution import Solution, make_solution
 from ...rotations import so3
 from ...rotations.types import Scalar
-from ..dynamics import advance, has_least, run_stats, start, times
+from ..dynamics import advance, has_least, run_stats, start_run, times
 from ..mobility import mobility
 from ..running.checks import (
     check_system,
@@ -216,7 +216,7 @@ def _shoot(
     def run(system: System, x, period) -> Solution:
         """One period, and every step of it."""
         state, h = placed(system, x), period / steps
-        progress, first = start(system, state, state, report, t0, h, formulation, integrator)
+        progress, first = start_run(system, state, state, report, t0, h, formulation, integrator)
         progress, rows = advance(
             system,
             progress,

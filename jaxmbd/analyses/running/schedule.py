@@ -1,0 +1,167 @@
+"""What the inputs of a mechanism are over a run: arrays by step, or functions of time."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ...model.expressions import Expression
+from ...model.inputs import as_values, check_names, one_value
+from ...model.motions import hoist, is_motion, jet
+from ...model.system import System
+from ...model.validation import default_dtype
+from ...rotations.types import Scalar
+from ...xla.indexing import take
+
+
+class ByStep(eqx.Module):
+    """An input that is held over each step.
+
+    Attributes:
+        values: Value, rate and acceleration at the end of every step, (N, 3, k).
+        drives: Whether a driver follows it.
+    """
+
+    values: Float[Array, "N 3 k"]
+    drives: bool = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        """Of its value."""
+        return self.values.shape[-1]
+
+    def first(self, t: Scalar, h: Scalar) -> Float[Array, "3 k"]:
+        """At the beginning of the first step."""
+        return earlier(self.values[0], h)
+
+    def at(self, n: Any, t: Scalar, h: Scalar) -> Float[Array, "3 k"]:
+        """In the n-th step."""
+        last = self.values.shape[0] - 1
+        return take(self.values, jnp.clip(jnp.asarray(n) - 1, 0, last))
+
+
+class OfTime(eqx.Module):
+    """An input that is a function of time.
+
+    Attributes:
+        function: Of time [s].
+        size: Of its value.
+        drives: Whether a driver follows it, which needs its own derivatives. What forces follow
+            runs through its values at the beginning, the middle and the end of a step: methods of
+            up to fourth order keep theirs.
+    """
+
+    function: Callable
+    size: int = eqx.field(static=True)
+    drives: bool = eqx.field(static=True)
+
+    def first(self, t: Scalar, h: Scalar) -> Float[Array, "3 k"]:
+        """At the initial time."""
+        return self._rows(jet(self.function, t))
+
+    def at(self, n: Any, t: Scalar, h: Scalar) -> Float[Array, "3 k"]:
+        """In the step of length h that ends at t."""
+        if self.drives:
+            return self.first(t, h)
+        end, middle, begin = (
+            jnp.asarray(self.function(x), t.dtype) for x in (t, t - 0.5 * h, t - h)
+        )
+        rate, bend = 3.0 * end - 4.0 * middle + begin, 4.0 * (end - 2.0 * middle + begin)
+        return self._rows((end, rate / h, bend / h**2))
+
+    def _rows(self, parts: tuple[Array, ...]) -> Float[Array, "3 k"]:
+        return jnp.stack([x.reshape(self.size) for x in parts])
+
+
+class Schedule(eqx.Module):
+    """All inputs of a mechanism over a run, in the order of `System.inputs`."""
+
+    parts: tuple[ByStep | OfTime, ...]
+
+    @property
+    def jumps(self) -> np.ndarray:
+        """Which numbers may change at once between two steps, (n,): those that are held. Drivers
+        go on where they were, and functions of time too.
+        """
+        held = [isinstance(part, ByStep) and not part.drives for part in self.parts]
+        return np.repeat(held, [part.size for part in self.parts])
+
+    def first(self, t: Scalar, h: Scalar) -> Float[Array, "3 n"]:
+        """Values, rates and accelerations at the initial time."""
+        return jnp.concatenate([part.first(t, h) for part in self.parts], axis=1)
+
+    def at(self, n: Any, t: Scalar, h: Scalar) -> Float[Array, "3 n"]:
+        """Values, rates and accelerations in the step of length h that ends as the n-th, at t."""
+        return jnp.concatenate([part.at(n, t, h) for part in self.parts], axis=1)
+
+    def rows(self, n: Any, t: Float[Array, " T"], h: Scalar) -> Float[Array, "T 3 n"]:
+        """The same for the ends of some steps, of which step 0 is the initial time."""
+
+        def row(n: Any, t: Scalar) -> Float[Array, "3 n"]:
+            return jnp.where(n < 1, self.first(t, h), self.at(n, t, h))
+
+        return jax.vmap(row)(jnp.asarray(n), t)
+
+
+def earlier(values: Float[Array, "3 k"], dt: Scalar) -> Float[Array, "3 k"]:
+    """Values, rates and accelerations at some time before the present, on the same parabola."""
+    value, rate, bend = values
+    return jnp.stack([value - dt * rate + 0.5 * dt**2 * bend, rate - dt * bend, bend])
+
+
+def schedule_of(
+    system: System, inputs: Mapping[str, Any] | None, steps: int, who: str
+) -> Schedule | None:
+    """The schedule of a run of some steps; None for a mechanism without inputs.
+
+    Raises:
+        ValueError: An input is missing or unknown, or of a wrong shape.
+    """
+    inputs = _mapping(inputs, who)
+    check_names(system.inputs, inputs, who)
+    if not system.inputs:
+        return None
+    zero, parts = jnp.zeros((), default_dtype()), []
+    for label in system.inputs:
+        given = inputs[label.name]
+        given = Expression(given) if isinstance(given, str) else given
+        if is_motion(given):
+            parts.append(OfTime(hoist(given, zero), label.count, label.drives))
+            shape = jax.eval_shape(given, zero).shape
+            if shape != label.shape:
+                raise ValueError(
+                    f"{who}: input {label.name!r} is a function that returns shape {shape}; it "
+                    f"has shape {label.shape}"
+                )
+        else:
+            values = one_value(label, given, who, rows=(steps,))
+            parts.append(ByStep(jnp.asarray(values), label.drives))
+    return Schedule(tuple(parts))
+
+
+def held_over(system: System, inputs: Mapping[str, Any] | None, who: str) -> Schedule | None:
+    """The schedule of steps over which all inputs are held; None for a mechanism without."""
+    inputs = _mapping(inputs, who)
+    check_names(system.inputs, inputs, who)
+    if not system.inputs:
+        return None
+    values = [(label, one_value(label, inputs[label.name], who)) for label in system.inputs]
+    return Schedule(tuple(ByStep(jnp.asarray(x)[None], label.drives) for label, x in values))
+
+
+def instant(system: System, inputs: Mapping[str, Any] | None, who: str) -> Any:
+    """Values, rates and accelerations of all inputs at an instant, (3, n); None without any."""
+    values = as_values(system.inputs, _mapping(inputs, who), who)
+    return jnp.asarray(values) if system.inputs else None
+
+
+def _mapping(inputs: Any, who: str) -> Mapping[str, Any]:
+    if inputs is None:
+        return {}
+    if not isinstance(inputs, Mapping):
+        raise TypeError(f"{who}: inputs must be a dict by name, not {type(inputs).__name__}")
+    return inputs

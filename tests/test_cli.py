@@ -544,3 +544,32 @@ def test_an_unwritable_folder_is_refused_before_the_run(jaxmbd, monkeypatch):
     assert (
         done.code == 1 and "--out: cannot write the file 'x.npz': Permission denied" in done.stderr
     )
+
+
+def test_inputs_of_a_model_are_given_on_the_command_line(jaxmbd, tmp_path):
+    torque = {
+        "type": "Torque",
+        "name": "push",
+        "torque": {"input": "push", "size": 3, "unit": "N·m"},
+    }
+    model = pendulum(tmp_path, forces=[torque])
+    out = tmp_path / "motion.csv"
+    asked = ["--h", 0.01, "--t-end", 1.0, "--out", out]
+    done = jaxmbd("simulate", model, *asked)
+    assert done.code == 1 and "pendulum has the input push: say what they are" in done.stderr
+    done = jaxmbd("simulate", model, *asked, "--given", "pull=1")
+    assert done.code == 1 and "no input 'pull'; its inputs are push" in done.stderr
+    done = jaxmbd(
+        "simulate", model, *asked, "--given", "push=0,minimum(2*t,1),0", "--column", "push*"
+    )
+    assert done.code == 0
+    header, *rows = out.read_text(encoding="utf-8").splitlines()
+    t, push = np.array([row.split(",") for row in rows], float)[
+        :, [header.split(",").index(name) for name in ("t [s]", "push[1] [N·m]")]
+    ].T
+    np.testing.assert_allclose(push, np.minimum(2.0 * t, 1.0), rtol=0, atol=1e-15)
+    assert "inputs, held at zero here: push [N·m]" in jaxmbd("info", model).stdout
+    assert "must be a number" in jaxmbd("equilibrium", model, "--given", "push=0,t,0").stderr
+    # A torque of m g l turns the rod to the side and holds it there.
+    done = jaxmbd("equilibrium", model, "--given", f"push=0,{-0.5 * 0.7 * 9.81},0")
+    assert done.code == 0

@@ -162,6 +162,11 @@ def simulate(
             "metric": metric,
             "throw": throw,
         }
+        if system.inputs and not system.held:
+            raise ValueError(
+                "simulate: steps of a chosen size take no inputs that change; hold them with "
+                "system.with_inputs({...}), or give the step size h"
+            )
         return simulate_chosen(system, state, save_at, step, **choices)
     if save_at is not None:
         raise ValueError(

@@ -10,7 +10,7 @@ from jaxmbd.model.given import summary
 
 from .app import app
 from .console import add_row, busy, new_table, out, say
-from .options import Model
+from .options import Model, with_given
 
 _LISTED = 40  # rows of a table; the rest is counted
 
@@ -52,6 +52,11 @@ def info(model: Model) -> None:
     from jaxmbd.analyses.running.start_checks import warn_of_changes
 
     system, state = mbd.load(model)
+    if system.inputs:
+        zeros = [f"{x.name}={','.join('0' * x.count)}" for x in system.inputs]
+        names = ", ".join(f"{x.name} [{x.unit}]" for x in system.inputs)
+        say(f"inputs, held at zero here: {names}")
+        system = with_given(system, zeros)
     with busy(f"assembling {system.name}"):
         assembled, report = mbd.assemble(system, state)
     closed = bool(report.closed)

@@ -15,6 +15,7 @@ from .options import (
     RA,
     Columns,
     Formulation,
+    Given,
     Group,
     Integrator,
     Model,
@@ -26,9 +27,11 @@ from .options import (
     Tableau,
     TEnd,
     Tolerance,
+    given_functions,
     instants,
     integrator_of,
     usual,
+    with_given,
 )
 
 
@@ -39,16 +42,17 @@ def kinematics(
     t_end: TEnd = 3.0,
     h: Step = 1e-3,
     formulation: Formulation = RA,
+    given: Given = None,
     column: Columns = None,
 ) -> None:
     """Move a fully driven MODEL and write the motion."""
     check_out(out_file, (".npz", ".csv"))
     system, state = mbd.load(model)
     check_columns(out_file, system, column)
-    ts = instants(system, t_end, h)
+    ts, held = instants(system, t_end, h), with_given(system, given)
     keep(
         lambda: mbd.kinematics(
-            system, state, ts, formulation=mbd.FORMULATIONS[formulation](), progress=True
+            held, state, ts, formulation=mbd.FORMULATIONS[formulation](), progress=True
         ),
         system,
         out_file,
@@ -71,6 +75,7 @@ def simulate(
     projection: Projection = False,
     newton_tolerance: NewtonTolerance = None,
     tolerance: Tolerance = None,
+    given: Given = None,
     column: Columns = None,
 ) -> None:
     """Integrate MODEL in time and write the motion."""
@@ -82,9 +87,17 @@ def simulate(
     )
     options: dict[str, Any] = {"formulation": mbd.FORMULATIONS[formulation](), "integrator": method}
     if tolerance is None:
+        inputs = given_functions(system, given)
         keep(
             lambda: mbd.simulate(
-                system, state, t_end=t_end, h=h, save_every=save_every, progress=True, **options
+                system,
+                state,
+                t_end=t_end,
+                h=h,
+                inputs=inputs,
+                save_every=save_every,
+                progress=True,
+                **options,
             ),
             system,
             out_file,
@@ -95,11 +108,11 @@ def simulate(
         raise ValueError(
             "--save-every is for fixed steps; with --tolerance rows are at multiples of --h"
         )
-    ts = instants(system, t_end, h)
+    ts, held = instants(system, t_end, h), with_given(system, given)
 
     def adaptive() -> mbd.Solution:
         with busy(f"simulating {system.name}"):
-            return mbd.simulate(system, state, step=mbd.Adaptive(tolerance), save_at=ts, **options)
+            return mbd.simulate(held, state, step=mbd.Adaptive(tolerance), save_at=ts, **options)
 
     solution = keep(adaptive, system, out_file, column)
     say(
@@ -121,10 +134,12 @@ def inverse_dynamics(
         ),
     ] = None,
     formulation: Formulation = RA,
+    given: Given = None,
 ) -> None:
     """Find the efforts of drivers, or of actuators in their place, that MODEL's motion takes."""
     check_out(out_file, (".npz", ".csv"))
     system, state = mbd.load(model)
+    system = with_given(system, given)
     ts = instants(system, t_end, h)
     with busy(f"inverse dynamics of {system.name} at {len(ts)} instants"):
         found = mbd.inverse_dynamics(

@@ -4,6 +4,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import jax.numpy as jnp
 import numpy as np
 import typer
 
@@ -58,6 +59,16 @@ Tolerance = Annotated[
     typer.Option(help="Choose the steps for this tolerance; rows stay at multiples of --h."),
 ]
 
+Given = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--given",
+        metavar="NAME=VALUE",
+        help="What an input of the model is: a number or, in simulate, an expression of the time "
+        "t, such as 'motor=5*sin(t)'; parts of a vector with commas. Repeat for more.",
+    ),
+]
+
 
 def instants(system: mbd.System, t_end: float, h: float) -> np.ndarray:
     """The instants of rows, every h to the end."""
@@ -96,3 +107,69 @@ def integrator_of(name: str, rho_inf, tableau, group, projection: bool, newton_t
             )
         chosen[field] = settings[field]
     return method(**chosen)
+
+
+def given_functions(system: mbd.System, texts: list[str] | None) -> dict[str, Any] | None:
+    """What the model's inputs are over time, from NAME=VALUE texts; None for none."""
+    found = {name: _function(parts) for name, parts in _given(system, texts).items()}
+    return found or None
+
+
+def with_given(system: mbd.System, texts: list[str] | None) -> mbd.System:
+    """The system whose inputs are held at the numbers of NAME=VALUE texts."""
+    if not system.inputs:
+        _given(system, texts)
+        return system
+    values = {}
+    for name, parts in _given(system, texts).items():
+        constants = [part.constant for part in parts]
+        if None in constants:
+            raise ValueError(
+                f"--given: input {name!r} must be a number here, which does not change"
+            )
+        values[name] = constants if len(constants) > 1 else constants[0]
+    for label in system.inputs:
+        if label.drives:
+            values[label.name] = (np.asarray(values[label.name]),) + (np.zeros(label.shape),) * 2
+        else:
+            values[label.name] = np.asarray(values[label.name])
+    return system.with_inputs(values)
+
+
+def _given(system: mbd.System, texts: list[str] | None) -> dict[str, list[mbd.Expression]]:
+    found: dict[str, list[mbd.Expression]] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"--given: {text!r} is not NAME=VALUE, such as motor=2.5")
+        found[name.strip()] = [mbd.Expression(part) for part in _parts(value)]
+    known = [label.name for label in system.inputs]
+    for name in found:
+        if name not in known:
+            have = ", ".join(known) or "none"
+            raise ValueError(f"--given: {system.name} has no input {name!r}; its inputs are {have}")
+    missing = [name for name in known if name not in found]
+    if missing:
+        raise ValueError(
+            f"{system.name} has the input{'s' if missing[1:] else ''} {', '.join(missing)}: say "
+            f"what they are, such as --given {missing[0]}=0"
+        )
+    return found
+
+
+def _parts(text: str) -> list[str]:
+    """The text divided at its commas, but for those in parentheses."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def _function(parts: list[mbd.Expression]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return lambda t: jnp.stack([jnp.asarray(part(t), t.dtype) for part in parts])

@@ -11,7 +11,7 @@ import jaxmbd as mbd
 from .app import app
 from .console import add_row, busy, new_table, out, say
 from .files import check_out, write, write_columns
-from .options import Model
+from .options import Given, Model, with_given
 
 Instant = Annotated[
     float, typer.Option("--t", help="Instant at which drivers and loads are held, in seconds.")
@@ -28,6 +28,7 @@ def linearize(
             "--coordinate", "-c", help="A minimal coordinate, such as rod.theta.y; repeat."
         ),
     ] = None,
+    given: Given = None,
     inputs: Annotated[
         list[str] | None, typer.Option("--input", "-i", help="An input; repeat for more.")
     ] = None,
@@ -39,6 +40,7 @@ def linearize(
     if out_file is not None:
         check_out(out_file, (".npz",))
     system, state = mbd.load(model)
+    system = with_given(system, given)
     with busy(f"linearizing {system.name}"):
         found = mbd.linearize(system, state, t=t, coordinates=coordinate, inputs=inputs)
     modes = found.modes()
@@ -78,11 +80,12 @@ def equilibrium(
     out_file: Annotated[
         Path | None, typer.Option("--out", help="Result file of one row (.npz).")
     ] = None,
+    given: Given = None,
 ) -> None:
     """Find where MODEL rests: poses, stability, and the forces in its joints."""
     if out_file is not None:
         check_out(out_file, (".npz",))
-    system, found = _rest(model, t=t, unstable=unstable, load_steps=load_steps)
+    system, found = _rest(model, given, t=t, unstable=unstable, load_steps=load_steps)
     table = new_table("body", "x [m]", "y [m]", "z [m]")
     for name, r in zip(system.bodies, np.asarray(found.state.r), strict=True):
         add_row(table, name, *(f"{x:.6g}" for x in r))
@@ -108,16 +111,18 @@ def modes(
     undamped: Annotated[
         bool, typer.Option("--undamped", help="Leave damping and gyroscopic forces out.")
     ] = False,
+    given: Given = None,
 ) -> None:
     """Vibration of MODEL about the equilibrium where it rests: frequencies and damping."""
-    system, found = _rest(model, t=t)
+    system, found = _rest(model, given, t=t)
     with busy(f"modes of {system.name}"):
         vibration = mbd.modes(system, found, damped=not undamped)
     _print_modes(vibration.eigenvalues, vibration.frequency, vibration.damping_ratio)
 
 
-def _rest(model: Any, **options: Any):
+def _rest(model: Any, given: list[str] | None, **options: Any):
     system, state = mbd.load(model)
+    system = with_given(system, given)
     with busy(f"equilibrium of {system.name}"):
         return system, mbd.equilibrium(system, state, **options)
 

@@ -24,7 +24,7 @@ from ..model.primitives import primitives
 from ..model.sections import Section
 from ..model.validation import users_line
 from .older_format import is_older_format, read_older_format
-from .schema import mechanism_file
+from .schema import InputFile, mechanism_file
 
 _SECTIONS = {
     "bodies": "body",
@@ -219,6 +219,8 @@ def _read_field(spec: Spec, value: Any) -> Any:
     """What the description takes for a field of a file."""
     if value is None:
         return None
+    if isinstance(value, InputFile):
+        return model.Input(value.input, value.size, value.unit)
     if spec.kind is Kind.MOTION:
         return Expression(value if isinstance(value, str) else repr(float(value)))
     if spec.kind is Kind.VALUE:

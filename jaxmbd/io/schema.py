@@ -52,6 +52,14 @@ def _number_or_text(value: Any) -> str:
     return "text" if isinstance(value, str) else "number"
 
 
+def _kind_of_function(value: Any) -> str:
+    return "an input" if isinstance(value, dict | InputFile) else _number_or_text(value)
+
+
+def _parts_or_input(value: Any) -> str:
+    return "an input" if isinstance(value, dict | InputFile) else "parts"
+
+
 def _moments_or_matrix(value: Any) -> str:
     rows = value if isinstance(value, list | tuple) else []
     return "matrix" if any(isinstance(row, list | tuple) for row in rows) else "moments"
@@ -70,11 +78,6 @@ Inertia = Annotated[
     Discriminator(_moments_or_matrix),
 ]
 ExpressionText = Annotated[str, AfterValidator(_checked_expression)]
-TimeFunction = Annotated[
-    Union[Annotated[Number, Tag("number")], Annotated[ExpressionText, Tag("text")]],
-    Discriminator(_number_or_text),
-]
-Load = Annotated[list[TimeFunction], Field(min_length=3, max_length=3)]
 Name = Annotated[str, Field(min_length=1)]
 Axis = Literal["x", "y", "z"]
 
@@ -83,6 +86,35 @@ class Strict(BaseModel):
     """Unknown fields are mistakes."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class InputFile(Strict):
+    """A number, or several, that whoever runs the mechanism gives by name."""
+
+    input: Name
+    size: Annotated[int, Field(strict=True, ge=1)] | None = None
+    unit: str = "-"
+
+
+PlainFunction = Annotated[
+    Union[Annotated[Number, Tag("number")], Annotated[ExpressionText, Tag("text")]],
+    Discriminator(_number_or_text),
+]
+TimeFunction = Annotated[
+    Union[
+        Annotated[Number, Tag("number")],
+        Annotated[ExpressionText, Tag("text")],
+        Annotated[InputFile, Tag("an input")],
+    ],
+    Discriminator(_kind_of_function),
+]
+Load = Annotated[
+    Union[
+        Annotated[Annotated[list[PlainFunction], Field(min_length=3, max_length=3)], Tag("parts")],
+        Annotated[InputFile, Tag("an input")],
+    ],
+    Discriminator(_parts_or_input),
+]
 
 
 # --- shapes ---

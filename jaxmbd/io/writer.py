@@ -16,6 +16,7 @@ from ..model.body import Body
 from ..model.elements import AbstractElement
 from ..model.expressions import Components
 from ..model.given import Kind, Spec, primitive_specs, specs
+from ..model.inputs import Input
 from ..model.joints import AbstractRelation
 from ..model.mechanism import Mechanism
 from ..model.mesh import Mesh
@@ -168,6 +169,9 @@ def _field(spec: Spec, value: Any, what: str) -> Any:
         return [_primitive(p, what) for p in value]
     if isinstance(value, str):
         return value
+    if isinstance(value, Input):
+        rest = {"size": value.size, "unit": value.unit}
+        return {"input": value.name} | {k: x for k, x in rest.items() if x not in (None, "-")}
     if isinstance(
         text := getattr(value, "text", None), str
     ):  # an Expression, or a module that is one

@@ -481,3 +481,27 @@ def test_what_is_no_result_file_is_refused(tmp_path):
     np.savez(tmp_path / "y.npz", t=np.zeros(3))
     with pytest.raises(ResultFileError, match="lacks r, A"):
         read_npz(tmp_path / "y.npz")
+
+
+def test_inputs_are_written_and_read_back(tmp_path):
+    m = mbd.Mechanism("arm")
+    rod = m.add_body("rod", shape=mbd.Box((1.0, 0.1, 0.1), mass=2.0), r=(0.5, 0, 0))
+    m.add(mbd.Revolute("pin", m.ground, rod, point=(0, 0, 0), axis=(0, 1, 0)))
+    m.add(mbd.Actuator("motor", "pin", control=mbd.Input("u", unit="N·m")))
+    m.add(mbd.PointForce("wind", rod, point=(1, 0, 0), force=mbd.Input("wind", 3, "N")))
+    disc = m.add_body("disc", shape=mbd.Cylinder(0.1, 0.1, mass=1.0), r=(0, 0, 1))
+    m.add(mbd.Revolute("hub", m.ground, disc, point=(0, 0, 1), axis=(0, 0, 1)))
+    m.add(mbd.RotationDriver("turn", m.ground, disc, axis=(0, 0, 1), angle=mbd.Input("turn")))
+    mbd.save(m, tmp_path / "arm.json")
+    again, _ = mbd.load(tmp_path / "arm.json")
+    assert again.inputs == m.build()[0].inputs
+    data = json.loads((tmp_path / "arm.json").read_text())
+    for wrong, message in (
+        ({"input": ""}, "control.input: must not be empty"),
+        ({"inputs": "u"}, "unknown field 'control.inputs'"),
+        ({"input": "u", "size": 0}, "control.size: Input should be greater"),
+    ):
+        data["forces"][0]["control"] = wrong
+        (tmp_path / "wrong.json").write_text(json.dumps(data))
+        with pytest.raises(ModelFileError, match=message):
+            mbd.load(tmp_path / "wrong.json")

@@ -12,6 +12,7 @@ from .analyses import BentBeamWarning as BentBeamWarning
 from .analyses import Buckling as Buckling
 from .analyses import Campbell as Campbell
 from .analyses import Carry as Carry
+from .analyses import Controller as Controller
 from .analyses import DroppedBounceWarning as DroppedBounceWarning
 from .analyses import Equilibrium as Equilibrium
 from .analyses import EquilibriumError as EquilibriumError

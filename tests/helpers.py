@@ -145,7 +145,7 @@ class CompilationCounter(logging.Handler):
         self.names |= set(re.findall(r"Compiling (?:jit\()?(\w+)", message))
         self.programs += any(
             f"Compiling jit({name})" in message or f"Compiling {name}" in message
-            for name in ("start", "advance", "march")
+            for name in ("start_run", "advance", "march")
         )
 
 

@@ -21,7 +21,7 @@ from rich.table import Table
 from tqdm import tqdm
 
 import jaxmbd as mbd
-from jaxmbd.analyses import dynamics
+from jaxmbd.analyses import fixed_steps
 
 from ..options import repeated
 from .numpy_step import NumpySystem
@@ -54,9 +54,11 @@ def compiled(system, state, formulation, steps, repeats):
     t0, h, zero = jnp.zeros(()), jnp.asarray(H), jnp.zeros((), int)
     state, report = mbd.assemble(system, state)
     system = system.unnamed()  # what compiled programs get
-    progress, _ = dynamics.start(system, state, state, report, t0, h, formulation, integrator)
+    progress, _ = fixed_steps.start_run(
+        system, state, state, report, t0, h, formulation, integrator
+    )
     begin = time.perf_counter()
-    job = dynamics.advance.lower(
+    job = fixed_steps.advance.lower(
         system, progress, t0, h, zero, steps, 1, formulation, integrator
     ).compile()
     compile_seconds = time.perf_counter() - begin

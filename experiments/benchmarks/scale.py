@@ -19,7 +19,7 @@ from rich.console import Console
 from tqdm import tqdm
 
 import jaxmbd as mbd
-from jaxmbd.analyses import dynamics
+from jaxmbd.analyses import fixed_steps
 from jaxmbd.equations import rows as equations
 
 from .. import options
@@ -74,13 +74,15 @@ def single(model, settings, integrator=LEARNING):
     formulation = mbd.RA()
     t0, h, zero = jnp.zeros(()), jnp.asarray(H), jnp.zeros((), int)
     begin = time.perf_counter()
-    state, report = dynamics.assembled(system, state, t0)
+    state, report = fixed_steps.assembled(system, state, t0)
     system = system.unnamed()  # what compiled programs get
-    progress, _ = dynamics.start(system, state, state, report, t0, h, formulation, integrator)
+    progress, _ = fixed_steps.start_run(
+        system, state, state, report, t0, h, formulation, integrator
+    )
     preparation = time.perf_counter() - begin
     static = (1, settings.steps, formulation, integrator, (1, 1))
     begin = time.perf_counter()
-    job = dynamics.advance.lower(system, progress, t0, h, zero, *static).compile()
+    job = fixed_steps.advance.lower(system, progress, t0, h, zero, *static).compile()
     compiled = time.perf_counter() - begin
     end, _ = job(system, progress, t0, h, zero, *static)
     seconds = best_of(

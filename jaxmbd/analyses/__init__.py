@@ -14,6 +14,10 @@ from .adaptive import Adaptive as Adaptive
 from .assembly import AssemblyReport as AssemblyReport
 from .assembly import assemble as assemble
 from .batches import run_batch as run_batch
+from .carry import Carry as Carry
+from .carry import observe as observe
+from .carry import quantities as quantities
+from .controllers import Controller as Controller
 from .dynamics import simulate as simulate
 from .inputs import actuator_wrenches as actuator_wrenches
 from .inverse_dynamics import InverseDynamics as InverseDynamics
@@ -45,9 +49,6 @@ from .statics.equilibrium import EquilibriumError as EquilibriumError
 from .statics.equilibrium import Spin as Spin
 from .statics.equilibrium import equilibrium as equilibrium
 from .statics.stability import Stability as Stability
-from .stepping import Carry as Carry
-from .stepping import observe as observe
-from .stepping import quantities as quantities
 from .stepping import start as start
 from .stepping import step as step
 from .vibration.linearization import Linearization as Linearization

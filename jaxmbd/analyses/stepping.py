@@ -1,87 +1,42 @@
 """One step of a motion at a time, for a caller's own loops: controllers, learning, environments."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array
 
 from ..formulations import AbstractFormulation
-from ..integrators import AbstractIntegrator, Motion
-from ..model.compiled import Compiled, telling_forward_mode
+from ..integrators import AbstractIntegrator
+from ..model.compiled import telling_forward_mode
+from ..model.inputs import one_value
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..outcomes import RESULTS, ended_as
-from ..results.columns import columns_by_name, columns_of, refuse_unknown
-from ..results.solution import Solution, make_row, make_solution
-from ..rotations.types import Scalar, host
-from ..xla.batch_last import batched_in_lanes
-from ..xla.checkpoint import checkpointed
-from .dynamics import Progress, has_least, one_step, start_run
+from ..results.solution import Solution, make_solution
+from ..rotations.types import host
+from .carry import Carry, row_of, taken
+from .commanded import check_controller, commanded, commanded_step, left_to_caller
+from .controllers import Control, Controller
+from .fixed_steps import start_run, times
 from .running.checks import (
     check_run,
     check_system,
     chosen_formulation,
     chosen_integrator,
+    count_steps,
     needs_state,
     solved_by,
 )
 from .running.failure import raise_failure
 from .running.initial_state import assembled
-from .running.schedule import Schedule, held_over, instant
-
-
-class Carry(eqx.Module):
-    """All that a motion takes from one step to the next; a pytree of arrays, which `jax.lax.scan`
-    carries and `equinox.tree_serialise_leaves` writes. Made by `start`.
-
-    Attributes:
-        run: The motion, the method's memory, turns of angles, what earlier solves taught.
-        t0: The initial time, () [s].
-        h: The step size, () [s].
-        formulation, integrator: Of the whole motion.
-        linear_solver: As it was asked for.
-    """
-
-    run: Progress
-    t0: Scalar
-    h: Scalar
-    formulation: AbstractFormulation
-    integrator: AbstractIntegrator
-    linear_solver: str | None = eqx.field(static=True)
-
-    @property
-    def steps(self) -> Array:
-        """Steps that succeeded, ()."""
-        return self.run.completed
-
-    @property
-    def t(self) -> Scalar:
-        """The time [s]: t0 + n h, exactly; after a failure that of the last good step."""
-        return self.t0 + self.run.completed.astype(self.h.dtype) * self.h
-
-    @property
-    def result(self) -> RESULTS:
-        """What ended the motion, `RESULTS.successful` as long as it goes on."""
-        return self.run.result
-
-    @property
-    def state(self) -> State:
-        """Poses and twists at `t`, from which any analysis can begin. The velocities are those that
-        the method carries; `observe` has what a solution shows, which for `EnergyMomentum` differs.
-        """
-
-        def of(motion: Motion) -> State:
-            return self.formulation.to_state(motion.q, motion.u)
-
-        for _ in range(self.run.motion.u.ndim - 2):  # of a batch
-            of = jax.vmap(of)
-        return dataclasses.replace(of(self.run.motion), angles=self.run.angles)
+from .running.schedule import FromStep, as_mapping, held_from, instant, over_a_run
+from .running.warnings import warn_of_run
 
 
 @needs_state
@@ -92,6 +47,7 @@ def start(
     *,
     h: Any,
     inputs: Mapping[str, Any] | None = None,
+    controller: Controller | None = None,
     formulation: AbstractFormulation | None = None,
     integrator: AbstractIntegrator | None = None,
     linear_solver: str | None = None,
@@ -107,6 +63,7 @@ def start(
         state: Poses and twists at t0; assembled first, as by `simulate`.
         h: Step size [s] of all steps.
         inputs: What the mechanism's inputs are at t0, by name, see `Input`.
+        controller: That will give some of the inputs, see `Controller`.
         formulation: As in `simulate`.
         integrator: As in `simulate`.
         linear_solver: As in `simulate`.
@@ -124,6 +81,12 @@ def start(
     formulation = chosen_formulation(formulation)
     integrator = chosen_integrator(integrator, system)
     check_run(system, 1, 1, formulation, integrator)
+    control = None
+    if controller is not None:
+        check_controller(named, controller, "start")
+        control = Control.begun(named, controller)
+        nothing = {x.name: np.zeros(x.shape) for x in commanded(named, controller)}
+        inputs = nothing | dict(as_mapping(inputs, "start"))
     values = None
     if inputs is not None or not system.held:
         values = instant(system, inputs, "start")
@@ -133,7 +96,7 @@ def start(
     state = system.with_turns(state)
     found, report = assembled(begun, state, now, metric=metric)
     run, row = start_run(begun, state, found, report, t0, h, formulation, integrator, values)
-    carry = Carry(run, t0, h, formulation, integrator, linear_solver)
+    carry = Carry(run, t0, h, formulation, integrator, linear_solver, control)
     if throw and is_concrete(carry):
         if not ended_as(carry.result, RESULTS.successful):
             rows = jax.tree.map(lambda x: x[None], row)
@@ -143,7 +106,12 @@ def start(
 
 
 def step(
-    system: System, carry: Carry, inputs: Mapping[str, Any] | None = None, *, steps: int = 1
+    system: System,
+    carry: Carry,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    controller: Controller | None = None,
+    steps: int = 1,
 ) -> Carry:
     """The motion some steps later; a pure function that can be jitted, scanned, batched and
     differentiated. `simulate` takes the same steps.
@@ -155,7 +123,10 @@ def step(
         system: The mechanism that the motion began with; its numbers may have changed.
         carry: Of `start` or of the step before.
         inputs: What the mechanism's inputs are, by name; held over all the steps. A driver's input
-            is a tuple of its value, rate and acceleration at the end of the first of them.
+            is a tuple of its value, rate and acceleration at the end of the first of them, and
+            goes on from there.
+        controller: The one that the motion began with, which gives the other inputs; its numbers
+            may have changed.
         steps: How many.
 
     Raises:
@@ -169,76 +140,125 @@ def step(
         )
     if not isinstance(steps, int) or steps < 1:
         raise ValueError(f"step: steps must be a positive integer, not {steps!r}")
-    system = solved_by(system, carry.linear_solver)
+    if (controller is None) != (carry.control is None):
+        raise ValueError(
+            "step: give the controller to mbd.start as well, which makes its memory"
+            if carry.control is None
+            else "step: the motion began with a controller; give it"
+        )
+    if controller is not None:
+        check_controller(system, controller, "step")
+        others = {} if inputs is None else dict(as_mapping(inputs, "step"))
+        held = left_to_caller(
+            system,
+            controller,
+            others,
+            lambda label: FromStep(
+                jnp.asarray(one_value(label, others[label.name], "step")),
+                carry.steps + 1,
+                label.drives,
+            ),
+        )
+
+        def one(carry: Carry, _: None) -> tuple[Carry, None]:
+            return commanded_step(system, carry, controller, held)[0], None
+
+        return one(carry, None)[0] if steps == 1 else jax.lax.scan(one, carry, length=steps)[0]
     schedule = None
     if inputs is not None or not system.held:
-        schedule = held_over(system, inputs, "step")
-    run = _stepped(system, carry, schedule, steps)
-    return dataclasses.replace(carry, run=run)
+        schedule = held_from(system, inputs, carry.steps + 1, "step")
+    return taken(system, carry, schedule, steps)[0]
 
 
-@Compiled
-def _stepped(system: System, carry: Carry, schedule: Schedule | None, steps: int) -> Progress:
-    return batched_in_lanes(
-        partial(_steps_on, steps=steps),
-        *(system, carry.run, carry.t0, carry.h, carry.formulation, carry.integrator, schedule),
-    )
-
-
-def _steps_on(
-    system, run: Progress, t0, h, formulation, integrator, schedule, *, steps: int
-) -> Progress:
-    one = checkpointed(one_step(system, t0, h, formulation, integrator, schedule))
-    first = run.completed + 1
-    if steps == 1:
-        return one(run, first)[0]
-    return jax.lax.scan(lambda run, n: (one(run, n)[0], None), run, first + jnp.arange(steps))[0]
-
-
-def observe(system: System, carry: Carry, names: str | Sequence[str]) -> Float[Array, "*n"]:
-    """Quantities of a motion at its present instant, by the names that `quantities` lists; can be
-    jitted, batched and differentiated.
-
-    Returns:
-        The quantities in the order of their names, (n,); of one name, a number.
-
-    Raises:
-        ValueError: There is no such quantity; the message names the nearest.
-    """
-    wanted = [names] if isinstance(names, str) else list(names)
-    refuse_unknown(wanted, system)
-    values = columns_by_name(_row(system, carry), system, wanted)
-    found = jnp.stack([jnp.asarray(x)[0] for x in values])
-    return found[0] if isinstance(names, str) else found
-
-
-def quantities(system: System) -> dict[str, str]:
-    """All quantities that a motion of the mechanism has, with their units: what `observe`,
-    `Solution` in brackets, tables, plots and `Measurements` know by these names.
-    """
-    return {column.name: column.unit for column in columns_of(system)}
-
-
-def _row(system: System, carry: Carry) -> Solution:
-    """The present instant as a solution of one row."""
-    motion = carry.run.motion
-    now = system.wound(carry.run.angles)
-    inputs = carry.run.inputs
-    if inputs is not None:
-        now = now.given(inputs, carry.t)
-    motion, extra = carry.integrator.observed(carry.formulation, now, motion, carry.t)
-    row = make_row(
-        *(carry.formulation, now, motion.q, motion.u, motion.a, motion.lam),
-        jnp.zeros((), int),
-        carry.result == RESULTS.successful,
-        extra,
-    )
-    return make_solution(
-        carry.t[None],
-        jax.tree.map(lambda x: x[None], row),
-        carry.result,
-        {},
+def simulate_controlled(
+    system: System,
+    state: State,
+    controller: Controller,
+    *,
+    h: Any,
+    t_end: float | None,
+    steps: int | None,
+    inputs: Mapping[str, Any] | None,
+    save_every: int,
+    t0: Any,
+    throw: bool,
+    **options: Any,
+) -> Solution:
+    """`simulate` with a controller; `options` go to `start`."""
+    check_controller(system, controller, "simulate")
+    count = count_steps(h, t_end, steps, t0)
+    integrator = chosen_integrator(options["integrator"], system)
+    formulation = chosen_formulation(options["formulation"])
+    check_run(system, count, save_every, formulation, integrator)
+    given = as_mapping(inputs, "simulate")
+    others = left_to_caller(
         system,
-        least=has_least(carry.run),
-        inputs=None if inputs is None else inputs[None],
+        controller,
+        given,
+        lambda label: over_a_run(label, given[label.name], count, "simulate"),
     )
+    h, t0 = as_jax(h, system.dtype), as_jax(t0, system.dtype)
+    first = {name: part.first(t0, h) for name, part in others.items()}
+    labels = {label.name: label for label in system.inputs}
+    begin = {
+        name: tuple(x.reshape(labels[name].shape) for x in rows)
+        if labels[name].drives
+        else rows[0].reshape(labels[name].shape)
+        for name, rows in first.items()
+    }
+    begun = start(
+        system, state, h=h, t0=t0, inputs=begin, controller=controller, throw=throw, **options
+    )
+    carry, rows = _run_controlled(
+        system, begun, controller, others, count // save_every, save_every
+    )
+    t = times(t0, h, np.arange(count // save_every + 1) * save_every)
+    inputs_of = rows.inputs
+    solution = dataclasses.replace(
+        rows,
+        t=t,
+        inputs=inputs_of,
+        result=carry.result,
+        stats=rows.stats
+        | {
+            "completed_steps": carry.run.completed,
+            "undetermined_steps": carry.run.undetermined,
+        },
+        system=system,
+    )
+    if is_concrete(solution):
+        if throw:
+            raise_failure(system, solution, state, h)
+        warn_of_run(system, solution, h)
+    return solution
+
+
+@eqx.filter_jit
+def _run_controlled(
+    system: System,
+    carry: Carry,
+    controller: Controller,
+    others: Mapping[str, Any],
+    saves: int,
+    save_every: int,
+) -> tuple[Carry, Solution]:
+    """The carry at the end, and all rows as a solution."""
+
+    def one(carry: Carry, _: None) -> tuple[Carry, Array]:
+        return commanded_step(system, carry, controller, others)
+
+    def row(carry: Carry, iterations: Any) -> Any:
+        found = dataclasses.replace(row_of(system, carry, iterations), system=None)
+        return eqx.partition(found, eqx.is_array)
+
+    def save(carry: Carry, _: None) -> tuple[Carry, Any]:
+        carry, each = jax.lax.scan(one, carry, length=save_every)
+        return carry, row(carry, jnp.sum(each))[0]
+
+    first, static = row(carry, jnp.zeros((), int))
+    carry, rows = jax.lax.scan(save, carry, length=saves)
+    # Every row is a solution of one instant; numbers about the whole run are those of its end.
+    whole = jax.tree.map(
+        lambda a, b: jnp.concatenate([a, b[:, 0]]) if a.ndim else b[-1], first, rows
+    )
+    return carry, eqx.combine(whole, static)

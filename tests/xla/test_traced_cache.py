@@ -11,7 +11,7 @@ import pytest
 
 import jaxmbd as mbd
 from helpers import ALL_FORMULATIONS, name_of
-from jaxmbd.analyses import dynamics
+from jaxmbd.analyses import fixed_steps
 from jaxmbd.rotations import skew
 from jaxmbd.xla import disk_cache as cache
 from jaxmbd.xla import traced_cache as kept
@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
 
 def another_process(monkeypatch):
     """As a new process: it knows no program yet."""
-    for program in (dynamics.start, dynamics.march):
+    for program in (fixed_steps.start_run, fixed_steps.march):
         monkeypatch.setattr(program, "_kept", {})
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ...model.expressions import Expression
-from ...model.inputs import as_values, check_names, one_value
+from ...model.inputs import InputLabel, as_values, check_names, one_value
 from ...model.motions import hoist, is_motion, jet
 from ...model.system import System
 from ...model.validation import default_dtype
@@ -42,6 +42,34 @@ class ByStep(eqx.Module):
         """In the n-th step."""
         last = self.values.shape[0] - 1
         return take(self.values, jnp.clip(jnp.asarray(n) - 1, 0, last))
+
+
+class FromStep(eqx.Module):
+    """An input that was given for the end of a step and goes on from there: held, or along the
+    parabola of its rate and acceleration.
+
+    Attributes:
+        values: Value, rate and acceleration, (3, k).
+        step: The number of the step.
+        drives: Whether a driver follows it.
+    """
+
+    values: Float[Array, "3 k"]
+    step: Any
+    drives: bool = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        """Of its value."""
+        return self.values.shape[-1]
+
+    def first(self, t: Scalar, h: Scalar) -> Float[Array, "3 k"]:
+        """At the beginning of the step."""
+        return earlier(self.values, h)
+
+    def at(self, n: Any, t: Scalar, h: Scalar) -> Float[Array, "3 k"]:
+        """In the n-th step."""
+        return earlier(self.values, (self.step - n).astype(h.dtype) * h)
 
 
 class OfTime(eqx.Module):
@@ -80,14 +108,14 @@ class OfTime(eqx.Module):
 class Schedule(eqx.Module):
     """All inputs of a mechanism over a run, in the order of `System.inputs`."""
 
-    parts: tuple[ByStep | OfTime, ...]
+    parts: tuple[ByStep | FromStep | OfTime, ...]
 
     @property
     def jumps(self) -> np.ndarray:
         """Which numbers may change at once between two steps, (n,): those that are held. Drivers
         go on where they were, and functions of time too.
         """
-        held = [isinstance(part, ByStep) and not part.drives for part in self.parts]
+        held = [not isinstance(part, OfTime) and not part.drives for part in self.parts]
         return np.repeat(held, [part.size for part in self.parts])
 
     def first(self, t: Scalar, h: Scalar) -> Float[Array, "3 n"]:
@@ -121,45 +149,62 @@ def schedule_of(
     Raises:
         ValueError: An input is missing or unknown, or of a wrong shape.
     """
-    inputs = _mapping(inputs, who)
+    inputs = as_mapping(inputs, who)
     check_names(system.inputs, inputs, who)
-    if not system.inputs:
-        return None
-    zero, parts = jnp.zeros((), default_dtype()), []
-    for label in system.inputs:
-        given = inputs[label.name]
-        given = Expression(given) if isinstance(given, str) else given
-        if is_motion(given):
-            parts.append(OfTime(hoist(given, zero), label.count, label.drives))
-            shape = jax.eval_shape(given, zero).shape
-            if shape != label.shape:
-                raise ValueError(
-                    f"{who}: input {label.name!r} is a function that returns shape {shape}; it "
-                    f"has shape {label.shape}"
-                )
-        else:
-            values = one_value(label, given, who, rows=(steps,))
-            parts.append(ByStep(jnp.asarray(values), label.drives))
-    return Schedule(tuple(parts))
+    parts = [over_a_run(label, inputs[label.name], steps, who) for label in system.inputs]
+    return Schedule(tuple(parts)) if parts else None
 
 
-def held_over(system: System, inputs: Mapping[str, Any] | None, who: str) -> Schedule | None:
-    """The schedule of steps over which all inputs are held; None for a mechanism without."""
-    inputs = _mapping(inputs, who)
+def over_a_run(label: InputLabel, given: Any, steps: int, who: str) -> ByStep | OfTime:
+    """One input over a run of some steps.
+
+    Raises:
+        ValueError: It is of a wrong shape.
+    """
+    given = Expression(given) if isinstance(given, str) else given
+    if not is_motion(given):
+        values = one_value(label, given, who, rows=(steps,))
+        return ByStep(jnp.asarray(values), label.drives)
+    zero = jnp.zeros((), default_dtype())
+    shape = jax.eval_shape(given, zero).shape
+    if shape != label.shape:
+        raise ValueError(
+            f"{who}: input {label.name!r} is a function that returns shape {shape}; it has shape "
+            f"{label.shape}"
+        )
+    return OfTime(hoist(given, zero), label.count, label.drives)
+
+
+def held_from(
+    system: System, inputs: Mapping[str, Any] | None, step: Any, who: str
+) -> Schedule | None:
+    """The schedule of steps from some number on over which all inputs are held, and those of
+    drivers go on; None for a mechanism without.
+
+    Raises:
+        ValueError: An input is missing or unknown, or of a wrong shape.
+    """
+    inputs = as_mapping(inputs, who)
     check_names(system.inputs, inputs, who)
-    if not system.inputs:
-        return None
-    values = [(label, one_value(label, inputs[label.name], who)) for label in system.inputs]
-    return Schedule(tuple(ByStep(jnp.asarray(x)[None], label.drives) for label, x in values))
+    parts = [
+        FromStep(jnp.asarray(one_value(label, inputs[label.name], who)), step, label.drives)
+        for label in system.inputs
+    ]
+    return Schedule(tuple(parts)) if parts else None
 
 
 def instant(system: System, inputs: Mapping[str, Any] | None, who: str) -> Any:
     """Values, rates and accelerations of all inputs at an instant, (3, n); None without any."""
-    values = as_values(system.inputs, _mapping(inputs, who), who)
+    values = as_values(system.inputs, as_mapping(inputs, who), who)
     return jnp.asarray(values) if system.inputs else None
 
 
-def _mapping(inputs: Any, who: str) -> Mapping[str, Any]:
+def as_mapping(inputs: Any, who: str) -> Mapping[str, Any]:
+    """The inputs of a caller by name; none for None.
+
+    Raises:
+        TypeError: They are no dict.
+    """
     if inputs is None:
         return {}
     if not isinstance(inputs, Mapping):

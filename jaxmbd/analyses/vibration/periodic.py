@@ -21,7 +21,7 @@ from ...outcomes import RESULTS, ended_as
 from ...results.solution import Solution, make_solution
 from ...rotations import so3
 from ...rotations.types import Scalar
-from ..dynamics import advance, has_least, run_stats, start_run, times
+from ..fixed_steps import advance, has_least, run_stats, start_run, times
 from ..mobility import mobility
 from ..running.checks import (
     check_system,

@@ -1,0 +1,157 @@
+"""What a motion takes from one step to the next, and what can be asked of it on the way."""
+
+import dataclasses
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..formulations import AbstractFormulation
+from ..integrators import AbstractIntegrator, Motion
+from ..model.compiled import Compiled
+from ..model.state import State
+from ..model.system import System
+from ..outcomes import RESULTS
+from ..results.columns import columns_by_name, columns_of, refuse_unknown
+from ..results.solution import Solution, make_row, make_solution
+from ..rotations.types import Scalar
+from ..xla.batch_last import batched_in_lanes
+from ..xla.checkpoint import checkpointed
+from .controllers import Control
+from .fixed_steps import Progress, has_least, one_step
+from .running.checks import solved_by
+from .running.schedule import Schedule
+
+
+class Carry(eqx.Module):
+    """All that a motion takes from one step to the next; a pytree of arrays, which `jax.lax.scan`
+    carries and `equinox.tree_serialise_leaves` writes. Made by `start`.
+
+    Attributes:
+        run: The motion, the method's memory, turns of angles, what earlier solves taught.
+        t0: The initial time, () [s].
+        h: The step size, () [s].
+        formulation, integrator: Of the whole motion.
+        linear_solver: As it was asked for.
+        control: What a controller takes along, or None.
+    """
+
+    run: Progress
+    t0: Scalar
+    h: Scalar
+    formulation: AbstractFormulation
+    integrator: AbstractIntegrator
+    linear_solver: str | None = eqx.field(static=True)
+    control: Control | None = None
+
+    @property
+    def steps(self) -> Array:
+        """Steps that succeeded, ()."""
+        return self.run.completed
+
+    @property
+    def t(self) -> Scalar:
+        """The time [s]: t0 + n h, exactly; after a failure that of the last good step."""
+        return self.t0 + self.run.completed.astype(self.h.dtype) * self.h
+
+    @property
+    def result(self) -> RESULTS:
+        """What ended the motion, `RESULTS.successful` as long as it goes on."""
+        return self.run.result
+
+    @property
+    def state(self) -> State:
+        """Poses and twists at `t`, from which any analysis can begin. The velocities are those that
+        the method carries; `observe` has what a solution shows, which for `EnergyMomentum` differs.
+        """
+
+        def of(motion: Motion) -> State:
+            return self.formulation.to_state(motion.q, motion.u)
+
+        for _ in range(self.run.motion.u.ndim - 2):  # of a batch
+            of = jax.vmap(of)
+        return dataclasses.replace(of(self.run.motion), angles=self.run.angles)
+
+
+def taken(
+    system: System, carry: Carry, schedule: Schedule | None, steps: int
+) -> tuple[Carry, Array]:
+    """The carry after some steps, and the iterations that they took."""
+    solver = solved_by(system, carry.linear_solver)
+    bare = dataclasses.replace(carry, control=None)
+    run, iterations = _stepped(solver, bare, schedule, steps)
+    return dataclasses.replace(carry, run=run), iterations
+
+
+@Compiled
+def _stepped(
+    system: System, carry: Carry, schedule: Schedule | None, steps: int
+) -> tuple[Progress, Array]:
+    return batched_in_lanes(
+        partial(_steps_on, steps=steps),
+        *(system, carry.run, carry.t0, carry.h, carry.formulation, carry.integrator, schedule),
+    )
+
+
+def _steps_on(
+    system, run: Progress, t0, h, formulation, integrator, schedule, *, steps: int
+) -> tuple[Progress, Array]:
+    one = checkpointed(one_step(system, t0, h, formulation, integrator, schedule))
+    first = run.completed + 1
+    if steps == 1:
+        return one(run, first)
+    run, each = jax.lax.scan(one, run, first + jnp.arange(steps))
+    return run, jnp.sum(each)
+
+
+def observe(system: System, carry: Carry, names: str | Sequence[str]) -> Float[Array, "*n"]:
+    """Quantities of a motion at its present instant, by the names that `quantities` lists; can be
+    jitted, batched and differentiated.
+
+    Returns:
+        The quantities in the order of their names, (n,); of one name, a number.
+
+    Raises:
+        ValueError: There is no such quantity; the message names the nearest.
+    """
+    wanted = [names] if isinstance(names, str) else list(names)
+    refuse_unknown(wanted, system)
+    values = columns_by_name(row_of(system, carry), system, wanted)
+    found = jnp.stack([jnp.asarray(x)[0] for x in values])
+    return found[0] if isinstance(names, str) else found
+
+
+def quantities(system: System) -> dict[str, str]:
+    """All quantities that a motion of the mechanism has, with their units: what `observe`,
+    `Solution` in brackets, tables, plots and `Measurements` know by these names.
+    """
+    return {column.name: column.unit for column in columns_of(system)}
+
+
+def row_of(system: System, carry: Carry, iterations: Any = 0) -> Solution:
+    """The present instant as a solution of one row."""
+    motion = carry.run.motion
+    now = system.wound(carry.run.angles)
+    inputs = carry.run.inputs
+    if inputs is not None:
+        now = now.given(inputs, carry.t)
+    motion, extra = carry.integrator.observed(carry.formulation, now, motion, carry.t)
+    row = make_row(
+        *(carry.formulation, now, motion.q, motion.u, motion.a, motion.lam),
+        jnp.asarray(iterations),
+        carry.result == RESULTS.successful,
+        extra,
+    )
+    return make_solution(
+        carry.t[None],
+        jax.tree.map(lambda x: x[None], row),
+        carry.result,
+        {},
+        system,
+        least=has_least(carry.run),
+        inputs=None if inputs is None else inputs[None],
+    )

@@ -1,0 +1,89 @@
+"""Steps with the commands of a sampled controller."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..model.inputs import InputLabel, check_names
+from ..model.names import unknown
+from ..model.system import System
+from ..results.columns import refuse_unknown
+from .carry import Carry, observe, taken
+from .controllers import Control, Controller
+from .running.schedule import FromStep, Schedule
+
+
+def check_controller(system: System, controller: Any, who: str) -> None:
+    """Refuse what is no controller, or one that names what the mechanism has not.
+
+    Raises:
+        TypeError: It is no controller.
+        ValueError: A name is unknown, or a command is the input of a driver.
+    """
+    if not isinstance(controller, Controller):
+        raise TypeError(
+            f"{who}: controller must be an object of a class derived from mbd.Controller, not "
+            f"{controller!r}"
+        )
+    title = type(controller).__name__
+    known = {label.name: label for label in system.inputs}
+    for name in controller.commands:
+        if name not in known:
+            raise ValueError(f"{who}: {title}: {unknown('input', 'inputs', name, known)}")
+        if known[name].drives:
+            raise ValueError(
+                f"{who}: {title}: the input {name!r} drives a joint, which needs a rate and an "
+                "acceleration; command a force or a torque"
+            )
+    refuse_unknown(controller.observes, system)
+
+
+def commanded(system: System, controller: Controller) -> list[InputLabel]:
+    """The inputs that a controller gives, in the order of its commands."""
+    known = {label.name: label for label in system.inputs}
+    return [known[name] for name in controller.commands]
+
+
+def left_to_caller(
+    system: System,
+    controller: Controller,
+    given: Mapping[str, Any],
+    part: Callable[[InputLabel], Any],
+) -> dict[str, Any]:
+    """The parts of a schedule that a controller leaves to the caller, by name."""
+    labels = [label for label in system.inputs if label.name not in controller.commands]
+    check_names(labels, given, "controller")
+    return {label.name: part(label) for label in labels}
+
+
+def commanded_step(
+    system: System, carry: Carry, controller: Controller, others: Mapping[str, Any]
+) -> tuple[Carry, Array]:
+    """One step with the commands of a controller, which takes a sample where one is due."""
+    assert carry.control is not None
+    n = carry.steps
+
+    def sampled(carry: Carry) -> Control:
+        seen = observe(system, carry, controller.observes)
+        assert carry.control is not None
+        return carry.control.sampled(controller, seen, carry.t)
+
+    due = n % controller.period == 0
+    control = (
+        sampled(carry)
+        if controller.period == 1
+        else jax.lax.cond(due, sampled, lambda carry: carry.control, carry)
+    )
+    command, parts, start = control.command(controller, n), dict(others), 0
+    for label in commanded(system, controller):
+        value = command[start : start + label.count]
+        start += label.count
+        rows = jnp.stack([value, jnp.zeros_like(value), jnp.zeros_like(value)])
+        parts[label.name] = FromStep(rows, n + 1, False)
+    schedule = Schedule(tuple(parts[label.name] for label in system.inputs))
+    carry = dataclasses.replace(carry, control=control)
+    return taken(system, carry, schedule, 1)

@@ -8,11 +8,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator, Motion
 from ..model.compiled import Compiled
+from ..model.readable import counted, known, readable
 from ..model.state import State
 from ..model.system import System
 from ..outcomes import RESULTS
@@ -48,6 +50,9 @@ class Carry(eqx.Module):
     linear_solver: str | None = eqx.field(static=True)
     control: Control | None = None
 
+    def __repr__(self) -> str:
+        return readable(self, _described)
+
     @property
     def steps(self) -> Array:
         """Steps that succeeded, ()."""
@@ -75,6 +80,19 @@ class Carry(eqx.Module):
         for _ in range(self.run.motion.u.ndim - 2):  # of a batch
             of = jax.vmap(of)
         return dataclasses.replace(of(self.run.motion), angles=self.run.angles)
+
+
+def _described(carry: Carry) -> str:
+    """Where a motion is, in a line; of a batch, how many go on."""
+    method = f"{carry.integrator.name}, {carry.formulation.name}"
+    if not known(carry.run.completed):
+        return f"Carry: {method}"
+    if np.ndim(carry.run.completed):
+        good = np.asarray(carry.result == RESULTS.successful)
+        return f"Carry of {good.size} motions, {int(np.sum(good))} of which go on; {method}"
+    steps, t = counted(int(np.asarray(carry.steps)), "step"), float(np.asarray(carry.t))
+    outcome = "" if bool(carry.result == RESULTS.successful) else f"; {RESULTS[carry.result]}"
+    return f"Carry: t = {t:g} s after {steps}; {method}{outcome}"
 
 
 def taken(

@@ -61,8 +61,9 @@ def simulate(
         linear_solver: "range_space", "block_sparse" or "dense", see the manual, "Choosing"; by
             default the one that suits the mechanism.
         inputs: What the mechanism's inputs are, by name, see `Input`: an array with one entry a
-            step, which is held over the step, or a function of time. A driver's input is a tuple of
-            three arrays, value, rate and acceleration at the end of each step, or a function.
+            step, which is held over the step, a function of time, or one number for all steps. A
+            driver's input is a tuple of three arrays, value, rate and acceleration at the end of
+            each step, or a function.
         controller: A sampled controller, which gives some of the inputs, see `Controller`.
         save_every: Save every k-th step; the number of steps must be a multiple of it. With
             `Moreau`, forces, accelerations and multipliers are means over the step that ends at a

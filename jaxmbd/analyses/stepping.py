@@ -16,7 +16,7 @@ from ..model.compiled import telling_forward_mode
 from ..model.inputs import one_value
 from ..model.state import State
 from ..model.system import System
-from ..model.validation import as_jax, is_concrete
+from ..model.validation import as_jax, concrete, is_concrete
 from ..outcomes import RESULTS, ended_as
 from ..results.solution import Solution, make_solution
 from ..rotations.types import host
@@ -90,6 +90,9 @@ def start(
     values = None
     if inputs is not None or not system.held:
         values = instant(system, inputs, "start")
+    known = concrete(h)
+    if known is not None and not (known > 0.0 and np.isfinite(known)):
+        raise ValueError(f"start: the step size h must be positive, not {h}")
     h, now = as_jax(h, system.dtype), host.asarray(t0, system.dtype) if is_concrete(t0) else t0
     t0 = as_jax(t0, system.dtype)
     begun = system if values is None else system.given(values, t0)
@@ -137,6 +140,12 @@ def step(
         raise TypeError(
             f"step: the second argument must be the carry of mbd.start(system, state, h=...) or of "
             f"the step before, not {type(carry).__name__}"
+        )
+    bodies, rows = carry.run.motion.u.shape[-2], carry.run.motion.lam.shape[-1]
+    if bodies != system.nb or rows < system.nc:
+        raise ValueError(
+            f"step: the carry is of a motion of {bodies} bodies with {rows} rows, and mechanism "
+            f"{system.name!r} has {system.nb} with {system.nc}; give the system that it began with"
         )
     if not isinstance(steps, int) or steps < 1:
         raise ValueError(f"step: steps must be a positive integer, not {steps!r}")

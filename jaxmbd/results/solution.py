@@ -138,11 +138,11 @@ class Solution(eqx.Module):
         stats: Numbers about the run: what assembly moved, steps completed, and
             `undetermined_steps` (`undetermined_rows` where steps are chosen), those so close to a
             singular pose that `lam` leaves out a part of the forces.
-        inputs: Values, rates and accelerations of the mechanism's inputs, (T, 3, n), or None.
         system: The mechanism that moved, with its names; the questions below need no other, and
             take another.
         observed: Names of the entries of `stats` that have one number, or array, for every row.
         least: Whether `multipliers` are of least norm already.
+        inputs: Values, rates and accelerations of the mechanism's inputs, (T, 3, n), or None.
     """
 
     t: Float[Array, " T"]
@@ -157,10 +157,10 @@ class Solution(eqx.Module):
     result: RESULTS
     stats: dict[str, Any]
     angles: Float[Array, "T w"] | None = None
-    inputs: Float[Array, "T 3 n"] | None = None
     system: System | None = None
     observed: tuple[str, ...] = eqx.field(static=True, default=())
     least: bool = eqx.field(static=True, default=True)
+    inputs: Float[Array, "T 3 n"] | None = None
 
     def __repr__(self) -> str:
         from .summaries import of_solution

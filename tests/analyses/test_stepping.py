@@ -267,6 +267,13 @@ def test_names_and_shapes_of_inputs_are_checked():
     carry = mbd.start(system, state, h=H, inputs={"u": 0.0})
     with pytest.raises(TypeError):
         mbd.step(system, state, {"u": 0.0})
+    with pytest.raises(ValueError, match=r"of a motion of 2 bodies.*'four_bar' has 3"):
+        mbd.step(mbd.load("four_bar")[0], carry)
+    with pytest.raises(ValueError, match=r"step size h must be positive, not -1"):
+        mbd.start(system, state, h=-1, inputs={"u": 0.0})
+    assert repr(carry) == "Carry: t = 0 s after 0 steps; generalized_alpha, rA"
+    held = mbd.simulate(system, state, inputs={"u": 2.0}, **options)
+    np.testing.assert_array_equal(held["motor.torque"], 2.0)
     with pytest.raises(ValueError, match=r"steps must be a positive integer"):
         mbd.step(system, carry, {"u": 0.0}, steps=0)
     with pytest.raises(ValueError, match=r"did you mean 'pin 0.angle'"):

@@ -163,8 +163,9 @@ def over_a_run(label: InputLabel, given: Any, steps: int, who: str) -> ByStep | 
     """
     given = Expression(given) if isinstance(given, str) else given
     if not is_motion(given):
-        values = one_value(label, given, who, rows=(steps,))
-        return ByStep(jnp.asarray(values), label.drives)
+        constant = not label.drives and jnp.ndim(given) == len(label.shape)
+        values = one_value(label, given, who, rows=() if constant else (steps,))
+        return ByStep(jnp.asarray(values[None] if constant else values), label.drives)
     zero = jnp.zeros((), default_dtype())
     shape = jax.eval_shape(given, zero).shape
     if shape != label.shape:

@@ -41,7 +41,8 @@ def next_impact(
     meets = closing(plan.gap, plan.rate, bend, plan.closed, plan.slow, part.left)
     fast = deserves_an_impact(meets.speed, plan.falling, plan.restitution, plan.slow, h)
     open_ = ~plan.acts & plan.closable & ~(plan.guarded & pushed.touching)
-    hits = open_ & meets.closes & fast & ~plan.last & (span > 0.0)
+    # What waited for its impact has it, though impulses of others made it slower: no law held it.
+    hits = open_ & meets.closes & (fast | plan.waits) & ~plan.last & (span > 0.0)
     hits = jax.lax.stop_gradient(hits)
 
     def found(_) -> tuple[Array, Array]:

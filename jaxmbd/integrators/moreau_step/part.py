@@ -79,6 +79,7 @@ class Plan(NamedTuple):
         closed: Whether the gap is closed at the beginning.
         acts: Whether a law on velocities acts.
         guarded: Whether impulses of others may close the gap.
+        waits: Whether the gap closes fast enough for an impact, without impulses.
         bounces: Whether an impact has restitution.
         wanted: Normal velocities asked for.
         turning: The others, by row, (w,).
@@ -104,6 +105,7 @@ class Plan(NamedTuple):
     closed: Array
     acts: Array
     guarded: Array
+    waits: Array
     bounces: Array
     wanted: Array
     turning: Array

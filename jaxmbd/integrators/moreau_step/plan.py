@@ -104,6 +104,7 @@ def planned(
         closed=closed,
         acts=acts | dry,
         guarded=guarded,
+        waits=waits,
         bounces=bounces,
         wanted=wanted,
         turning=_across(free.turning, normal[: contacts + stops], closed & ~strikes, contacts),

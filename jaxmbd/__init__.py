@@ -95,6 +95,7 @@ from .model import AbstractPrimitive as AbstractPrimitive
 from .model import AbstractRelation as AbstractRelation
 from .model import AbstractVelocityPrimitive as AbstractVelocityPrimitive
 from .model import Actuator as Actuator
+from .model import Angle as Angle
 from .model import Armature as Armature
 from .model import Beam as Beam
 from .model import Belt as Belt

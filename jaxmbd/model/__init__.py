@@ -8,6 +8,7 @@ table of primitives in `joints.py`.
 from . import given as given
 from .beams import Beam as Beam
 from .body import Body as Body
+from .coordinates import Angle as Angle
 from .couplings import AbstractCoupling as AbstractCoupling
 from .couplings import Belt as Belt
 from .couplings import Coupler as Coupler

@@ -21,6 +21,7 @@ from ..rotations.vectors import basis_from_axis, cross, skew
 from ..xla.indexing import take
 from .body import Body
 from .state import Pose, Twist
+from .validation import vector
 
 _TURN = 2.0 * np.pi
 # Which coordinates a joint may have, the usual first.
@@ -76,8 +77,8 @@ class AbstractAngle(AbstractFollowed):
 
 
 class Angle(AbstractAngle):
-    """The rotation of one body relative to another about an axis of the latter, zero at the initial
-    pose.
+    """The rotation of body j relative to body i about an axis of body i, zero at the initial pose,
+    over any number of turns: as a field of a force or a primitive of your own it counts them.
 
     Attributes:
         axis_i_bar: Unit axis in body i [-].
@@ -94,11 +95,17 @@ class Angle(AbstractAngle):
     of: tuple[int, int] = eqx.field(static=True, default=(0, 1))
 
     @staticmethod
-    def between(i: Body, j: Body, axis: Vec3, of: tuple[int, int] = (0, 1)) -> "Angle":
-        """The angle of two bodies about a global direction at the initial pose; where they tilt, it
-        stays with i.
+    def between(i: Body, j: Body, axis: Any, of: tuple[int, int] = (0, 1)) -> "Angle":
+        """The angle of two bodies about a direction, global at the initial pose, of any length;
+        where they tilt, it stays with i.
+
+        Args:
+            i: The body that the angle is seen from, as `add_body` returns it, or the ground.
+            j: The body that turns.
+            axis: The direction, (3,).
+            of: Which of the element's bodies these are.
         """
-        e1, _, axis = basis_from_axis(axis)
+        e1, _, axis = basis_from_axis(vector(axis, 3, "Angle: axis"))
         return Angle(
             axis_i_bar=i.direction(axis),
             e_i_bar=i.direction(e1),

@@ -7,7 +7,7 @@ parabola of time, whose coefficients a run replaces at every step. Names stay in
 import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -50,8 +50,7 @@ class Input(eqx.Module):
         return jnp.zeros(self.shape, jnp.result_type(t))
 
 
-@dataclasses.dataclass(frozen=True)
-class InputLabel:
+class InputLabel(NamedTuple):
     """An input as reports know it.
 
     Attributes:

@@ -175,7 +175,7 @@ class System(eqx.Module):
             massless=("",) * len(self.massless),
             described=(),
             beams=(),
-            inputs=tuple(dataclasses.replace(x, name="", unit="") for x in self.inputs),
+            inputs=tuple(x._replace(name="", unit="") for x in self.inputs),
         )
 
     @property

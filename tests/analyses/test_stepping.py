@@ -11,6 +11,7 @@ from scipy.linalg import expm
 
 import jaxmbd as mbd
 from jaxmbd.outcomes import RESULTS
+from jaxmbd.xla.descriptions import describe, rebuild, with_slots
 
 H = 0.01
 COMBINATIONS = {
@@ -331,3 +332,12 @@ def test_quantities_are_what_the_methods_of_a_solution_return():
             # Forces feel the rounding of positions by 1/h².
             close = 1e-8 * (1.0 + np.max(np.abs(whole)))
             np.testing.assert_allclose(value, whole[-1], rtol=0, atol=close, err_msg=name)
+
+
+def test_programs_of_mechanisms_with_inputs_can_be_kept():
+    system, state = arm(mbd.Input("u"))
+    carry = mbd.start(system, state, h=H, inputs={"u": 0.0})
+    for tree in (system.unnamed(), carry):
+        arrays = [x for x in jax.tree.leaves(tree) if eqx.is_array(x)]
+        again = rebuild(describe(with_slots(tree)), arrays)
+        assert jax.tree.structure(again) == jax.tree.structure(tree)

@@ -80,8 +80,8 @@ def commanded_step(
     )
     command, parts, start = control.command(controller, n), dict(others), 0
     for label in commanded(system, controller):
-        value = command[start : start + label.count]
-        start += label.count
+        value = command[start : start + label.width]
+        start += label.width
         rows = jnp.stack([value, jnp.zeros_like(value), jnp.zeros_like(value)])
         parts[label.name] = FromStep(rows, n + 1, False)
     schedule = Schedule(tuple(parts[label.name] for label in system.inputs))

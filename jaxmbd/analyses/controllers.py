@@ -105,7 +105,7 @@ class Control(eqx.Module):
     @staticmethod
     def begun(system: System, controller: Controller) -> "Control":
         """Before the first sample: no command has been given."""
-        count = sum(label.count for label in system.inputs if label.name in controller.commands)
+        count = sum(label.width for label in system.inputs if label.name in controller.commands)
         memory = jax.tree.map(
             lambda x: jnp.asarray(x, default_dtype()) if isinstance(x, float) else jnp.asarray(x),
             controller.start(),

@@ -53,7 +53,7 @@ def info(model: Model) -> None:
 
     system, state = mbd.load(model)
     if system.inputs:
-        zeros = [f"{x.name}={','.join('0' * x.count)}" for x in system.inputs]
+        zeros = [f"{x.name}={','.join('0' * x.width)}" for x in system.inputs]
         names = ", ".join(f"{x.name} [{x.unit}]" for x in system.inputs)
         say(f"inputs, held at zero here: {names}")
         system = with_given(system, zeros)

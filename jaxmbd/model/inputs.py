@@ -66,8 +66,8 @@ class InputLabel(NamedTuple):
     unit: str = "-"
 
     @property
-    def count(self) -> int:
-        """Of its numbers."""
+    def width(self) -> int:
+        """How many numbers it has."""
         return int(np.prod(self.shape, dtype=int))
 
 
@@ -160,10 +160,10 @@ def with_inputs(
 ) -> Any:
     """Elements that hold inputs with these values, rates and accelerations at time t."""
     labels = list(labels)
-    first = list(itertools.accumulate((x.count for x in labels), initial=0))
+    first = list(itertools.accumulate((x.width for x in labels), initial=0))
 
     def of(held: Held) -> Held:
-        places = [first[k] + np.arange(labels[k].count) for k in held.numbers]
+        places = [first[k] + np.arange(labels[k].width) for k in held.numbers]
         found = values[:, np.stack(places)].reshape(3, *held.value.shape)
         at = jnp.broadcast_to(t, held.at.shape)
         return dataclasses.replace(
@@ -215,7 +215,7 @@ def one_value(label: InputLabel, given: Any, who: str, *, rows: tuple[int, ...] 
     """
     triple = isinstance(given, list | tuple)
     parts = given if triple and label.drives else [given]
-    what, size = f"{who}: input {label.name!r}", label.count
+    what, size = f"{who}: input {label.name!r}", label.width
     if label.drives and len(parts) != 3:
         raise ValueError(
             f"{what} drives a joint: give a tuple of its value, rate and acceleration, which the "

@@ -173,7 +173,7 @@ def over_a_run(label: InputLabel, given: Any, steps: int, who: str) -> ByStep | 
             f"{who}: input {label.name!r} is a function that returns shape {shape}; it has shape "
             f"{label.shape}"
         )
-    return OfTime(hoist(given, zero), label.count, label.drives)
+    return OfTime(hoist(given, zero), label.width, label.drives)
 
 
 def held_from(

@@ -11,6 +11,7 @@ import pytest
 import jaxmbd as mbd
 from jaxmbd.results.columns import column_names, name_of
 from jaxmbd.results.elements import element_motions
+from jaxmbd.results.moment import Moment
 from jaxmbd.rotations import so3
 from jaxmbd.viz.data import picture
 from jaxmbd.viz.film import film
@@ -81,7 +82,8 @@ def test_elements_that_turn_say_torque_and_angle():
     states = mbd.State(
         zero, A[:, None], zero, rate[:, None, None] * y, np.zeros((11, system.turns().size))
     )
-    found = element_motions(system, states, jnp.zeros(11), lambda program, *args: program(*args))
+    moments = Moment(jnp.zeros(11), None)
+    found = element_motions(system, states, moments, lambda program, *args: program(*args))
     expected = {
         "coil": -0.3 * angle,
         "spring": -0.2 * angle - 0.1 * rate,

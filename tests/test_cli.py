@@ -93,11 +93,14 @@ def test_programs_are_kept_between_processes_and_nothing_of_that_is_shown(tmp_pa
 
     first = info()
     (own,) = kept.iterdir()
-    programs = sorted(own.iterdir())
-    assert programs
+    programs = set(own.iterdir())
+    assert any(x.name.endswith("-traced") for x in programs)
     # Those that are deleted where the folder has grown beyond its bound.
     assert all(cache._PROGRAM.fullmatch(x.name) for x in programs)
-    assert info() == first and sorted(own.iterdir()) == programs
+    assert info() == first
+    # What compiles within a tenth of a second is not kept; on a busy machine it may take longer.
+    added = set(own.iterdir()) - programs
+    assert programs <= set(own.iterdir()) and all(x.name.endswith("-cache") for x in added)
     other = tmp_path / "other"
     assert info("--no-cache", folder=other) == first and not other.exists()
 

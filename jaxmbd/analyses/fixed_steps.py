@@ -294,8 +294,13 @@ def _advanced(
         if save_every == 1:
             return observed_step(progress, first, trying)
         steps = first + jnp.arange(save_every)
+        # The turn of the first row has as many steps as the others, of which one is tried.
+        idle = None if trying is None else trying & (jnp.arange(save_every) > 0)
         progress, each = _scan(
-            lambda progress, n: kept_step(progress, n, trying), progress, steps, chunks[1]
+            lambda progress, x: kept_step(progress, x[0], trying, x[1]),
+            progress,
+            (steps, idle),
+            chunks[1],
         )
         return observed(progress, first + save_every - 1, jnp.sum(each))
 
@@ -410,14 +415,16 @@ def one_step(
     schedule: Schedule | None,
 ):
     """One step of a run that keeps the last good motion and says what ended it. One that is tried
-    changes only what the method makes of it at the first instant.
+    changes only what the method makes of it at the first instant, one that is idle nothing.
     """
 
-    def step(progress: Progress, n, trying=None):
+    def step(progress: Progress, n, trying=None, idle=None):
         if trying is not None:
             n = jnp.where(trying, 1, n)
         t = t0 + n.astype(h.dtype) * h
         active = progress.result == RESULTS.successful
+        if idle is not None:
+            active = active & ~idle
         motion, inputs = progress.motion, progress.inputs
         ahead = angles_ahead(system, formulation, motion, progress.angles, h)
         now = system.wound(ahead)
@@ -454,7 +461,8 @@ def one_step(
             return after, info.iterations
         first = integrator.tried(formulation, now, progress.motion, (new, info))
         still = dataclasses.replace(progress, motion=first)
-        after = jax.tree.map(lambda a, b: jnp.where(trying, a, b), still, after)
+        changes = trying if idle is None else trying & ~idle
+        after = jax.tree.map(lambda a, b: jnp.where(changes, a, b), still, after)
         return after, jnp.where(trying, 0, info.iterations)
 
     return step

@@ -1,5 +1,6 @@
 """Contact impulses that are not unique: those of least norm among the ones with the same effect."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -7,6 +8,7 @@ from jaxtyping import Array, Bool, Float
 from ..linalg.dense import DenseFactors
 from ..linalg.linear_solve import linear_solve
 from ..rotations.types import Scalar
+from ..xla.lazy_cond import anywhere
 
 # Beside the largest entry of G: impulses whose effect is smaller count as having none. Each of the
 # applications takes this part of all others away.
@@ -18,6 +20,7 @@ def without_bracing(
     P: Float[Array, " w"],
     friction: Float[Array, " n"],
     sticks: Bool[Array, " n"],
+    found: Bool[Array, ""],
 ) -> Float[Array, " w"]:
     """The impulses without what those of sticking contacts brace each other by, (3 n,) [N·s].
 
@@ -30,7 +33,34 @@ def without_bracing(
         P: Impulses that satisfy the laws, by contact along the normal first [N·s].
         friction: μ of every contact [-].
         sticks: Contacts that press and do not slide.
+        found: Whether P was found anew. Where impulses of bodies at rest are those of the step
+            before, they are of least norm already; their derivatives need not be.
     """
+    return _least_norm(G, P, friction, sticks, found)
+
+
+@jax.custom_jvp
+def _least_norm(G: Array, P: Array, friction: Array, sticks: Array, found: Array) -> Array:
+    def least(P: Array) -> Array:
+        return _without_null_space(G, P, friction, sticks)
+
+    return jax.lax.cond(anywhere(found), least, lambda P: P, P)
+
+
+@_least_norm.defjvp
+def _(primals, tangents):
+    *numbers, sticks, found = primals
+    return jax.jvp(
+        lambda *numbers: _without_null_space(*numbers, sticks), numbers, list(tangents[:3])
+    )
+
+
+def _without_null_space(
+    G: Float[Array, "w w"],
+    P: Float[Array, " w"],
+    friction: Float[Array, " n"],
+    sticks: Bool[Array, " n"],
+) -> Float[Array, " w"]:
     rows = jnp.repeat(sticks, 3)
     both = rows[:, None] & rows[None, :]
     size = jnp.max(jnp.where(both, jnp.abs(G), 0.0), initial=0.0)

@@ -128,7 +128,7 @@ class Moreau(AbstractIntegrator):
             aim=h,
             aimed=jnp.zeros((), bool),
             count=none,
-            going=jnp.ones((), bool),
+            going=jnp.asarray(active),
             struck=jnp.zeros(nothing.gap.shape, bool),
             falling=nothing.gap,
             bend=nothing.gap,

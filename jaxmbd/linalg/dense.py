@@ -61,24 +61,3 @@ class DenseFactors(eqx.Module):
 def dense_solve(A: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
     """X with A x = b, differentiable in both."""
     return linear_solve(lambda x: A @ x, DenseFactors.of(A), b)
-
-
-def dense_solve_unless_zero(A: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
-    """`dense_solve` that factors nothing where b is zero; its derivative does, where it is not."""
-    held = jax.lax.stop_gradient(A)
-
-    def solver(transpose: bool):
-        def factored(matvec, b: Array) -> Array:
-            factors = DenseFactors.of(held)
-            one = factors.solve_transpose if transpose else factors.solve
-            x = one(b)
-            return x + one(b - matvec(x))
-
-        def solve(matvec, b: Array) -> Array:
-            return jax.lax.cond(jnp.any(b != 0.0), lambda b: factored(matvec, b), jnp.zeros_like, b)
-
-        return solve
-
-    return jax.lax.custom_linear_solve(
-        lambda x: A @ x, b, solve=solver(False), transpose_solve=solver(True)
-    )

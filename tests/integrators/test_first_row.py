@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
+from jaxmbd.integrators import moreau
 
 
 @pytest.mark.parametrize("save_every", [1, 2])
@@ -32,3 +33,22 @@ def test_a_users_program_tries_the_same_step_as_a_plain_run(save_every):
     np.testing.assert_allclose(inside.a[0, 0], [-0.3 * 9.81, 0.0, 0.0], atol=1e-8)
     assert int(inside.stats["completed_steps"]) == 4
     assert int(inside.iterations[0]) == 0
+
+
+def test_one_step_is_tried_however_many_a_row_has(monkeypatch):
+    counted = []
+
+    def planned(*args, **kwargs):
+        jax.debug.callback(lambda: counted.append(1))
+        return real(*args, **kwargs)
+
+    real = moreau.planned
+    monkeypatch.setattr(moreau, "planned", planned)
+    m = mbd.Mechanism("falling")
+    ball = m.add_body("ball", shape=mbd.Sphere(0.1, mass=1.0), r=(0.0, 0.0, 100.0))
+    m.add(mbd.Contact("floor", ball, m.ground))
+    system, state = m.build()
+    run = jax.jit(lambda state: mbd.simulate(system, state, h=1e-3, steps=6, save_every=6).r)
+    jax.block_until_ready(run(state))
+    jax.effects_barrier()
+    assert len(counted) == 6 + 1

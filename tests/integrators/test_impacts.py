@@ -324,3 +324,27 @@ def test_a_wedged_ball_is_braced_as_little_as_its_cones_allow(friction):
     least = across[np.argmax(rest <= (friction * along) ** 2)]
     assert abs(abs(left[1]) - least) < 1e-4 and abs(left[1] + right[1]) < 1e-9
     np.testing.assert_allclose(left + right, 2.0 * half, rtol=0, atol=1e-9)
+
+
+def test_derivatives_of_a_wedged_ball_at_rest_are_those_of_the_least_forces():
+    """Each flank bears half of the weight, whatever its slope; nothing is solved after a step."""
+    r = 0.1
+
+    def forces(mass, flank):
+        m = mbd.Mechanism("groove")
+        ball = m.add_body("ball", shape=mbd.Sphere(r, mass=mass))
+        for side in (1.0, -1.0):
+            normal = jnp.stack([0.0 * flank, side * jnp.cos(flank), jnp.sin(flank)])
+            law = {"friction": 2.0, "normal": normal, "point": -r * normal}
+            m.add(mbd.Contact("left" if side > 0 else "right", ball, m.ground, **law))
+        sol = mbd.simulate(*m.build(), h=1e-2, steps=4)
+        shown = sol.contact_places()
+        return jnp.stack([shown[x].forces[-1, 0] for x in ("left", "right")])
+
+    at = (1.5, np.radians(40))
+    half = np.array([0.0, 0.0, 0.5 * G])
+    np.testing.assert_allclose(forces(*at), np.stack([1.5 * half] * 2), rtol=0, atol=1e-9)
+    of_mass, of_flank = jax.jacrev(forces, (0, 1))(*at)
+    np.testing.assert_allclose(of_mass, np.stack([half] * 2), rtol=0, atol=1e-7)
+    # What is open has derivatives of rounding over the 1e-10 that keep the laws regular.
+    np.testing.assert_allclose(of_flank, 0.0, rtol=0, atol=1e-5)

@@ -4,10 +4,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from jaxmbd.linalg import Coupling, DenseFactors, SaddleMatrix, linear_solve
-from jaxmbd.linalg.dense import dense_solve, dense_solve_unless_zero
 from jaxmbd.solvers import (
     AbstractRootProblem,
     Functions,
@@ -149,16 +147,3 @@ def test_no_iteration_is_made_when_inactive():
     x, info = newton(equations, Start(jnp.zeros(1)), NewtonOptions(1e-13), active=False)
     assert int(info.iterations) == 0 and not bool(info.converged)
     np.testing.assert_array_equal(x, 0.0)
-
-
-@pytest.mark.parametrize("scale", [1.0, 0.0])
-@pytest.mark.parametrize("by", [jax.jacfwd, jax.jacrev], ids=["forward", "reverse"])
-def test_a_solve_that_skips_zeros_has_the_derivatives_of_one_that_does_not(rng, scale, by):
-    A, b = (
-        jnp.asarray(rng.normal(size=(5, 5)) + 5.0 * np.eye(5)),
-        jnp.asarray(scale * rng.normal(size=5)),
-    )
-    for of in (lambda f: f, lambda f: by(f, (0, 1))):
-        plain, skips = of(dense_solve)(A, b), of(dense_solve_unless_zero)(A, b)
-        for x, y in zip(jax.tree.leaves(plain), jax.tree.leaves(skips), strict=True):
-            np.testing.assert_allclose(x, y, rtol=0, atol=1e-15)

@@ -98,20 +98,14 @@ def on_closed_places(
 
     def some(chosen: Int[Array, " k"]):
         at = Chosen.of(system, plan, chosen)
-        zeros = jnp.zeros_like(free.lam0)
-        rows = free.rows.some(at.lines)
-        pushes = rows.pushes(system.nb).reshape(at.lines.shape[0], -1)
-        answers = jax.vmap(lambda f: free.solve(jnp.concatenate([f, zeros])))(pushes)
-        X = answers[:, : free.u0.size].reshape(-1, *free.u0.shape)
         # What touched in the laws may be open where the part ends: crossing edges that have
         # left each other have a gap of the size of their bodies.
         lowest = jnp.minimum(take(plan.gap, at.spots), 0.0) - plan.way
         shut = ClosedPlaces(
-            rows,
+            free.rows.some(at.lines[at.normal]),
             at.spots,
-            X,
-            jax.vmap(rows.velocities)(X).T,
-            at.normal,
+            free.matrix,
+            free.factors,
             take(pushed.touching, at.spots),
             # What strikes has its gap, whose derivative is that of its instant.
             at.closable & ~take(hits, at.spots) & ~strikes,

@@ -1,7 +1,6 @@
 """The motion of a part of a step without its laws, and what answers to their impulses."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -34,14 +33,18 @@ class Free(NamedTuple):
     d0: Array
     a0: Array
     lam0: Array
-    joint_rows: Array
-    solve: Callable[[Array], Array]
+    matrix: SaddleMatrix
+    factors: Any
     rows: LawRows
     turning: Array
     system: System
     groups: Groups | None
     ends: tuple[Coordinates, Coordinates] | None
     teeth: Array | None
+
+    def solve(self, b: Array) -> Array:
+        """Accelerations and multipliers, or their impulses, that answer to b, (n,)."""
+        return linear_solve(self.matrix.matvec, self.factors, b)
 
     def moved(self, formulation: AbstractFormulation) -> Coordinates:
         """Coordinates at its end."""
@@ -105,10 +108,8 @@ def free_motion(
     if system.presses and places(system, DRY):
         teeth = borne_of_each(now, jax.vmap(formulation.pose)(q))
     turning = rates_along(formulation, near, q, q0, u0) - rows.velocities(u0)
-    joint_rows, groups = matrix.right, _groups(near, matrix)
-    return Free(
-        q0, u0, u1, d0, a0, lam0, joint_rows, solve, rows, turning, near, groups, ends, teeth
-    )
+    groups = _groups(near, matrix)
+    return Free(q0, u0, u1, d0, a0, lam0, matrix, factors, rows, turning, near, groups, ends, teeth)
 
 
 def _groups(system: System, matrix: SaddleMatrix) -> Groups | None:

@@ -111,8 +111,8 @@ def _solved(
         friction=take(frictions, chosen),
         bound=span * each_place(system, lambda law: law.bound(), DRY),
         share=each_place(system, lambda law: law.share(), DRY),
-        carried=span * joint_forces(system, free.joint_rows, free.lam0),
-        carries=joint_forces(system, free.joint_rows, carried.T),
+        carried=span * joint_forces(system, free.matrix.right, free.lam0),
+        carries=joint_forces(system, free.matrix.right, carried.T),
         spent=jnp.zeros_like(b),
         stops=at.stops,
         groups=free.groups if chosen.shape[0] == plan.contacts else None,
@@ -142,7 +142,7 @@ def _solved(
     lasts = ~strikes & take(plan.closed, at.spots)
     kinds = _states(b, v, at.normal, chosen.shape[0], touching | ~at.closable)
     sticks = (kinds[: chosen.shape[0]] == STICKS) & ~strikes
-    P = _unbraced(laws, G, P, sticks)
+    P = _unbraced(laws, G, P, sticks, outcome.iterations > 0)
     per = jnp.where(strikes, 1.0, span)
 
     def everywhere(value, places, size: int):
@@ -194,7 +194,7 @@ def _pressing(free: Free, carried: Float[Array, "w m"], span: Scalar) -> Pressin
     return Pressing(
         impulse=span * free.lam0[teeth],
         each=carried[:, teeth].T,
-        borne=joint_forces(free.system, free.joint_rows, free.teeth.T),
+        borne=joint_forces(free.system, free.matrix.right, free.teeth.T),
     )
 
 
@@ -210,7 +210,11 @@ def _states(b, v, normal, contacts: int, touching) -> Int[Array, " c"]:
 
 
 def _unbraced(
-    laws: Laws, G: Float[Array, "w w"], P: Float[Array, " w"], sticks: Bool[Array, " k"]
+    laws: Laws,
+    G: Float[Array, "w w"],
+    P: Float[Array, " w"],
+    sticks: Bool[Array, " k"],
+    found: Bool[Array, ""],
 ) -> Float[Array, " w"]:
     """The impulses without what sticking contacts brace each other by; of many contacts, where that
     would take as long as the laws themselves, the ones that were found.
@@ -220,6 +224,6 @@ def _unbraced(
         return P
 
     def least(P: Array) -> Array:
-        return P.at[:n].set(without_bracing(G[:n, :n], P[:n], laws.friction, sticks))
+        return P.at[:n].set(without_bracing(G[:n, :n], P[:n], laws.friction, sticks, found))
 
     return jax.lax.cond(anywhere(jnp.sum(sticks) > 1), least, lambda P: P, P)

@@ -1,6 +1,6 @@
 """Positions on joints and on closed contacts, after a step."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +12,15 @@ from ...equations.laws import LawRows, gaps
 from ...equations.motion import mass_matrix
 from ...equations.rows import phi, row_bodies, rows, velocity_right_side
 from ...formulations.base import Coordinates
-from ...linalg import factorize, linear_solve
-from ...linalg.dense import dense_solve_unless_zero
+from ...linalg import SaddleMatrix, factorize, linear_solve
+from ...linalg.dense import DenseFactors
+from ...linalg.linear_solve import held
 from ...linalg.saddle import apply_rows
 from ...model.system import System
 from ...rotations.types import Array, Scalar
 from ...xla.checkpoint import save_roots
 from ...xla.indexing import take
+from ...xla.lazy_cond import anywhere
 
 # Damping of the projection onto closed contacts, relative to their matrix, and how far it may move
 # bodies, relative to the largest gap.
@@ -32,11 +34,9 @@ class ClosedPlaces(NamedTuple):
     """Places of laws that may be closed at the end of a step.
 
     Attributes:
-        rows: Of the laws.
+        rows: Those of their gaps.
         spots: Their places among all.
-        X: What unit impulses change of the velocities, (w, nb, d).
-        G: The same of the rows, (w, w).
-        normal: Which rows are normal.
+        matrix, factors: Of the motion: what forces and constraints answer to impulses.
         touching: Whether the laws found them closed, (c,).
         closable: Whether they have a gap at all, (c,).
         lowest: Gaps below this, (c,), are not of bodies but of features that left each other [m] or
@@ -47,14 +47,21 @@ class ClosedPlaces(NamedTuple):
 
     rows: LawRows
     spots: Int[Array, " c"]
-    X: Float[Array, "w nb d"]
-    G: Float[Array, "w w"]
-    normal: np.ndarray
+    matrix: SaddleMatrix
+    factors: Any
     touching: Bool[Array, " c"]
     closable: Bool[Array, " c"]
     lowest: Float[Array, " c"]
     way: Scalar
     rounding: Scalar
+
+    def moved(self, impulses: Float[Array, " c"]) -> Float[Array, "nb d"]:
+        """What impulses change of the velocities, K⁻¹ Wᵀ P."""
+        nb, size, _ = self.matrix.diagonal.shape
+        push = jnp.tensordot(impulses, self.rows.pushes(nb), 1).reshape(-1)
+        b = jnp.concatenate([push, jnp.zeros(self.matrix.size - push.size, push.dtype)])
+        answer = linear_solve(self.matrix.matvec, self.factors, b)
+        return answer[: push.size].reshape(nb, size)
 
 
 def projected(
@@ -121,39 +128,110 @@ def _least_move(formulation, system: System, now: System, q):
 
 def _push(closed: ClosedPlaces, gap: Float[Array, " c"], delta: Float[Array, "nb d"]):
     """The move that shuts closed places after the move delta, and how far it carries a body."""
-    normal, X = closed.normal, closed.X[closed.normal]
     shut = closed.closable & ((closed.touching & (gap < closed.way)) | (gap < 0.0))
     shut = shut & (gap > closed.lowest)
-    reduced = closed.G[normal[:, None], normal[None, :]]
-    both = shut[:, None] & shut[None, :]
-    size = jnp.max(jnp.where(both, jnp.abs(reduced), 0.0), initial=0.0)
-    unit = jnp.where(size > 0.0, size, 1.0)
-    eye = jnp.eye(reduced.shape[0], dtype=gap.dtype)
-    # Places that are open have the rows of the identity; hyperstatic ones repeat.
-    small = jnp.where(both, reduced / unit, eye)
-    short = jnp.where(shut, gap + closed.rows.velocities(delta)[normal], 0.0)
+    short = jnp.where(shut, gap + closed.rows.velocities(delta), 0.0)
     # Rounding of gaps that repeat each other contradicts itself, and would move bodies by a hundred
     # times as much. Their derivatives do not.
     within = jnp.max(jnp.abs(short), initial=0.0) <= closed.rounding
     short = short - jax.lax.stop_gradient(jnp.where(within, short, 0.0))
 
-    def damped(part, small, short, X) -> tuple[Array, Array]:
-        pushes = dense_solve_unless_zero(small + part * eye, -short)
+    # Bodies that rest leave nothing to shut: the matrix of their places is made and factored only
+    # where something is left, and where a derivative asks.
+    still, which = held((closed, shut))
+
+    def found(b: Array) -> tuple[Array, Array]:
+        return _least_damped(*_of_unit_impulses(still, which), b)
+
+    def none(b: Array) -> tuple[Array, Array]:
+        return jnp.zeros_like(b), jnp.zeros((), int)
+
+    wanted = jax.lax.stop_gradient(-short)
+    known, damping = jax.lax.cond(anywhere(jnp.any(wanted != 0.0)), found, none, wanted)
+    # Their derivatives are those of W K⁻¹ Wᵀ P = -short where places are closed, P = 0 elsewhere.
+    answer = closed.rows.velocities(closed.moved(jnp.where(shut, known, 0.0)))
+    missing = -short - jnp.where(shut, answer, known)
+    missing = missing - jax.lax.stop_gradient(missing)
+    pushes = known + _answer_to(still, which, damping, missing)
+    push = closed.moved(pushes)
+    return push, jnp.max(jnp.abs(push[:, :3]), initial=0.0)
+
+
+def _of_unit_impulses(
+    closed: ClosedPlaces, shut: Bool[Array, " c"]
+) -> tuple[Float[Array, "c c"], Float[Array, "c nb d"]]:
+    """What unit impulses add to the gaps of closed places, with zeros for the others, (c, c), and
+    to velocities, (c, nb, d).
+    """
+    X = jax.vmap(closed.moved)(np.eye(shut.size, dtype=closed.rows.blocks.dtype))
+    matrix = jax.vmap(closed.rows.velocities)(X).T
+    return jnp.where(shut[:, None] & shut[None, :], matrix, 0.0), X
+
+
+def _damped(matrix: Float[Array, "c c"], part: Scalar) -> tuple[Float[Array, "c c"], Scalar]:
+    """The matrix, in the unit of its largest entry, that is factored, and that unit. Open places
+    have the rows of the identity; hyperstatic ones repeat.
+    """
+    size = jnp.max(jnp.abs(matrix), initial=0.0)
+    unit = jnp.where(size > 0.0, size, 1.0)
+    open_ = jnp.diagonal(matrix) == 0.0
+    return matrix / unit + jnp.diag(jnp.where(open_, 1.0, 0.0) + part), unit
+
+
+def _least_damped(
+    matrix: Float[Array, "c c"], X: Float[Array, "c nb d"], b: Float[Array, " c"]
+) -> tuple[Float[Array, " c"], Int[Array, ""]]:
+    """The impulses that close gaps by b, and the number of their damping in `_DAMPING`.
+
+    Places that nearly repeat each other and do not agree would move bodies far: the least damping
+    counts that does not. It is nearly always the first.
+    """
+    parts = jnp.array(_DAMPING, b.dtype)
+    most = _FARTHEST * jnp.max(jnp.abs(b), initial=0.0)
+
+    def too_far(state: tuple[Array, Array, Array]) -> Bool[Array, ""]:
+        k, _, far = state
+        return (k < len(_DAMPING) - 1) & ~(far <= most)
+
+    def more(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        k = state[0] + 1
+        pushes = _solved(matrix, parts[k], b, transpose=False)
         push = jnp.tensordot(pushes, X, 1)
-        return push, jnp.max(jnp.abs(push[:, :3]), initial=0.0)
+        return k, pushes, jnp.max(jnp.abs(push[:, :3]), initial=0.0)
 
-    # Places that nearly repeat each other and do not agree would move bodies far: the least damping
-    # counts that does not. It is nearly always the first.
-    parts, short = jnp.array(_DAMPING, gap.dtype), short / unit
-    most = jax.lax.stop_gradient(_FARTHEST * unit * jnp.max(jnp.abs(short), initial=0.0))
-    held = jax.lax.stop_gradient((small, short, X))
+    begin = jnp.full((), -1), jnp.zeros_like(b), jnp.asarray(jnp.inf, b.dtype)
+    k, pushes, _ = jax.lax.while_loop(too_far, more, begin)
+    return pushes, k
 
-    def too_far(k: Int[Array, ""]) -> Bool[Array, ""]:
-        return (k < len(_DAMPING) - 1) & ~(damped(parts[k], *held)[1] <= most)
 
-    def more(_):
-        k = jax.lax.while_loop(too_far, lambda k: k + 1, jnp.ones((), int))
-        return damped(parts[k], small, short, X)
+def _solved(
+    matrix: Float[Array, "c c"], part: Scalar, b: Float[Array, " c"], *, transpose: bool
+) -> Float[Array, " c"]:
+    """The answer of the damped matrix, refined once."""
+    small, unit = _damped(matrix, part)
+    factors = DenseFactors.of(small)
+    solve = factors.solve_transpose if transpose else factors.solve
+    small = small.T if transpose else small
+    x = solve(b / unit)
+    return x + solve(b / unit - small @ x)
 
-    first = damped(parts[0], small, short, X)
-    return jax.lax.cond(first[1] <= most, lambda first: first, more, first)
+
+def _answer_to(
+    closed: ClosedPlaces, shut: Bool[Array, " c"], damping: Int[Array, ""], b: Float[Array, " c"]
+) -> Float[Array, " c"]:
+    """`_solved`, linear in b in forward and in reverse mode, and free of work where b is zero."""
+
+    def solver(transpose: bool):
+        def solved(b: Array) -> Array:
+            matrix, _ = _of_unit_impulses(closed, shut)
+            part = take(jnp.array(_DAMPING, b.dtype), damping)
+            return _solved(matrix, part, b, transpose=transpose)
+
+        return lambda _, b: jax.lax.cond(anywhere(jnp.any(b != 0.0)), solved, jnp.zeros_like, b)
+
+    return jax.lax.custom_linear_solve(
+        lambda x: x,  # stands in for the matrix, which has no derivative here
+        b,
+        solve=solver(False),
+        transpose_solve=solver(True),
+    )

@@ -87,12 +87,14 @@ from .learning import train as train
 from .model import CD as CD
 from .model import DP1 as DP1
 from .model import DP2 as DP2
+from .model import PID as PID
 from .model import AbstractConstraint as AbstractConstraint
 from .model import AbstractCoupling as AbstractCoupling
 from .model import AbstractForce as AbstractForce
 from .model import AbstractForceDescription as AbstractForceDescription
 from .model import AbstractPrimitive as AbstractPrimitive
 from .model import AbstractRelation as AbstractRelation
+from .model import AbstractStatefulForce as AbstractStatefulForce
 from .model import AbstractVelocityPrimitive as AbstractVelocityPrimitive
 from .model import Actuator as Actuator
 from .model import Angle as Angle
@@ -130,8 +132,11 @@ from .model import JointSpring as JointSpring
 from .model import KnifeEdge as KnifeEdge
 from .model import LinearCoupling as LinearCoupling
 from .model import Looks as Looks
+from .model import LuGre as LuGre
+from .model import Maxwell as Maxwell
 from .model import Mechanism as Mechanism
 from .model import Mesh as Mesh
+from .model import Motor as Motor
 from .model import NoSlip as NoSlip
 from .model import Output as Output
 from .model import Planar as Planar
@@ -155,6 +160,8 @@ from .model import Sphere as Sphere
 from .model import Spherical as Spherical
 from .model import SpringDamper as SpringDamper
 from .model import State as State
+from .model import StateLabel as StateLabel
+from .model import StateRule as StateRule
 from .model import System as System
 from .model import Tetrahedron as Tetrahedron
 from .model import Torque as Torque

@@ -181,8 +181,46 @@ ELEMENTS = {
     "LinearCoupling": lambda w: mbd.LinearCoupling(
         "part", ["pin", "slide"], coefficients=pair(w), length=w
     ),
+    "LuGre": of_joint(
+        mbd.LuGre,
+        coulomb=number,
+        static=lambda w: 2.0 * w,
+        stribeck_rate=number,
+        stiffness=number,
+        micro_damping=number,
+        viscous=number,
+        deflection=small,
+    ),
+    "Maxwell": of_bodies(
+        mbd.Maxwell,
+        point_i=point,
+        point_j=END,
+        stiffness=number,
+        damping=number,
+        parallel_stiffness=number,
+        elongation=small,
+    ),
+    "Motor": of_joint(mbd.Motor, command=function, gear_ratio=number, effort_limit=number),
+    "Motor with a winding": of_joint(
+        mbd.Motor,
+        command=function,
+        gear_ratio=number,
+        resistance=number,
+        inductance=number,
+        constant=number,
+        current=small,
+    ),
     "NoSlip": of_bodies(mbd.NoSlip, axis=Y, radius_i=small, radius_j=small, point_i=point),
     "Planar": of_bodies(mbd.Planar, point=point, axis=along_x),
+    "PID": of_joint(
+        mbd.PID,
+        set_point=function,
+        proportional=number,
+        integral=number,
+        derivative=number,
+        filter_time=number,
+        tracking_time=number,
+    ),
     "PointForce": lambda w: mbd.PointForce("part", "b", force=three(w), point=point(w)),
     "PointOnCurve": of_bodies(
         mbd.PointOnCurve, curve=circle, axis=Z, point=point, offset=small, span=TURN

@@ -63,7 +63,7 @@ def accelerations(system: System, state: State, t: Any = 0.0, *, rate: Any = Non
 
 @compiled_once
 def _accelerations(system: System, state: State, t: Any, rate: Any) -> Accelerations:
-    system = system.wound(state.angles)
+    system = system.at_state(state)
     q, u = RA().from_state(state)
     feedback = None if rate is None else (rate, rate)
     a, lam, undetermined = judged_accelerations(RA(), system, q, u, t, feedback=feedback)
@@ -84,9 +84,13 @@ def state_rate(t: Any, state: State, system: System, *, rate: Any = None) -> Sta
         rate: As in `accelerations` [1/s].
     """
     acc = accelerations(system, state, t, rate=rate)
-    rates = None
+    rates, of_elements = None, None
+    ground = jnp.zeros((1, 3), system.dtype)
+    padded = Twist(jnp.concatenate([state.v, ground]), jnp.concatenate([state.omega, ground]))
     if state.angles is not None:
-        ground = jnp.zeros((1, 3), system.dtype)
-        padded = Twist(jnp.concatenate([state.v, ground]), jnp.concatenate([state.omega, ground]))
         rates = system.angle_rates(RA().with_ground(state.pose), padded)
-    return State(state.v, state.A @ jax.vmap(so3.skew)(state.omega), acc.a, acc.alpha, rates)
+    if state.element_states is not None:
+        held = system.at_state(state)
+        of_elements = held.element_state_rates(RA().with_ground(state.pose), padded, t)
+    turning = state.A @ jax.vmap(so3.skew)(state.omega)
+    return State(state.v, turning, acc.a, acc.alpha, rates, of_elements)

@@ -22,6 +22,7 @@ from ..rotations.types import Scalar
 from ..xla.checkpoint import checkpointed, saved
 from ..xla.cpu_fusion import one_kernel
 from .assembly import AssemblyReport
+from .fixed_steps import holding
 from .running.checks import check_run, chosen_formulation, chosen_integrator, instants
 from .running.failure import raise_failure
 from .running.initial_state import angles_ahead, assembled, checked_motion, first_row
@@ -145,14 +146,14 @@ def _integrate(
     order = integrator.error_order or 1
     t0, t_end = ts[0], ts[-1]
     span = t_end - t0
-    system = system.wound(given.angles)
+    system = system.at_state(given)
     motion, first, result = first_row(system, given, state, report, t0, formulation)
     started = result == RESULTS.successful
     rate = _rate(system, first)
     if h0 is None:
         h0 = jnp.minimum(0.1 * span, tolerance ** (1.0 / (order + 1)) / rate)
     h0 = jax.lax.stop_gradient(jnp.asarray(h0, system.dtype))
-    motion = integrator.start(formulation, system, motion, t0, h0)
+    motion = integrator.begun(formulation, system, motion, t0, h0)
     zero = jnp.zeros((), int)
 
     def attempt(p: _Progress) -> _Progress:
@@ -161,12 +162,14 @@ def _integrate(
         h = jnp.where(left <= 1.01 * p.h, left, jnp.where(left < 2.0 * p.h, 0.5 * left, p.h))
         h = jax.lax.stop_gradient(h)
         now = system.wound(angles_ahead(system, formulation, p.motion, p.row.angles, h))
-        new, info = integrator.step(
+        new, info = integrator.taken(
             formulation, now, p.motion, p.t + h, h, p.result == RESULTS.successful
         )
         position, velocity = integrator.error(p.motion, new, h)
         row = make_row(
-            formulation, now, new.q, new.u, new.a, new.lam, info.iterations, info.converged
+            formulation,
+            holding(now, new),
+            *(new.q, new.u, new.a, new.lam, info.iterations, info.converged),
         )
         error = (
             jnp.maximum(_size(system, position), _size(system, velocity) / _rate(system, row))
@@ -252,7 +255,8 @@ def _balanced(system: System, row: Row, t: Scalar) -> tuple[Row, Bool[Array, ""]
     derivatives of the curve between two steps multiply it again.
     """
     u = jnp.concatenate([row.twist.v, row.twist.omega], axis=1)
-    system = system.wound(row.angles)  # between those at the ends of the step
+    # Between those at the ends of the step.
+    system = system.wound(row.angles).with_element_states(row.element_states)
     angles = system.angle_values(RA().with_ground(row.pose))
     a, lam, undetermined = judged_accelerations(RA(), system, row.pose, u, t)
     new = (a[:, :3], a[:, 3:], system.to_natural(lam), angles)

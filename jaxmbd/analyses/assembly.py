@@ -106,7 +106,7 @@ def _assemble(
     closest = ClosestState(system, state.pose, weights, velocity_weights, t, described)
     u0 = jnp.concatenate([state.v, state.omega], axis=1)
     xi, pose, u, found = closest.find(u0)
-    new = State(pose.r, pose.A, u[:, :3], u[:, 3:], state.angles)
+    new = State(pose.r, pose.A, u[:, :3], u[:, 3:], state.angles, state.element_states)
     report = AssemblyReport(
         displacement=_norms(xi[:, :3]),
         rotation=_norms(xi[:, 3:]),

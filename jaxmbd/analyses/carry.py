@@ -24,7 +24,7 @@ from ..rotations.types import Scalar
 from ..xla.batch_last import batched_in_lanes
 from ..xla.checkpoint import checkpointed
 from .controllers import Control
-from .fixed_steps import Progress, has_least, one_step
+from .fixed_steps import Progress, has_least, holding, one_step
 from .running.checks import solved_by
 from .running.schedule import Schedule
 
@@ -79,7 +79,9 @@ class Carry(eqx.Module):
 
         for _ in range(self.run.motion.u.ndim - 2):  # of a batch
             of = jax.vmap(of)
-        return dataclasses.replace(of(self.run.motion), angles=self.run.angles)
+        angles, states = self.run.angles, self.run.motion.states
+        z = jnp.zeros((*angles.shape[:-1], 0), angles.dtype) if states is None else states.z
+        return dataclasses.replace(of(self.run.motion), angles=angles, element_states=z)
 
 
 def _described(carry: Carry) -> str:
@@ -157,6 +159,7 @@ def row_of(system: System, carry: Carry, iterations: Any = 0) -> Solution:
     inputs = carry.run.inputs
     if inputs is not None:
         now = now.given(inputs, carry.t)
+    now = holding(now, motion)
     motion, extra = carry.integrator.observed(carry.formulation, now, motion, carry.t)
     row = make_row(
         *(carry.formulation, now, motion.q, motion.u, motion.a, motion.lam),

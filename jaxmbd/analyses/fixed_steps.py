@@ -199,13 +199,14 @@ def start_run(
     """Consistent accelerations and multipliers at the first instant, and the first row; of methods
     that try a step for these, only with `trial`.
     """
-    system = system.wound(given.angles)
+    system = system.at_state(given)
     motion, row, result = first_row(system, given, state, report, t0, formulation, integrator, h)
     system = system.wound(row.angles)
-    motion = integrator.start(formulation, system, motion, t0, h)
+    motion = integrator.begun(formulation, system, motion, t0, h)
     if trial and integrator.tries(system):
-        step = integrator.step(formulation, system, motion, t0 + h, h, True)
-        motion = integrator.tried(formulation, system, motion, step)
+        step = integrator.taken(formulation, system, motion, t0 + h, h)
+        tried = integrator.tried(formulation, system, motion, step)
+        motion = dataclasses.replace(tried, states=motion.states)
     _, extra = integrator.observed(formulation, system, motion, t0)
     if system.laws:  # accelerations and multipliers know of them
         inside = jnp.min(gap_shares(formulation, system, motion.q)) < -INSIDE
@@ -435,7 +436,7 @@ def one_step(
                 old = jnp.where(schedule.jumps, progress.inputs, earlier(inputs, h))
                 motion = _jumped(now, motion, old, inputs, t, h, formulation, integrator)
             now = now.given(inputs, t)
-        new, info = integrator.step(formulation, now, motion, t, h, active)
+        new, info = integrator.taken(formulation, now, motion, t, h, active)
         why = RESULTS.where(
             jnp.isfinite(info.correction), integrator.unconverged(new), RESULTS.non_finite
         )
@@ -460,12 +461,18 @@ def one_step(
         if trying is None:
             return after, info.iterations
         first = integrator.tried(formulation, now, progress.motion, (new, info))
+        first = dataclasses.replace(first, states=progress.motion.states)
         still = dataclasses.replace(progress, motion=first)
         changes = trying if idle is None else trying & ~idle
         after = jax.tree.map(lambda a, b: jnp.where(changes, a, b), still, after)
         return after, jnp.where(trying, 0, info.iterations)
 
     return step
+
+
+def holding(system: System, motion: Motion) -> System:
+    """The system with the states of force elements that a motion has."""
+    return system if motion.states is None else system.with_element_states(motion.states.z)
 
 
 def _jumped(
@@ -475,6 +482,7 @@ def _jumped(
     after the inputs have changed from those of the last step.
     """
     begin = t - h
+    system = holding(system, motion)
     before, after = system.given(old, begin), system.given(new, t)
     change = acceleration_jump(formulation, before, after, motion.q, motion.u, begin)
     return integrator.jumped(motion, change)
@@ -486,6 +494,7 @@ def _observed(
     """The row of step n, which a method may find undetermined where its own step was not."""
     t = t0 + n.astype(h.dtype) * h
     system = system if progress.inputs is None else system.given(progress.inputs, t)
+    system = holding(system, progress.motion)
     motion, extra = integrator.observed(formulation, system, progress.motion, t)
     ok = progress.result == RESULTS.successful
     only_here = ok & motion.undetermined & ~progress.motion.undetermined

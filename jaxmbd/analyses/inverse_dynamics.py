@@ -109,6 +109,7 @@ def inverse_dynamics(
         RuntimeError: As in `kinematics`.
     """
     check_system(system, state, "inverse_dynamics")
+    system.refuse_elements_with_states("inverse_dynamics", "leave them out, or simulate the motion")
     system.refuse_laws("inverse_dynamics", "leave them out")
     if system.massless:
         raise ValueError(
@@ -217,7 +218,7 @@ def _of_actuators(system: System, solution: Solution, inputs: tuple[AbstractInpu
     kept = np.array([row for c in system.connections if not c.is_driver for row in c.rows], int)
 
     def instant(state: State, a, alpha, t):
-        now = system.wound(state.angles).at(t)
+        now = system.at_state(state).at(t)
         q, u = RA().from_state(state)
         acc = jnp.concatenate([a, alpha], axis=1)
         balance = unbalanced(RA(), now, q, u, acc, t).reshape(-1)

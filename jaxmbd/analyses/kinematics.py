@@ -91,6 +91,7 @@ def kinematics(
     check_settings("kinematics", settings)
     formulation = chosen_formulation(formulation)
     system.refuse_velocity_rows("kinematics")
+    system.refuse_elements_with_states("kinematics", "leave them out, or simulate the motion")
     system.refuse_laws("kinematics", "leave them out")
     check_memory(system, int(np.size(ts)), "ask for fewer instants")
     ts = instants(ts, system.dtype, "kinematics")

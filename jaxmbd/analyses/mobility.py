@@ -169,7 +169,7 @@ def freedoms_lost_nearby(system: System, state: State, t: Any) -> int:
     way = (_ASIDE / np.max(np.abs(way)) * way).reshape(-1, 6)
     way[:, :3] *= float(np.asarray(system.length))
     pose = _jitted_retract(state.pose, as_jax(way, system.dtype))
-    moved = State(pose.r, pose.A, state.v, state.omega, state.angles)
+    moved = State(pose.r, pose.A, state.v, state.omega, state.angles, state.element_states)
     beside = np.linalg.svd(scaled_rows(system, moved, t), compute_uv=False)
     return int(np.sum(beside > np.sqrt(_ASIDE**3) * beside[0])) - rank
 

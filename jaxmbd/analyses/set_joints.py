@@ -235,7 +235,7 @@ def _moved(
     moved = jax.vmap(one)(*(x[hanging] for x in (state.r, state.A, state.v, state.omega)))
     old = (state.r, state.A, state.v, state.omega)
     new = (x.at[hanging].set(y) for x, y in zip(old, moved, strict=True))
-    return State(*new, angles=state.angles), by_turn
+    return State(*new, angles=state.angles, element_states=state.element_states), by_turn
 
 
 def _descendants(tree: Tree, body: int) -> list[int]:

@@ -6,6 +6,7 @@ cannot be closed, its joints are swept as a tree, and the loops stay open.
 """
 
 import copy
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,7 +135,7 @@ class _Poses:
         """Residuals and Jacobian, both without units, of the rows that are kept."""
         dtype = self.system.dtype
         r, A = as_jax(self.r, dtype), as_jax(self.A, dtype)
-        state = State(r, A, self.state.v, self.state.omega, self.state.angles)
+        state = dataclasses.replace(self.state, r=r, A=A)
         gaps, jacobian = _gaps_and_rows(self.plain, state)
         return np.asarray(gaps)[self.kept], np.asarray(jacobian)[self.kept]
 

@@ -129,6 +129,7 @@ class ShootingProblem:
             own.v + moved[..., 6:9] / scale,
             own.omega + moved[..., 9:] / self._duration,
             self._starts.angles,
+            self._starts.element_states,
         )
         t0 = jnp.asarray(np.arange(self.segments) * self._duration)
 

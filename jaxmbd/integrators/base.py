@@ -14,6 +14,7 @@ from ..model.system import System
 from ..outcomes import RESULTS
 from ..rotations.types import Scalar
 from ..solvers import NewtonInfo
+from .element_states import AbstractStateRule, BackwardEuler, ElementStates
 
 
 class Motion(eqx.Module):
@@ -28,6 +29,7 @@ class Motion(eqx.Module):
         undetermined: Whether the pose is so close to a singular one that `lam` leaves out a part of
             the forces.
         past: What the solves of earlier steps say about the next one, or None.
+        states: Of force elements, or None of a mechanism without.
     """
 
     q: Coordinates
@@ -37,6 +39,7 @@ class Motion(eqx.Module):
     memory: Any = None
     undetermined: Bool[Array, ""] = eqx.field(default_factory=lambda: jnp.zeros((), bool))
     past: Any = None
+    states: ElementStates | None = None
 
 
 class AbstractIntegrator(eqx.Module):
@@ -113,6 +116,39 @@ class AbstractIntegrator(eqx.Module):
     def jumped(self, motion: Motion, change: Float[Array, "nb d"]) -> Motion:
         """The motion at an instant at which accelerations change at once, because an input does."""
         return dataclasses.replace(motion, a=motion.a + change)
+
+    @property
+    def state_rule(self) -> AbstractStateRule:
+        """How it integrates the states of force elements."""
+        return BackwardEuler()
+
+    def begun(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
+    ) -> Motion:
+        """`start`, with the states of force elements that the system holds."""
+        found = self.start(formulation, system, motion, t, h)
+        if not system.state_count:
+            return found
+        states = self.state_rule.first(formulation, system, motion.q, motion.u, t, h)
+        return dataclasses.replace(found, states=states)
+
+    def taken(
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        motion: Motion,
+        t: Scalar,
+        h: Scalar,
+        active: Bool[Array, ""] | bool = True,
+    ) -> tuple[Motion, NewtonInfo]:
+        """`step`, with the states of force elements."""
+        if motion.states is None:
+            return self.step(formulation, system, motion, t, h, active)
+        rule = self.state_rule
+        now = rule.during(system, motion.states, h)
+        new, info = self.step(formulation, now, motion, t, h, active)
+        states = rule.after(formulation, now, motion.states, motion, new, t, h)
+        return dataclasses.replace(new, states=states), info
 
     @abc.abstractmethod
     def step(

@@ -13,6 +13,7 @@ from ..formulations.base import AbstractFormulation
 from ..model.system import System
 from ..rotations.types import Scalar
 from .base import Motion
+from .element_states import AbstractStateRule, BackwardDifference
 from .index3 import AbstractOnGroup
 
 
@@ -50,6 +51,10 @@ class BDF2(AbstractOnGroup):
 
     name: ClassVar[str] = "bdf2"
     error_order: ClassVar[int | None] = 2
+
+    @property
+    def state_rule(self) -> AbstractStateRule:
+        return BackwardDifference()
 
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar

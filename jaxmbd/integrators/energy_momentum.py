@@ -34,6 +34,7 @@ from ..solvers import (
     quasi_stage,
 )
 from .base import AbstractIntegrator, Motion
+from .element_states import AbstractStateRule, Midpoint
 
 NULL_SPACES = ("hand", "automatic")
 _HALVINGS = 12
@@ -107,6 +108,10 @@ class EnergyMomentum(AbstractIntegrator):
     def first_stage(self) -> "EnergyMomentum | None":
         stage = quasi_stage(self.newton)
         return None if stage is None else dataclasses.replace(self, newton=stage)
+
+    @property
+    def state_rule(self) -> AbstractStateRule:
+        return Midpoint()
 
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar

@@ -2,6 +2,7 @@
 step.
 """
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -12,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 from ..rotations.types import Scalar
 from ..solvers import NewtonInfo
 from .base import AbstractIntegrator, Motion
+from .element_states import AbstractStateRule, OfTheStages
 from .tableaus import TABLEAUS, Tableau
 
 
@@ -26,37 +28,54 @@ class AbstractExplicit(AbstractIntegrator):
     def error_order(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         return None if TABLEAUS[self.tableau].error is None else TABLEAUS[self.tableau].order - 1
 
+    @property
+    def state_rule(self) -> AbstractStateRule:
+        return OfTheStages()
+
     def error(self, before: Motion, after: Motion, h: Scalar):
         if self.error_order is None:
             return super().error(before, after, h)
         return after.memory.gaps
 
 
-def stages(plan: Tableau, rates, V0: Float[Array, "nb d"], first: tuple[Array, Array], h: Scalar):
-    """One step from (0, V0) with `rates(ξ, V, s)`, the rates of both at the part s of the step.
+def stages(plan: Tableau, rates, start: Any, first: Any, h: Scalar) -> tuple[Any, Any]:
+    """One step of y from `start`, with `rates(y, s)`, ẏ at the part s of the step.
 
     Args:
         plan: The method.
-        rates: (ξ̇, V̇) of a stage.
-        V0: V at the start, where ξ = 0.
-        first: The rates there, known from the end of the last step.
+        rates: ẏ of a stage.
+        start: y at the start, a pytree.
+        first: ẏ there, known from the end of the last step.
         h: Step [s].
 
     Returns:
-        ξ and V at the end, and their rates at all stages, (s, nb, d) each.
+        y at the end, and ẏ at all stages, with a leading axis.
     """
-    a, b, c = (jnp.asarray(x, V0.dtype) for x in plan[1:4])
+    a, b, c = (jnp.asarray(x, h.dtype) for x in plan[1:4])
 
-    def stage(carry, k):
-        X, Y = carry  # rates of the stages so far
-        x, y = rates(h * jnp.tensordot(a[k], X, 1), V0 + h * jnp.tensordot(a[k], Y, 1), c[k])
-        return (X.at[k].set(x), Y.at[k].set(y)), None
+    def ahead(weights: Float[Array, " s"], Y: Any) -> Any:
+        return jax.tree.map(lambda y, dy: y + h * jnp.tensordot(weights, dy, 1), start, Y)
 
-    zero = jnp.zeros((len(b), *V0.shape), V0.dtype)
-    X, Y = (zero.at[0].set(x) for x in first)
+    def stage(Y, k):  # rates of the stages so far
+        y = rates(ahead(a[k], Y), c[k])
+        return jax.tree.map(lambda Y, y: Y.at[k].set(y), Y, y), None
+
+    Y = jax.tree.map(lambda x: jnp.zeros((len(b), *x.shape), x.dtype).at[0].set(x), first)
     if len(b) > 1:
-        (X, Y), _ = jax.lax.scan(stage, (X, Y), jnp.arange(1, len(b)))
-    return h * jnp.tensordot(b, X, 1), V0 + h * jnp.tensordot(b, Y, 1), X, Y
+        Y, _ = jax.lax.scan(stage, Y, jnp.arange(1, len(b)))
+    return ahead(b, Y), Y
+
+
+def states_of(motion: Motion) -> Float[Array, " s"]:
+    """The states of force elements, none where there are none."""
+    return jnp.zeros(0, motion.u.dtype) if motion.states is None else motion.states.z
+
+
+def with_states(after: Motion, before: Motion, z: Float[Array, " s"]) -> Motion:
+    """The motion at the end of a step with these states of force elements."""
+    if before.states is None:
+        return after
+    return dataclasses.replace(after, states=dataclasses.replace(before.states, z=z))
 
 
 def embedded_error(

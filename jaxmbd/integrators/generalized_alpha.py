@@ -18,6 +18,7 @@ from ..linalg.small_matrices import times_last
 from ..model.system import System
 from ..rotations.types import Scalar
 from .base import Motion
+from .element_states import AbstractStateRule, GeneralizedAlphaOfFirstOrder
 from .index3 import AbstractOnGroup
 
 
@@ -72,6 +73,10 @@ class GeneralizedAlpha(AbstractOnGroup):
     @property
     def ringing(self) -> float:
         return self.rho_inf
+
+    @property
+    def state_rule(self) -> AbstractStateRule:
+        return GeneralizedAlphaOfFirstOrder(self.rho_inf)
 
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar

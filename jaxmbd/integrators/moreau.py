@@ -16,6 +16,7 @@ from ..rotations.types import Scalar
 from ..solvers import NewtonInfo
 from ..xla.repeated import repeated
 from .base import AbstractIntegrator, Motion
+from .element_states import AbstractStateRule, Midpoint
 from .moreau_step.ends import next_impact, on_closed_places, struck_again
 from .moreau_step.free_motion import free_motion
 from .moreau_step.laws import pushed
@@ -76,6 +77,10 @@ class Moreau(AbstractIntegrator):
             raise ValueError(f"Moreau: most_contacts must be at least 1, not {self.most_contacts}")
         if self.most_impacts < 0:
             raise ValueError(f"Moreau: most_impacts must not be negative, not {self.most_impacts}")
+
+    @property
+    def state_rule(self) -> AbstractStateRule:
+        return Midpoint()
 
     def start(
         self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar

@@ -20,7 +20,16 @@ from ..model.system import System
 from ..rotations import se3, so3
 from ..rotations.types import Scalar
 from .base import Motion
-from .explicit import AbstractExplicit, check_choices, embedded_error, outcome, stages
+from .element_states import rates as element_state_rates
+from .explicit import (
+    AbstractExplicit,
+    check_choices,
+    embedded_error,
+    outcome,
+    stages,
+    states_of,
+    with_states,
+)
 from .tableaus import TABLEAUS
 
 GROUPS = ("SE3", "SO3xR3", "mixed")
@@ -84,17 +93,22 @@ class MuntheKaas(AbstractExplicit):
         q0 = motion.q
         V0 = motion.memory.V
 
-        def rates(xi, V, s):
-            q = _moved(screws, q0, xi)
+        def rates(y, s):
+            xi, V, z = y
+            q, now, held = _moved(screws, q0, xi), t - h + s * h, system.with_element_states(z)
             u = _from_group(screws, q, V)
-            acc, _ = dynamic_accelerations(
-                formulation, system, q, u, t - h + s * h, feedback=feedback
-            )
-            return _dexp_inverse(screws, xi, V), _rate_in_group(screws, q, u, acc)
+            acc, _ = dynamic_accelerations(formulation, held, q, u, now, feedback=feedback)
+            dz = element_state_rates(formulation, held, q, u, now)
+            return _dexp_inverse(screws, xi, V), _rate_in_group(screws, q, u, acc), dz
 
-        first = V0, _rate_in_group(screws, q0, motion.u, motion.a)
-        xi, V, X, Y = stages(plan, rates, V0, first, h)
-        q = _moved(screws, q0, xi)
+        first = (
+            V0,
+            _rate_in_group(screws, q0, motion.u, motion.a),
+            element_state_rates(formulation, system, q0, motion.u, t - h),
+        )
+        start = jnp.zeros_like(V0), V0, states_of(motion)
+        (xi, V, z), (X, Y, _) = stages(plan, rates, start, first, h)
+        q, system = _moved(screws, q0, xi), system.with_element_states(z)
         u = _from_group(screws, q, V)
         if self.stabilization == "projection":
             q = closest_position(formulation, system, q, t)
@@ -108,7 +122,7 @@ class MuntheKaas(AbstractExplicit):
             last = _dexp_inverse(screws, xi, V), _rate_in_group(screws, q, u, acc)
             gaps = embedded_error(plan, (X, Y), last, h)
         after = Motion(q, u, acc, lam, Memory(V, gaps), undetermined)
-        return after, outcome(undetermined, acc, q.r, q.A)
+        return with_states(after, motion, z), outcome(undetermined, acc, q.r, q.A)
 
     def check(self, formulation: AbstractFormulation, system: System) -> None:
         if not isinstance(formulation, RA):

@@ -18,7 +18,16 @@ from ..formulations.base import AbstractFormulation
 from ..model.system import System
 from ..rotations.types import Scalar
 from .base import Motion
-from .explicit import AbstractExplicit, check_choices, embedded_error, outcome, stages
+from .element_states import rates as element_state_rates
+from .explicit import (
+    AbstractExplicit,
+    check_choices,
+    embedded_error,
+    outcome,
+    stages,
+    states_of,
+    with_states,
+)
 from .tableaus import TABLEAUS
 
 MULTIPLIERS = ("every_stage", "frozen")
@@ -90,14 +99,19 @@ class RungeKutta(AbstractExplicit):
         def moved(delta: Float[Array, "nb d"]):
             return jax.vmap(formulation.retract)(q0, delta)
 
-        def rates(delta, u, s):
-            q, now = moved(delta), t - h + s * h
+        def rates(y, s):
+            delta, u, z = y
+            q, now, held = moved(delta), t - h + s * h, system.with_element_states(z)
+            dz = element_state_rates(formulation, held, q, u, now)
             if self.multipliers == "frozen":
-                return u, _held(formulation, system, q, u, motion.lam, now)
-            return u, dynamic_accelerations(formulation, system, q, u, now)[0]
+                return u, _held(formulation, held, q, u, motion.lam, now), dz
+            return u, dynamic_accelerations(formulation, held, q, u, now)[0], dz
 
-        delta, u, X, Y = stages(plan, rates, u0, (u0, a0), h)
-        q = moved(delta)
+        z0 = states_of(motion)
+        start = jnp.zeros_like(u0), u0, z0
+        first = u0, a0, element_state_rates(formulation, system, q0, u0, t - h)
+        (delta, u, z), (X, Y, _) = stages(plan, rates, start, first, h)
+        q, system = moved(delta), system.with_element_states(z)
         if self.projection:
             q = closest_position(formulation, system, q, t)
             u = closest_velocity(formulation, system, q, u, t)
@@ -109,7 +123,7 @@ class RungeKutta(AbstractExplicit):
         if plan.error is not None:
             gaps = embedded_error(plan, (X, Y), (u, a), h)
         after = Motion(q, u, a, lam, Memory(gaps), undetermined)
-        return after, outcome(undetermined, a, delta)
+        return with_states(after, motion, z), outcome(undetermined, a, delta)
 
 
 def _held(

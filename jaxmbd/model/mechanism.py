@@ -367,7 +367,9 @@ class Mechanism:
         system = on_device(system)
         state = State(
             *(stack_arrays(*(getattr(b, k) for b in bodies)) for k in ("r", "A", "v", "omega")),
-            angles=system.turns(),  # a state of a solution has them: both are one pytree
+            # A state of a solution has these: both are one pytree.
+            angles=system.turns(),
+            element_states=system.held_element_states(),
         )
         return system, state
 

@@ -42,6 +42,8 @@ class State(eqx.Module):
             (w,) [rad]. `Mechanism.build` and every analysis give them, so that all states of one
             mechanism have one structure, as the carry of `jax.lax.scan` needs; None, in a state
             made by hand, stands for poses within half a turn of the description.
+        element_states: Of force elements, such as currents, in the order of the elements, (s,);
+            None, in a state made by hand, stands for those that were described.
     """
 
     r: Float[Array, "*n 3"]
@@ -49,6 +51,7 @@ class State(eqx.Module):
     v: Float[Array, "*n 3"]
     omega: Float[Array, "*n 3"]
     angles: Float[Array, "*w"] | None = None
+    element_states: Float[Array, "*s"] | None = None
 
     @property
     def pose(self) -> Pose:

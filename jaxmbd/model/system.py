@@ -17,6 +17,7 @@ from ..rotations.types import Array, Scalar
 from ..xla.indexing import take
 from .coordinates import AngleStack, each_followed, followed_in, with_turns
 from .forces import ForceStack
+from .forces.stateful import held_states, of_all, stateful, with_rule
 from .frames import FrameOnBody
 from .inputs import InputLabel, as_values, with_inputs
 from .laws import LawStack
@@ -434,6 +435,66 @@ class System(eqx.Module):
         values = jnp.asarray(as_values(self.inputs, inputs, "with_inputs"))
         return self.given(values, jnp.asarray(t, self.dtype))
 
+    # --- states of force elements
+    # ---------------------------------------------------------------------
+
+    @property
+    def state_count(self) -> int:
+        """Number of all states of force elements."""
+        return sum(force.rule.past.size for _, force in stateful(self.forces))
+
+    def held_element_states(self) -> Float[Array, " s"]:
+        """The states that force elements hold, (s,)."""
+        return held_states(self.forces).astype(self.dtype)
+
+    def with_element_states(
+        self, past: Float[Array, " s"] | None, share: Any = 1.0, weight: Any = 0.0
+    ) -> "System":
+        """The system whose elements' states follow share (z - past) = weight ż; by default they are
+        held. As it is for None.
+
+        Raises:
+            ValueError: They are of another mechanism.
+        """
+        if past is None or not (count := self.state_count):
+            return self
+        if past.shape[-1] != count:
+            raise ValueError(
+                f"force elements of mechanism {self.name!r} have {count} states, and the state has "
+                f"{past.shape[-1]}: it belongs to another mechanism. Use "
+                "dataclasses.replace(state, element_states=None) to start from the described ones"
+            )
+        return dataclasses.replace(self, forces=with_rule(self.forces, past, share, weight))
+
+    def element_states_at(self, pose: Pose, twist: Twist, t: Scalar) -> Float[Array, " s"]:
+        """The states that satisfy their rule at a motion, (s,); `pose` and `twist` have nb + 1
+        rows.
+        """
+        return of_all(self.forces, lambda x, p, w: x.states(p, w, t), pose, twist)
+
+    def element_state_rates(self, pose: Pose, twist: Twist, t: Scalar) -> Float[Array, " s"]:
+        """The rates of the states that are held, (s,) [1/s]; `pose` and `twist` have nb + 1
+        rows.
+        """
+        return of_all(self.forces, lambda x, p, w: x.state_rates(p, w, x.rule.past, t), pose, twist)
+
+    def refuse_elements_with_states(self, who: str, cure: str) -> None:
+        """Raise where force elements have states, for an analysis that knows none; it names them.
+
+        Raises:
+            ValueError: There are such elements.
+        """
+        names = [repr(name) for k, _ in stateful(self.forces) for name in self.forces[k].names]
+        if names:
+            raise ValueError(
+                f"{who} knows no force elements with states of their own; mechanism "
+                f"{self.name!r} has {', '.join(names)}: {cure}"
+            )
+
+    def at_state(self, state: State) -> "System":
+        """The system with its angles near those of the state, and its elements' states."""
+        return self.wound(state.angles).with_element_states(state.element_states)
+
     # --- angles over many turns
     # ---------------------------------------------------------------------
 
@@ -453,12 +514,14 @@ class System(eqx.Module):
         return jnp.concatenate([jnp.zeros(0, self.dtype), *near])
 
     def with_turns(self, state: State) -> State:
-        """The state with the turns of its angles, also where it was described without; so that one
-        program serves a description and a row of a run.
+        """The state with the turns of its angles and its elements' states, also where it was
+        described without; so that one program serves a description and a row of a run.
         """
-        if state.angles is not None:
-            return state
-        return dataclasses.replace(state, angles=self.turns())
+        if state.angles is None:
+            state = dataclasses.replace(state, angles=self.turns())
+        if state.element_states is None:
+            state = dataclasses.replace(state, element_states=self.held_element_states())
+        return state
 
     def wound(self, turns: Float[Array, " w"] | None) -> "System":
         """The system with its angles looked for near these values; as it is for None."""

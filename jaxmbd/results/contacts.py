@@ -96,7 +96,7 @@ def _soft_places(system: System, states: State) -> list[Any]:
         zero = jnp.zeros((1, 3), state.r.dtype)
         twist = Twist(jnp.concatenate([state.v, zero]), jnp.concatenate([state.omega, zero]))
         found = []
-        for stack in _soft_contacts(system.wound(state.angles)):
+        for stack in _soft_contacts(system.at_state(state)):
             local = jax.tree.map(lambda x, index=stack.index: take(x, index), (pose, twist))
             found.append(stack.each(lambda contact, *x: contact.places(*x), *local))
         return found

@@ -32,9 +32,9 @@ def between(first: Row, last: Row, h: Scalar, s: Scalar) -> Row:
     pose, twist, a, alpha = curve(
         (first.pose, first.twist, first.a, first.alpha), (last.pose, last.twist, last.a, last.alpha)
     )
-    ends = ((row.lam, row.angles, row.extra) for row in (first, last))
-    lam, angles, extra = jax.tree.map(lambda x, y: (1.0 - s) * x + s * y, *ends)
-    return Row(pose, twist, a, alpha, lam, angles, last.iterations, extra)
+    ends = ((row.lam, row.angles, row.element_states, row.extra) for row in (first, last))
+    lam, angles, elements, extra = jax.tree.map(lambda x, y: (1.0 - s) * x + s * y, *ends)
+    return Row(pose, twist, a, alpha, lam, angles, elements, last.iterations, extra)
 
 
 def _body(first, last, h, s):

@@ -19,6 +19,8 @@ class Moment(eqx.Module):
     inputs: Float[Array, "*T 3 n"] | None
 
     def of(self, system: System, state: State) -> System:
-        """The system with its angles near those of the state and its inputs at this moment."""
-        system = system.wound(state.angles)
+        """The system with the angles and element states of a state and its inputs at this
+        moment.
+        """
+        system = system.at_state(state)
         return system if self.inputs is None else system.given(self.inputs, self.t)

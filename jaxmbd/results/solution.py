@@ -143,6 +143,7 @@ class Solution(eqx.Module):
         observed: Names of the entries of `stats` that have one number, or array, for every row.
         least: Whether `multipliers` are of least norm already.
         inputs: Values, rates and accelerations of the mechanism's inputs, (T, 3, n), or None.
+        element_states: Of force elements, such as currents, (T, s); `element` names them.
     """
 
     t: Float[Array, " T"]
@@ -161,6 +162,7 @@ class Solution(eqx.Module):
     observed: tuple[str, ...] = eqx.field(static=True, default=())
     least: bool = eqx.field(static=True, default=True)
     inputs: Float[Array, "T 3 n"] | None = None
+    element_states: Float[Array, "T s"] | None = None
 
     def __repr__(self) -> str:
         from .summaries import of_solution
@@ -183,7 +185,7 @@ class Solution(eqx.Module):
     @property
     def state(self) -> State:
         """The states as one pytree with leading axis T; `sol.at(-1)` gives one of them."""
-        return State(self.r, self.A, self.v, self.omega, self.angles)
+        return State(self.r, self.A, self.v, self.omega, self.angles, self.element_states)
 
     def at(self, k: int) -> State:
         """The state of row k, ready to start another run.
@@ -210,6 +212,7 @@ class Solution(eqx.Module):
             "alpha",
             "multipliers",
             "angles",
+            "element_states",
             "inputs",
             "iterations",
         )
@@ -464,6 +467,7 @@ class Row(eqx.Module):
     alpha: Float[Array, "nb 3"]
     lam: Float[Array, " nc"]
     angles: Float[Array, " w"]
+    element_states: Float[Array, " s"]
     iterations: Int[Array, ""]
     extra: dict[str, Any] = eqx.field(default_factory=dict)
 
@@ -481,7 +485,17 @@ def make_row(
     observed = formulation.observed(system, lam) | (extra or {})
     lam = system.to_natural(lam[: system.nc])
     angles = system.angle_values(RA().with_ground(state.pose))
-    row = Row(state.pose, state.twist, r_ddot, omega_dot, lam, angles, iterations, observed)
+    row = Row(
+        state.pose,
+        state.twist,
+        r_ddot,
+        omega_dot,
+        lam,
+        angles,
+        system.held_element_states(),
+        iterations,
+        observed,
+    )
     return jax.tree.map(lambda x: jnp.where(ok, x, jnp.nan) if eqx.is_inexact_array(x) else x, row)
 
 
@@ -506,6 +520,7 @@ def make_solution(
         alpha=rows.alpha,
         multipliers=rows.lam,
         angles=rows.angles,
+        element_states=rows.element_states,
         iterations=rows.iterations,
         result=result,
         stats=stats | rows.extra,
@@ -562,7 +577,7 @@ def _energies(system: System, states: State):
         zero = jnp.zeros((1, 3), system.dtype)
         v, omega = (jnp.concatenate([x, zero]) for x in (state.v, state.omega))
         kinetic = system.kinetic(pose, Twist(v, omega))
-        return kinetic, system.wound(state.angles).potential(pose)
+        return kinetic, system.at_state(state).potential(pose)
 
     return jax.vmap(one)(states)
 

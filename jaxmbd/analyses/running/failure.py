@@ -182,7 +182,7 @@ def _culprits(system: System, state: State, instants: list[float]) -> list[str]:
     """Force elements and motions of drivers whose values are not finite at a state, at the first
     such instant.
     """
-    system = system.wound(state.angles)
+    system = system.at_state(state)
     pose = RA().with_ground(state.pose)
     zero = jnp.zeros((1, 3), system.dtype)
     twist = Twist(jnp.concatenate([state.v, zero]), jnp.concatenate([state.omega, zero]))

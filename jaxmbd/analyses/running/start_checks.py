@@ -157,7 +157,7 @@ def warn_of_yielding_axes(system: System, state: State, t: Any) -> None:
 @compiled_once
 def _unit_presses(system: System, state: State, t):
     """What comes with a unit force of every row, (nc, 6 nb), in the order of description."""
-    now = system.wound(state.angles).at(t)
+    now = system.at_state(state).at(t)
 
     def one(sizes):
         return (pressing_loads(now, state.pose, sizes) * system.units()[None, :]).reshape(-1)
@@ -173,7 +173,7 @@ def _carriers(stack) -> list[tuple[tuple[int, ...], str]]:
 def _gaps(system: System, state: State):
     formulation = RA()
     q, _ = formulation.from_state(state)
-    now = system.wound(state.angles)
+    now = system.at_state(state)
     return gaps(formulation, now, q), gap_shares(formulation, now, q)
 
 

@@ -73,6 +73,7 @@ def buckling(
         ValueError: The mechanism has laws of contact, or no freedom; count is no number.
     """
     check_system(system, state, "buckling")
+    system.refuse_elements_with_states("buckling", "leave them out, or simulate the motion")
     system.refuse_laws("buckling", "leave them out")
     if system.nonholonomic:
         system.refuse_velocity_rows("buckling", "use equilibrium and its stability")

@@ -177,6 +177,7 @@ def continuation(
         raise ValueError(f"continuation: step must be positive, not {step}")
     system, described = build(start)
     check_system(system, described, "continuation")
+    system.refuse_elements_with_states("continuation", "leave them out, or simulate the motion")
     system.refuse_laws("continuation", "leave them out")
     if system.nonholonomic:
         system.refuse_velocity_rows("continuation", "use equilibrium at single values")

@@ -11,8 +11,9 @@ from jaxtyping import Array, Float, Int
 from ...equations.statics import Spin
 from ...formulations import RA
 from ...model.compiled import compiled_once
+from ...model.forces.stateful import stateful
 from ...model.readable import counted, known, listed, readable
-from ...model.state import State
+from ...model.state import State, Twist
 from ...model.system import System
 from ...model.validation import as_jax, is_concrete
 from ...outcomes import RESULTS, ended_as
@@ -146,6 +147,7 @@ def equilibrium(
     """
     check_system(system, state, "equilibrium")
     system.refuse_laws("equilibrium", "leave them out, or simulate until the motion has died away")
+    _refuse_elements_that_never_rest(system)
     spin = as_spin(spin, system)
     if spin is not None:
         system.refuse_velocity_rows("equilibrium with spin=", "simulate the steady motion instead")
@@ -153,6 +155,7 @@ def equilibrium(
     steps, limit = (_count(x, n) for x, n in ((load_steps, "load_steps"), (max_steps, "max_steps")))
     t = as_jax(t, system.dtype)
     given = state = system.with_turns(state)
+    system = system.with_element_states(state.element_states, share=0.0, weight=1.0)
     state, report = assembled(system, _off_dead_center(system, state, t, spin), t, velocities=False)
     shares = np.asarray(np.arange(1, steps + 1) / steps, system.dtype)
     shares, limit = as_jax(shares, system.dtype), jax.device_put(np.asarray(limit))
@@ -174,6 +177,20 @@ def equilibrium(
             refuse_failure(system, given, found, last, changes)
         warn_of_bent_beams(system, found.motion)
     return found
+
+
+def _refuse_elements_that_never_rest(system: System) -> None:
+    names = [
+        repr(name)
+        for k, force in stateful(system.forces)
+        if not force.rests
+        for name in system.forces[k].names
+    ]
+    if names:
+        raise ValueError(
+            f"equilibrium: the states of {', '.join(names)} rest at any value, or at none; leave "
+            "the elements out, or simulate until the motion has died away"
+        )
 
 
 def _described(found: Equilibrium) -> str:
@@ -239,7 +256,7 @@ def _off_saddle(system: System, found: Equilibrium) -> State | None:
 @compiled_once
 def _moved(state: State, way: Float[Array, "nb 6"]) -> State:
     pose = jax.vmap(RA().retract)(state.pose, way)
-    return State(pose.r, pose.A, state.v, state.omega, state.angles)
+    return State(pose.r, pose.A, state.v, state.omega, state.angles, state.element_states)
 
 
 def _off_dead_center(system: System, state: State, t: Scalar, spin: Spin | None) -> State:
@@ -260,7 +277,7 @@ def _off_dead_center(system: System, state: State, t: Scalar, spin: Spin | None)
 @compiled_once
 def _yielded(system: System, state: State, t: Scalar, spin: Spin | None) -> State:
     pose = yielding_pose(system.wound(state.angles).at(t), t, spin, state.pose)
-    return State(pose.r, pose.A, state.v, state.omega, state.angles)
+    return State(pose.r, pose.A, state.v, state.omega, state.angles, state.element_states)
 
 
 @compiled_once
@@ -283,14 +300,28 @@ def _equilibrium(
     if spin is not None:
         twist = jax.vmap(spin.twist)(pose)
         v, omega, a = twist.v, twist.omega, jax.vmap(spin.acceleration)(pose)
-    state = State(pose.r, pose.A, v, omega, found.angles)
+    state = State(pose.r, pose.A, v, omega, found.angles, state.element_states)
     lam = system.to_natural(found.lam[: system.nc])
     iterations = used + found.iterations
-    row = Row(pose, state.twist, a, zero, lam, found.angles, iterations, {})
+    row = Row(
+        *(pose, state.twist, a, zero, lam, found.angles),
+        _states_at_rest(system.wound(found.angles), state, t),
+        iterations,
+        {},
+    )
     row = jax.tree.map(lambda x: x[None], row)
     changes = jax.lax.stop_gradient(unsteadiness(system.wound(found.angles), pose, t, spin))
     result = _outcome(system, given, report, found, t, changes)
     return row, result, found.residual, found.last, changes
+
+
+def _states_at_rest(system: System, state: State, t: Scalar) -> Float[Array, " s"]:
+    """The states of force elements whose rates vanish."""
+    if not system.state_count:
+        return system.held_element_states()
+    ground = jnp.zeros((1, 3), system.dtype)
+    twist = Twist(*(jnp.concatenate([x, ground]) for x in (state.v, state.omega)))
+    return system.element_states_at(RA().with_ground(state.pose), twist, t)
 
 
 def _outcome(system: System, given: State, report, found: Balanced, t, changes) -> RESULTS:

@@ -95,7 +95,7 @@ def _shown(system: System, state: State, moves, t) -> Solution:
     twist, whole = Twist(zero, zero), jnp.zeros(T, int)
     lam = jnp.full((T, system.nc), jnp.nan, t.dtype)
     angles = jnp.broadcast_to(system.turns(), (T, system.turns().size))
-    row = Row(poses, twist, zero, zero, lam, angles, whole, {})
+    row = Row(poses, twist, zero, zero, lam, angles, jnp.zeros((T, 0), t.dtype), whole, {})
     return make_solution(t, row, RESULTS.successful, {}, system)
 
 
@@ -247,6 +247,7 @@ def linearize(
             motion.
     """
     check_system(system, state, "linearize")
+    system.refuse_elements_with_states("linearize", "leave them out, or simulate the motion")
     system.refuse_laws("linearize", "leave them out")
     if system.massless:
         raise ValueError(
@@ -294,7 +295,7 @@ def _linearize(
     given by bodies and components.
     """
     ra, p = RA(), len(coordinates[0])
-    system = system.wound(state.angles)
+    system = system.at_state(state)
     positions = system.at_position_level()
     rows, parts = (np.array(x, int) for x in coordinates)
     fast, ways = (np.array(x, int) for x in speeds)

@@ -124,6 +124,7 @@ def periodic(
         shooting with exact derivatives of the time integration.
     """
     check_system(system, state, "periodic")
+    system.refuse_elements_with_states("periodic", "leave them out, or simulate the motion")
     system.refuse_laws("periodic", "leave them out")
     if system.nonholonomic:
         system.refuse_velocity_rows("periodic", "simulate until the motion repeats")
@@ -205,7 +206,7 @@ def _shoot(
         u = u0 + (Z @ x[freedoms:]).reshape(-1, 6)
         pose = closest_position(RA(), system, pose, t0, _CLOSING)
         u = closest_velocity(RA(), system, pose, u, t0)
-        return State(pose.r, pose.A, u[:, :3], u[:, 3:], base.angles)
+        return State(pose.r, pose.A, u[:, :3], u[:, 3:], base.angles, base.element_states)
 
     def coordinates(state: State):
         turn = jax.vmap(lambda A0, A: so3.log(A0.T @ A))(base.A, state.A)

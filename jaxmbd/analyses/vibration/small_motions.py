@@ -118,7 +118,7 @@ def base_of(
 def small_motions(base: Base) -> SmallMotions:
     """The matrices of the small motions; differentiable."""
     state, t = base.state, base.t
-    system = base.system.wound(state.angles).at(t)
+    system = base.system.at_state(state).at(t)
     args = Rest(system, t, jnp.ones_like(t), base.spin, base.parts)
     pose = state.pose
     basis = carried(system, pose, free_displacements(system, pose, base.freedoms))

@@ -14,10 +14,10 @@ from ...equations.rows import phi, row_bodies, rows, velocity_right_side
 from ...formulations.base import Coordinates
 from ...linalg import SaddleMatrix, factorize, linear_solve
 from ...linalg.dense import DenseFactors
-from ...linalg.linear_solve import held
 from ...linalg.saddle import apply_rows
 from ...model.system import System
 from ...rotations.types import Array, Scalar
+from ...solvers.implicit_diff import AbstractRootProblem, implicit_root
 from ...xla.checkpoint import save_roots
 from ...xla.indexing import take
 from ...xla.lazy_cond import anywhere
@@ -136,25 +136,36 @@ def _push(closed: ClosedPlaces, gap: Float[Array, " c"], delta: Float[Array, "nb
     within = jnp.max(jnp.abs(short), initial=0.0) <= closed.rounding
     short = short - jax.lax.stop_gradient(jnp.where(within, short, 0.0))
 
-    # Bodies that rest leave nothing to shut: the matrix of their places is made and factored only
-    # where something is left, and where a derivative asks.
-    still, which = held((closed, shut))
-
-    def found(b: Array) -> tuple[Array, Array]:
-        return _least_damped(*_of_unit_impulses(still, which), b)
-
-    def none(b: Array) -> tuple[Array, Array]:
-        return jnp.zeros_like(b), jnp.zeros((), int)
-
-    wanted = jax.lax.stop_gradient(-short)
-    known, damping = jax.lax.cond(anywhere(jnp.any(wanted != 0.0)), found, none, wanted)
-    # Their derivatives are those of W K⁻¹ Wᵀ P = -short where places are closed, P = 0 elsewhere.
-    answer = closed.rows.velocities(closed.moved(jnp.where(shut, known, 0.0)))
-    missing = -short - jnp.where(shut, answer, known)
-    missing = missing - jax.lax.stop_gradient(missing)
-    pushes = known + _answer_to(still, which, damping, missing)
+    pushes, _ = implicit_root(_Shutting(), jnp.zeros_like(short), (closed, shut, short))
     push = closed.moved(pushes)
     return push, jnp.max(jnp.abs(push[:, :3]), initial=0.0)
+
+
+class _Shutting(AbstractRootProblem):
+    """The impulses that move closed places by what they are short of, W K⁻¹ Wᵀ P = -short, and
+    zero at the others.
+    """
+
+    def residual(self, x: Float[Array, " c"], args: tuple) -> Float[Array, " c"]:
+        closed, shut, short = args
+        answer = closed.rows.velocities(closed.moved(jnp.where(shut, x, 0.0)))
+        return jnp.where(shut, answer + short, x)
+
+    def solve(self, guess: Float[Array, " c"], args: tuple) -> tuple[Float[Array, " c"], None]:
+        closed, shut, short = args
+
+        # Bodies that rest leave nothing to shut: the matrix of their places is made and factored
+        # only where something is left, and where a derivative asks.
+        def found(b: Array) -> Array:
+            return _least_damped(*_of_unit_impulses(closed, shut), b)[0]
+
+        return jax.lax.cond(anywhere(jnp.any(short != 0.0)), found, jnp.zeros_like, -short), None
+
+    def factors(self, x: Float[Array, " c"], args: tuple) -> DenseFactors:
+        closed, shut, short = args
+        matrix, X = _of_unit_impulses(closed, shut)
+        damping = _least_damped(matrix, X, -short)[1]
+        return DenseFactors.of(_damped(matrix, damping))
 
 
 def _of_unit_impulses(
@@ -168,20 +179,19 @@ def _of_unit_impulses(
     return jnp.where(shut[:, None] & shut[None, :], matrix, 0.0), X
 
 
-def _damped(matrix: Float[Array, "c c"], part: Scalar) -> tuple[Float[Array, "c c"], Scalar]:
-    """The matrix, in the unit of its largest entry, that is factored, and that unit. Open places
-    have the rows of the identity; hyperstatic ones repeat.
+def _damped(matrix: Float[Array, "c c"], part: Scalar) -> Float[Array, "c c"]:
+    """The matrix that is factored: hyperstatic places repeat, open ones have the rows of the
+    identity.
     """
     size = jnp.max(jnp.abs(matrix), initial=0.0)
-    unit = jnp.where(size > 0.0, size, 1.0)
     open_ = jnp.diagonal(matrix) == 0.0
-    return matrix / unit + jnp.diag(jnp.where(open_, 1.0, 0.0) + part), unit
+    return matrix + jnp.diag(jnp.where(open_, 1.0, part * size))
 
 
 def _least_damped(
     matrix: Float[Array, "c c"], X: Float[Array, "c nb d"], b: Float[Array, " c"]
-) -> tuple[Float[Array, " c"], Int[Array, ""]]:
-    """The impulses that close gaps by b, and the number of their damping in `_DAMPING`.
+) -> tuple[Float[Array, " c"], Scalar]:
+    """The impulses that close gaps by b, and their damping.
 
     Places that nearly repeat each other and do not agree would move bodies far: the least damping
     counts that does not. It is nearly always the first.
@@ -195,43 +205,13 @@ def _least_damped(
 
     def more(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         k = state[0] + 1
-        pushes = _solved(matrix, parts[k], b, transpose=False)
+        small = _damped(matrix, parts[k])
+        factors = DenseFactors.of(small)
+        pushes = factors.solve(b)
+        pushes = pushes + factors.solve(b - small @ pushes)
         push = jnp.tensordot(pushes, X, 1)
         return k, pushes, jnp.max(jnp.abs(push[:, :3]), initial=0.0)
 
     begin = jnp.full((), -1), jnp.zeros_like(b), jnp.asarray(jnp.inf, b.dtype)
     k, pushes, _ = jax.lax.while_loop(too_far, more, begin)
-    return pushes, k
-
-
-def _solved(
-    matrix: Float[Array, "c c"], part: Scalar, b: Float[Array, " c"], *, transpose: bool
-) -> Float[Array, " c"]:
-    """The answer of the damped matrix, refined once."""
-    small, unit = _damped(matrix, part)
-    factors = DenseFactors.of(small)
-    solve = factors.solve_transpose if transpose else factors.solve
-    small = small.T if transpose else small
-    x = solve(b / unit)
-    return x + solve(b / unit - small @ x)
-
-
-def _answer_to(
-    closed: ClosedPlaces, shut: Bool[Array, " c"], damping: Int[Array, ""], b: Float[Array, " c"]
-) -> Float[Array, " c"]:
-    """`_solved`, linear in b in forward and in reverse mode, and free of work where b is zero."""
-
-    def solver(transpose: bool):
-        def solved(b: Array) -> Array:
-            matrix, _ = _of_unit_impulses(closed, shut)
-            part = take(jnp.array(_DAMPING, b.dtype), damping)
-            return _solved(matrix, part, b, transpose=transpose)
-
-        return lambda _, b: jax.lax.cond(anywhere(jnp.any(b != 0.0)), solved, jnp.zeros_like, b)
-
-    return jax.lax.custom_linear_solve(
-        lambda x: x,  # stands in for the matrix, which has no derivative here
-        b,
-        solve=solver(False),
-        transpose_solve=solver(True),
-    )
+    return pushes, parts[k]

@@ -30,8 +30,15 @@ from .joint_forces import Armature as Armature
 from .joint_forces import FixedTendon as FixedTendon
 from .joint_forces import JointSpring as JointSpring
 from .joint_forces import Servo as Servo
+from .joint_states import PID as PID
+from .joint_states import LuGre as LuGre
+from .joint_states import Motor as Motor
+from .line_states import Maxwell as Maxwell
 from .loads import AppliedForce as AppliedForce
 from .loads import AppliedTorque as AppliedTorque
 from .springs import AngleTorque as AngleTorque
 from .springs import LineForce as LineForce
+from .stateful import AbstractStatefulForce as AbstractStatefulForce
+from .stateful import StateLabel as StateLabel
+from .stateful import StateRule as StateRule
 from .user import FunctionForce as FunctionForce

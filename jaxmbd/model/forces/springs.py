@@ -45,16 +45,7 @@ class LineForce(AbstractActuator):
 
     def _motion(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Scalar, Scalar, Scalar]:
         """Length, its rate, and the pull."""
-        A_i, A_j = pose.A[0], pose.A[1]
-        d = pose.r[1] + A_j @ self.s_j_bar - pose.r[0] - A_i @ self.s_i_bar
-        d_dot = (
-            twist.v[1]
-            + A_j @ cross(twist.omega[1], self.s_j_bar)
-            - twist.v[0]
-            - A_i @ cross(twist.omega[0], self.s_i_bar)
-        )
-        length, direction = _length(d)
-        rate = direction @ d_dot
+        length, rate = line_motion(self.s_i_bar, self.s_j_bar, pose, twist)
         pull = self.stiffness * (length - self.free_length) + self.damping * rate
         return length, rate, pull - self.control(t)
 
@@ -73,12 +64,7 @@ class LineForce(AbstractActuator):
         return OF_FORCE
 
     def unit_wrench(self, pose: Pose) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
-        A_i, A_j = pose.A[0], pose.A[1]
-        arm_i, arm_j = A_i @ self.s_i_bar, A_j @ self.s_j_bar
-        _, direction = _length(pose.r[1] + arm_j - pose.r[0] - arm_i)
-        f_i, n_i = point_wrench(A_i, -direction, arm_i)
-        f_j, n_j = point_wrench(A_j, direction, arm_j)
-        return jnp.stack([f_i, f_j]), jnp.stack([n_i, n_j])
+        return push_apart(self.s_i_bar, self.s_j_bar, pose)
 
     def control(self, t: Scalar) -> Scalar:
         return jnp.zeros_like(t) if self.actuator is None else self.actuator(t)
@@ -106,6 +92,32 @@ def _length(d: Vec3) -> tuple[Scalar, Vec3]:
     """Length and direction; at zero length the direction is zero, and so is its derivative."""
     length = _root(d @ d)
     return length, d / jnp.where(length > 0.0, length, 1.0)
+
+
+def line_motion(s_i_bar: Vec3, s_j_bar: Vec3, pose: Pose, twist: Twist) -> tuple[Scalar, Scalar]:
+    """The distance of points P of body i and Q of body j [m], and its rate [m/s]."""
+    A_i, A_j = pose.A[0], pose.A[1]
+    d = pose.r[1] + A_j @ s_j_bar - pose.r[0] - A_i @ s_i_bar
+    d_dot = (
+        twist.v[1]
+        + A_j @ cross(twist.omega[1], s_j_bar)
+        - twist.v[0]
+        - A_i @ cross(twist.omega[0], s_i_bar)
+    )
+    length, direction = _length(d)
+    return length, direction @ d_dot
+
+
+def push_apart(
+    s_i_bar: Vec3, s_j_bar: Vec3, pose: Pose
+) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+    """The wrench of a unit force that pushes the two points apart."""
+    A_i, A_j = pose.A[0], pose.A[1]
+    arm_i, arm_j = A_i @ s_i_bar, A_j @ s_j_bar
+    _, direction = _length(pose.r[1] + arm_j - pose.r[0] - arm_i)
+    f_i, n_i = point_wrench(A_i, -direction, arm_i)
+    f_j, n_j = point_wrench(A_j, direction, arm_j)
+    return jnp.stack([f_i, f_j]), jnp.stack([n_i, n_j])
 
 
 class AngleTorque(AbstractActuator):

@@ -1,0 +1,204 @@
+"""Force elements with states of their own: a motor's current, a filter, a bristle, a pressure.
+
+Between steps the states are numbers that a motion carries. Within a step they are what the element
+itself makes of its bodies' motion: the rule of the integration method,
+
+    share (z - past) = weight ż(pose, twist, z, t),
+
+has as many unknowns as the element has states. The element solves it for z wherever its wrench is
+asked for, so that a step has no more unknowns than without, and knows the states' derivatives by
+the motion. Weight zero holds the states at `past`; share zero is rest.
+"""
+
+import abc
+import dataclasses
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from ...rotations.types import Array, Scalar
+from ...xla.indexing import take
+from ..state import Pose, Twist
+from .base import AbstractForce, ForceStack, Output
+
+
+class StateLabel(NamedTuple):
+    """A state of an element as reports know it."""
+
+    name: str
+    unit: str
+
+
+class StateRule(eqx.Module):
+    """What ties the states of an element to their rates: share (z - past) = weight ż.
+
+    Attributes:
+        past: (s,), in units of the states.
+        share: [-].
+        weight: [s].
+    """
+
+    past: Float[Array, "*n s"]
+    share: Float[Array, "*n"]
+    weight: Float[Array, "*n"]
+
+    @staticmethod
+    def held(z: Float[Array, " s"]) -> "StateRule":
+        """The states stay as they are."""
+        return StateRule(z, np.ones((), z.dtype), np.zeros((), z.dtype))
+
+
+class AbstractStatefulForce(AbstractForce):
+    """A force element with states; to be derived from.
+
+    Class attributes:
+        linear: Whether ż is linear in z, so that one solution finds it.
+        most_iterations: Of Newton's method, where it is not.
+        rests: Whether ż = 0 determines the states of bodies that rest, as `equilibrium` needs.
+
+    Attributes:
+        rule: What the states are now; described with `StateRule.held` and their initial values.
+    """
+
+    linear: ClassVar[bool] = False
+    most_iterations: ClassVar[int] = 12
+    rests: ClassVar[bool] = True
+
+    rule: eqx.AbstractVar[StateRule]
+
+    @abc.abstractmethod
+    def labels(self) -> tuple[StateLabel, ...]:
+        """Names and units of the states."""
+
+    @abc.abstractmethod
+    def state_rates(
+        self, pose: Pose, twist: Twist, z: Float[Array, " s"], t: Scalar
+    ) -> Float[Array, " s"]:
+        """ż, per second; `pose` and `twist` have a leading axis over the element's bodies."""
+
+    @abc.abstractmethod
+    def loads(
+        self, pose: Pose, twist: Twist, z: Float[Array, " s"], t: Scalar
+    ) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
+        """The wrench at given states, as `AbstractForce.wrench` returns it."""
+
+    def internal_energy(self, z: Float[Array, " s"]) -> Scalar:
+        """What the states store [J]; zero where nothing is defined."""
+        return jnp.zeros((), z.dtype)
+
+    def states(self, pose: Pose, twist: Twist, t: Scalar) -> Float[Array, " s"]:
+        """The states that satisfy the rule at this motion, differentiable in all numbers.
+
+        Newton's method from `past`. Its last two turns are differentiated: each squares what the
+        ones before leave of an error, so that derivatives up to the third are those of the root.
+        """
+        rule = self.rule
+
+        def missing(z: Array) -> Array:
+            rates = self.state_rates(pose, twist, z, t)
+            return rule.share * (z - rule.past) - rule.weight * rates
+
+        def better(z: Array) -> Array:
+            return z - _solved(jax.jacfwd(missing)(z), missing(z))
+
+        if self.linear:
+            return better(rule.past)
+        still = jax.tree.map(jax.lax.stop_gradient, (self, pose, twist, t))
+
+        def held_better(_, z: Array) -> Array:
+            element, *motion = still
+
+            def missing(z: Array) -> Array:
+                rates = element.state_rates(*motion[:2], z, motion[2])
+                return element.rule.share * (z - element.rule.past) - element.rule.weight * rates
+
+            return z - _solved(jax.jacfwd(missing)(z), missing(z))
+
+        z = jax.lax.stop_gradient(rule.past)
+        z = jax.lax.fori_loop(0, self.most_iterations, held_better, z)
+        return better(better(jax.lax.stop_gradient(z)))
+
+    def wrench(
+        self, pose: Pose, twist: Twist, t: Scalar
+    ) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
+        return self.loads(pose, twist, self.states(pose, twist, t), t)
+
+    def potential(self, pose: Pose) -> Scalar:
+        """Of the element and of its states, which are those that it holds."""
+        return super().potential(pose) + self.internal_energy(self.rule.past)
+
+    def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
+        """What other elements say, and the states."""
+        return (*super().outputs(pose, twist, t), *self.state_outputs(pose, twist, t))
+
+    def state_outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
+        """The states by their names."""
+        z = self.states(pose, twist, t)
+        return tuple(Output(x.name, x.unit, z[k]) for k, x in enumerate(self.labels()))
+
+
+def _solved(J: Float[Array, "s s"], b: Float[Array, " s"]) -> Float[Array, " s"]:
+    """J⁻¹ b for few unknowns, by elimination with pivots: a library's call would take longer."""
+    n = b.shape[0]
+    rows = jnp.concatenate([J, b[:, None]], axis=1)
+    for k in range(n):
+        pivot = k + jnp.argmax(jnp.abs(rows[k:, k])) if k + 1 < n else k
+        first, other = rows[k], take(rows, pivot) if k + 1 < n else rows[k]
+        if k + 1 < n:
+            rows = rows.at[pivot].set(first).at[k].set(other)
+        row = rows[k] / rows[k, k]
+        factors = rows[:, k].at[k].set(0.0)
+        rows = (rows - factors[:, None] * row[None, :]).at[k].set(row)
+    return rows[:, n]
+
+
+# --- all elements of a mechanism ---
+
+
+def stateful(stacks: tuple[ForceStack, ...]) -> list[tuple[int, AbstractStatefulForce]]:
+    """The stacks whose elements have states, with their places."""
+    return [
+        (k, s.force) for k, s in enumerate(stacks) if isinstance(s.force, AbstractStatefulForce)
+    ]
+
+
+def held_states(stacks: tuple[ForceStack, ...]) -> Float[Array, " s"]:
+    """The states that all elements hold, element by element, (s,)."""
+    found = [force.rule.past.reshape(-1) for _, force in stateful(stacks)]
+    return jnp.concatenate(found) if found else jnp.zeros(0)
+
+
+def with_rule(
+    stacks: tuple[ForceStack, ...], past: Float[Array, " s"], share: Any, weight: Any
+) -> tuple[ForceStack, ...]:
+    """The stacks with this rule for all states."""
+    out, first = list(stacks), 0
+    for k, force in stateful(stacks):
+        shape = force.rule.past.shape
+        size = int(np.prod(shape))
+        part = past[first : first + size].reshape(shape)
+        rule = StateRule(
+            part,
+            jnp.broadcast_to(jnp.asarray(share, part.dtype), shape[:-1]),
+            jnp.broadcast_to(jnp.asarray(weight, part.dtype), shape[:-1]),
+        )
+        force = eqx.tree_at(lambda f: f.rule, force, rule)
+        out[k] = dataclasses.replace(stacks[k], force=force)
+        first += size
+    return tuple(out)
+
+
+def of_all(stacks: tuple[ForceStack, ...], function: Any, *states: Any) -> Float[Array, " s"]:
+    """`function(element, *states of its bodies)` for all elements with states, flat; `states` have
+    nb + 1 rows.
+    """
+    found = []
+    for k, _ in stateful(stacks):
+        stack = stacks[k]
+        local = jax.tree.map(lambda x, index=stack.index: take(x, index), states)
+        found.append(stack.each(function, *local).reshape(-1))
+    return jnp.concatenate(found) if found else jnp.zeros(0)

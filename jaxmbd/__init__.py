@@ -126,6 +126,7 @@ from .model import Frame as Frame
 from .model import FrameMotion as FrameMotion
 from .model import Gear as Gear
 from .model import HollowCylinder as HollowCylinder
+from .model import HydraulicCylinder as HydraulicCylinder
 from .model import Input as Input
 from .model import JointLimit as JointLimit
 from .model import JointSpring as JointSpring

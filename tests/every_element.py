@@ -169,6 +169,17 @@ ELEMENTS = {
         radius_i=small,
         pressure_angle=small,
     ),
+    "HydraulicCylinder": of_bodies(
+        mbd.HydraulicCylinder,
+        point_i=point,
+        point_j=END,
+        area=number,
+        volume=number,
+        nominal_flow=small,
+        supply=number,
+        opening=function,
+        pressure=number,
+    ),
     "JointLimit": of_joint(mbd.JointLimit, lower=lambda w: -w, upper=number, restitution=small),
     "JointLimit with stiffness": of_joint(
         mbd.JointLimit, lower=lambda w: -w, stiffness=number, damping=number, exponent=number

@@ -26,6 +26,7 @@ from .forces import AbstractStatefulForce as AbstractStatefulForce
 from .forces import Actuator as Actuator
 from .forces import Armature as Armature
 from .forces import FixedTendon as FixedTendon
+from .forces import HydraulicCylinder as HydraulicCylinder
 from .forces import JointSpring as JointSpring
 from .forces import LuGre as LuGre
 from .forces import Maxwell as Maxwell

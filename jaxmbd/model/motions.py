@@ -181,6 +181,11 @@ class _Shown(eqx.Module):
         return self.function(self.numbers, *args)
 
 
+def value_at(value: Scalar | Motion, t: Scalar) -> Scalar:
+    """What a number, or a function of time, is at time t."""
+    return jnp.asarray(value(t), t.dtype) if callable(value) else value
+
+
 def is_motion(value: Any) -> bool:
     """Whether `value` is a function of time rather than a number or an array."""
     return callable(value) and not eqx.is_array_like(value)

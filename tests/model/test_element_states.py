@@ -184,6 +184,86 @@ def test_a_spring_and_a_damper_in_series_relax_in_closed_form():
     np.testing.assert_allclose(sol.energy().potential, stored, rtol=0, atol=1e-5)
 
 
+def hydraulic_arm(rate):
+    """A rod of 1 m and 120 kg that a cylinder lifts, pinned at one end (MECHANISMS part 6)."""
+    length = np.sqrt(2.0) * 0.25
+
+    def wanted(t):
+        return length + 0.1 * (jnp.clip(1.0 - jnp.cos(np.pi * t), 0.5, 1.5) - 0.5)
+
+    m = mbd.Mechanism("arm", gravity=(0, -9.81, 0))
+    rod = m.add_body(
+        "rod",
+        mass=120.0,
+        inertia=(10.0, 10.0, 10.0),
+        r=(0.5, 0, 0),
+        v=(0, 0.5 * rate, 0),
+        omega=(0, 0, rate),
+    )
+    m.add(mbd.Revolute("pin", m.ground, rod, point=(0, 0, 0), axis=(0, 0, 1)))
+    m.add(
+        mbd.HydraulicCylinder(
+            *("cylinder", m.ground, rod),
+            point_i=(0, -0.25, 0),
+            point_j=(0.25, 0, 0),
+            area=0.01,
+            volume=1.0,
+            bulk_modulus=1e11,
+            nominal_flow=2e-5,
+            supply=200e5,
+            damping=2e5,
+            pressure=20e5,
+            gain=2.0,
+            set_length=wanted,
+        )
+    )
+    return m, wanted
+
+
+def test_a_hydraulic_cylinder_has_the_pressures_that_another_program_published():
+    """Exudyn 1.x, hydraulicActuatorSimpleTest, steps of 1e-6 s with a valve that follows a step
+    behind, from a rate that the pin brings from 2 to 0.5 rad/s.
+    """
+    sol = run(hydraulic_arm(0.5)[0], 0.4, 1000)
+    found = [float(sol[f"cylinder.pressure_{x}"][-1]) for x in "ab"]
+    np.testing.assert_allclose(found, [6441296.09086297, 3008420.04232005], rtol=3e-5)
+    upward = 0.25 * np.cos(sol["pin.angle"][-1]) * sol["pin.rate"][-1]
+    np.testing.assert_allclose(upward, 0.20338669, rtol=5e-5)
+
+
+def test_a_hydraulic_cylinder_moves_as_its_minimal_coordinate_does():
+    m, wanted = hydraulic_arm(0.0)
+
+    def flow(opening, p):
+        fall = 200e5 - p if opening > 0.0 else p
+        return opening * 2e-5 * np.sign(fall) * np.sqrt(abs(fall))
+
+    def rates(t, y):
+        angle, rate, p_a, p_b = y
+        hook = 0.25 * np.array([np.cos(angle), np.sin(angle)]) - [0.0, -0.25]
+        length = np.linalg.norm(hook)
+        lever = 0.25 * (hook @ [-np.sin(angle), np.cos(angle)]) / length  # dL/dangle
+        opening = 2.0 * (float(wanted(t)) - length)
+        push = 0.01 * (p_a - p_b) - 2e5 * lever * rate
+        moment = push * lever - 120.0 * 9.81 * 0.5 * np.cos(angle)
+        return [
+            rate,
+            moment / (10.0 + 120.0 * 0.25),
+            1e11 * (flow(opening, p_a) - 0.01 * lever * rate),
+            1e11 * (flow(-opening, p_b) + 0.01 * lever * rate),
+        ]
+
+    exact = solve_ivp(
+        rates, (0, 0.4), [0.0, 0.0, 20e5, 20e5], "Radau", rtol=1e-9, atol=1e-9
+    ).y[:, -1]  # fmt: skip
+    errors = []
+    for steps in (400, 800):
+        sol = run(m, 0.4, steps)
+        names = ("pin.angle", "pin.rate", "cylinder.pressure_a", "cylinder.pressure_b")
+        errors.append(np.abs([float(sol[x][-1]) for x in names] / exact - 1.0))
+    assert np.all(errors[1] < 2e-5) and np.all(np.log2(errors[0] / errors[1]) > 1.7)
+
+
 def test_a_gradient_by_the_numbers_of_a_motor_is_that_of_the_closed_form():
     names = ("resistance", "inductance", "constant")
 

@@ -33,6 +33,7 @@ from .joint_forces import Servo as Servo
 from .joint_states import PID as PID
 from .joint_states import LuGre as LuGre
 from .joint_states import Motor as Motor
+from .line_states import HydraulicCylinder as HydraulicCylinder
 from .line_states import Maxwell as Maxwell
 from .loads import AppliedForce as AppliedForce
 from .loads import AppliedTorque as AppliedTorque

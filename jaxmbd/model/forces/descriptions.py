@@ -24,6 +24,7 @@ from ..validation import (
     USUALLY_NOT_NEGATIVE,
     default_dtype,
     direction,
+    number,
     require,
     vector,
 )
@@ -53,6 +54,13 @@ class AbstractForceDescription(AbstractElement):
 
     def _point(self, field: str) -> Array:
         return vector(getattr(self, field), 3, f"{self.title}: {field}")
+
+    def _value(self, field: str) -> Any:
+        """A field that is a number or a function of time."""
+        value = getattr(self, field)
+        if callable(value) or isinstance(value, str):
+            return self._motion(value, field)
+        return number(value, f"{self.title}: {field}")
 
     def _motion_or_none(self, value: Any, field: str) -> Any:
         return None if value is None else self._motion(value, field)

@@ -15,9 +15,9 @@ from .. import given
 from ..body import Body
 from ..coordinates import COORDINATES, AbstractAngle, Angle, Displacement
 from ..joint_coordinates import joint_coordinate
-from ..motions import Motion
+from ..motions import Motion, value_at
 from ..state import Pose, Twist
-from ..validation import NOT_NEGATIVE, POSITIVE, default_dtype, number, require
+from ..validation import NOT_NEGATIVE, POSITIVE, default_dtype, require
 from .along import along_outputs, coordinate_wrench
 from .base import AbstractForce, Output
 from .descriptions import AbstractJointForce
@@ -82,10 +82,6 @@ def _along(
     return effort * force, effort * torque
 
 
-def _at(value: Scalar | Motion, t: Scalar) -> Scalar:
-    return jnp.asarray(value(t), t.dtype) if callable(value) else value
-
-
 def _limited(x: Scalar, limit: Scalar | None) -> Scalar:
     return x if limit is None else jnp.clip(x, -limit, limit)
 
@@ -122,7 +118,7 @@ class Winding(AbstractAlongCoordinate):
     def rates_at(
         self, x: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar
     ) -> Float[Array, " s"]:
-        voltage = _limited(_at(self.command, t), self.voltage_limit)
+        voltage = _limited(value_at(self.command, t), self.voltage_limit)
         induced = self.constant * self.gear_ratio * rate
         return (voltage - self.resistance * z - induced) / self.inductance
 
@@ -155,7 +151,7 @@ class LimitedEffort(AbstractForce):
     def _motion(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Scalar, Scalar, Scalar]:
         pose_i, twist_i, pose_j, twist_j = _bodies(pose, twist)
         rate = self.coordinate.rate(pose_i, twist_i, pose_j, twist_j)
-        effort = self.gear_ratio * _at(self.command, t)
+        effort = self.gear_ratio * value_at(self.command, t)
         if self.effort_limit is not None:
             ahead = behind = self.effort_limit
             if self.no_load_rate is not None:
@@ -188,12 +184,6 @@ class AbstractStatefulJointForce(AbstractJointForce):
     def _coordinate(self, bodies: tuple[Body, ...], kind: str | None) -> Angle | Displacement:
         i, j = bodies
         return joint_coordinate(self.title, self.joint, kind, (i, j))
-
-    def _value(self, field: str) -> Any:
-        value = getattr(self, field)
-        if callable(value) or isinstance(value, str):
-            return self._motion(value, field)
-        return number(value, f"{self.title}: {field}")
 
     def _number_or_none(self, field: str) -> Any:
         return None if getattr(self, field) is None else self._number(field)
@@ -299,7 +289,7 @@ class Controlled(AbstractAlongCoordinate):
         return StateLabel("integral", units[0]), StateLabel("filtered_error", units[1])
 
     def _asked(self, x: Scalar, z: Float[Array, " s"], t: Scalar) -> tuple[Scalar, Scalar]:
-        error = _at(self.set_point, t) - x
+        error = value_at(self.set_point, t) - x
         change = (error - z[1]) / self.filter_time
         return error, self.proportional * error + z[0] + self.derivative * change
 

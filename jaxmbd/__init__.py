@@ -102,6 +102,7 @@ from .model import Armature as Armature
 from .model import Beam as Beam
 from .model import Belt as Belt
 from .model import Box as Box
+from .model import Bushing as Bushing
 from .model import Cam as Cam
 from .model import Capsule as Capsule
 from .model import Clearance as Clearance

@@ -123,6 +123,15 @@ ELEMENTS = {
         damping=w,
         exponent=w,
     ),
+    "Bushing": of_bodies(
+        mbd.Bushing,
+        point=point,
+        stiffness=three,
+        rotational_stiffness=number,
+        damping=number,
+        rotational_damping=three,
+        preload=three,
+    ),
     "CoulombFriction": of_joint(mbd.CoulombFriction, bound=number, friction=small, radius=small),
     "Coupler": lambda w: mbd.Coupler("part", "pin", "slide", coefficients=pair(w)),
     "CurveContact": of_bodies(
@@ -255,6 +264,9 @@ ELEMENTS = {
     "Spherical": of_bodies(mbd.Spherical, point=point),
     "SpringDamper": of_bodies(
         mbd.SpringDamper, point_i=point, point_j=END, stiffness=number, actuator=function
+    ),
+    "SpringDamper that only pulls": of_bodies(
+        mbd.SpringDamper, point_i=point, point_j=END, stiffness=number, only="tension"
     ),
     "Torque": lambda w: mbd.Torque("part", "b", torque=three(w), frame="body"),
     "TorsionalSpringDamper": of_bodies(

@@ -25,6 +25,7 @@ from .forces import AbstractForceDescription as AbstractForceDescription
 from .forces import AbstractStatefulForce as AbstractStatefulForce
 from .forces import Actuator as Actuator
 from .forces import Armature as Armature
+from .forces import Bushing as Bushing
 from .forces import FixedTendon as FixedTendon
 from .forces import HydraulicCylinder as HydraulicCylinder
 from .forces import JointSpring as JointSpring

@@ -15,6 +15,7 @@ from .base import Output as Output
 from .beams import AbstractBeamElement as AbstractBeamElement
 from .beams import BeamElement as BeamElement
 from .beams import DirectorBeamElement as DirectorBeamElement
+from .bushing import Bushing as Bushing
 from .descriptions import AbstractForceDescription as AbstractForceDescription
 from .descriptions import AbstractJointForce as AbstractJointForce
 from .descriptions import Actuator as Actuator

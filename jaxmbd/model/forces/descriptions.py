@@ -36,6 +36,8 @@ from .springs import AngleTorque, LineForce
 from .user import FunctionForce
 
 FRAMES = ("global", "body")
+# Springs of one side, see `LineForce`.
+SIDES = {"tension": 1, "compression": -1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +98,9 @@ class SpringDamper(AbstractPairForce):
         damping: [N·s/m].
         free_length: [m]; defaults to the initial length.
         actuator: Push [N] as a function of time, or None.
+        only: "tension" for a rope, which only pulls and is slack where it is shorter than its free
+            length; "compression" for a bumper, which only pushes where it is shorter. By default
+            both. The actuator acts in any case.
         allow_negative: Accept a negative stiffness or damping, which drives its bodies on.
     """
 
@@ -105,11 +110,14 @@ class SpringDamper(AbstractPairForce):
     damping: Any = given.number("N·s/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
     free_length: Any = given.number("m", None)
     actuator: Any = given.motion("N", None)
+    only: str | None = given.choice(*SIDES, default=None)
     allow_negative: bool = given.flag(False)
 
     def element(self, *bodies: Body) -> LineForce:
         i, j = bodies
         what = f"force {self.name!r}"
+        if self.only is not None and self.only not in SIDES:
+            raise ValueError(f"{what}: only must be one of {tuple(SIDES)}, not {self.only!r}")
         p_i, p_j = (
             vector(self.point_i, 3, f"{what}: point_i"),
             vector(self.point_j, 3, f"{what}: point_j"),
@@ -131,6 +139,7 @@ class SpringDamper(AbstractPairForce):
             self._number("damping"),
             free,
             self._motion_or_none(self.actuator, "actuator"),
+            0 if self.only is None else SIDES[self.only],
         )
 
 

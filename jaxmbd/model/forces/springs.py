@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 
@@ -18,7 +19,8 @@ class LineForce(AbstractActuator):
 
         f = stiffness (L - free_length) + damping dL/dt - actuator(t)
 
-    f is a pull on both bodies when positive.
+    f is a pull on both bodies when positive. A rope only pulls and a bumper only pushes: spring and
+    damper together, and only where the length is beyond `free_length` on that side.
 
     Attributes:
         s_i_bar: P in body i [m].
@@ -27,6 +29,8 @@ class LineForce(AbstractActuator):
         damping: [N·s/m].
         free_length: [m].
         actuator: Push [N], a motion, or None.
+        side: 1 for what only pulls, -1 for what only pushes, 0 for both.
+        apart: Whether the spring's part is left out, as `dissipative` asks.
     """
 
     s_i_bar: Vec3
@@ -35,6 +39,8 @@ class LineForce(AbstractActuator):
     damping: Scalar
     free_length: Scalar
     actuator: Motion | None = None
+    side: int = eqx.field(static=True, default=0)
+    apart: bool = eqx.field(static=True, default=False)
 
     def wrench(
         self, pose: Pose, twist: Twist, t: Scalar
@@ -46,7 +52,14 @@ class LineForce(AbstractActuator):
     def _motion(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Scalar, Scalar, Scalar]:
         """Length, its rate, and the pull."""
         length, rate = line_motion(self.s_i_bar, self.s_j_bar, pose, twist)
-        pull = self.stiffness * (length - self.free_length) + self.damping * rate
+        longer = length - self.free_length
+        spring, damper = self.stiffness * longer, self.damping * rate
+        if self.side:
+            touches = self.side * longer > 0.0
+            spring = jnp.where(touches, spring, 0.0)
+            damper = jnp.where(touches, damper, 0.0)
+            damper = self.side * jnp.maximum(self.side * damper, -self.side * spring)
+        pull = damper if self.apart else spring + damper
         return length, rate, pull - self.control(t)
 
     def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
@@ -74,13 +87,16 @@ class LineForce(AbstractActuator):
         return (d @ d)[None]
 
     def stored(self, invariants: Float[Array, "1"]) -> Scalar:
-        return 0.5 * self.stiffness * (_root(invariants[0]) - self.free_length) ** 2
+        longer = _root(invariants[0]) - self.free_length
+        if self.side:
+            longer = jnp.maximum(self.side * longer, 0.0)
+        return 0.5 * self.stiffness * longer**2
 
     def line(self) -> tuple[Float[Array, "*n 3"], Float[Array, "*n 3"]] | None:
         return self.s_i_bar, self.s_j_bar
 
     def dissipative(self) -> "LineForce":
-        return dataclasses.replace(self, stiffness=jnp.zeros_like(self.stiffness))
+        return dataclasses.replace(self, apart=True)
 
 
 def _root(squared: Scalar) -> Scalar:

@@ -141,7 +141,12 @@ def _state_at(
     scratch = Mechanism("pose")
     add_bodies(mujoco, model, data, scratch, options, ImportReport(""), moving=True)
     # Springs and servos follow angles too, which the scratch has not.
-    return dataclasses.replace(scratch.build()[1], angles=m.build()[0].turns())
+    system = m.build()[0]
+    return dataclasses.replace(
+        scratch.build()[1],
+        angles=system.turns(),
+        element_states=system.held_element_states(),
+    )
 
 
 def _place(mujoco: Any, model: Any, data: Any) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..results.export import ARRAYS
+from ..results.export import ARRAYS, OPTIONAL
 
 _SHAPES = {
     "t": ("T",),
@@ -28,6 +28,7 @@ _SHAPES = {
     "alpha": ("T", "nb", 3),
     "lam": ("T", "nc"),
     "angles": ("T", "w"),
+    "element_states": ("T", "s"),
     "iterations": ("T",),
 }
 # A motion with contacts has these too.
@@ -63,9 +64,8 @@ def read_npz(path: str | Path) -> dict[str, Any]:
         if path.is_dir():
             raise ResultFileError("it is a folder")
         data = _read_arrays(path)
-        data.setdefault(
-            "angles", np.zeros((np.shape(data["t"])[:1] or (0,)) + (0,))
-        )  # older files have none
+        for name in OPTIONAL:  # older files have none
+            data.setdefault(name, np.zeros((np.shape(data["t"])[:1] or (0,)) + (0,)))
         _check_shapes(data)
         data["stats"] = _read_stats(data)
     except ResultFileError as error:
@@ -97,7 +97,9 @@ def _read_arrays(path: Path) -> dict[str, Any]:
                     "are free"
                 )
             missing = [
-                name for name in ARRAYS if name != "angles" and f"{name}.npy" not in file.namelist()
+                name
+                for name in ARRAYS
+                if name not in OPTIONAL and f"{name}.npy" not in file.namelist()
             ]
             if missing:
                 raise ResultFileError(
@@ -143,6 +145,7 @@ def _check_shapes(data: dict[str, Any]) -> None:
         "nb": data["r"].shape[1],
         "nc": data["lam"].shape[1],
         "w": data["angles"].shape[1],
+        "s": data["element_states"].shape[1],
         "c": data["contact_points"].shape[1] if "contact_points" in data else 0,
     }
     for name, symbols in known.items():

@@ -443,6 +443,16 @@ class System(eqx.Module):
         """Number of all states of force elements."""
         return sum(force.rule.past.size for _, force in stateful(self.forces))
 
+    @property
+    def element_state_names(self) -> tuple[str, ...]:
+        """Names of all states of force elements, as "motor.current"."""
+        return tuple(
+            f"{name}.{label.name}"
+            for k, force in stateful(self.forces)
+            for name in self.forces[k].names
+            for label in force.labels()
+        )
+
     def held_element_states(self) -> Float[Array, " s"]:
         """The states that force elements hold, (s,)."""
         return held_states(self.forces).astype(self.dtype)

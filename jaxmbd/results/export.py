@@ -20,7 +20,12 @@ from ..model.visuals import Looks
 from ..outcomes import RESULTS
 from .columns import Column, table_of, written_as
 
-ARRAYS = ("t", "r", "A", "v", "omega", "a", "alpha", "lam", "angles", "iterations")
+ARRAYS = (
+    *("t", "r", "A", "v", "omega", "a", "alpha", "lam"),
+    *("angles", "element_states", "iterations"),
+)
+# What a solution that was put together, or an older file, may lack.
+OPTIONAL = ("angles", "element_states")
 _EYE = np.eye(3)
 
 
@@ -189,10 +194,11 @@ def check_fit(solution, system: System | None) -> None:
 
 
 def arrays_of(solution, names: Iterable[str] = ARRAYS) -> dict[str, np.ndarray]:
-    """The arrays of a solution by name; no angles for one that was put together without them."""
-    arrays = {name: getattr(solution, name) for name in (*names, "angles")}
-    if arrays["angles"] is None:
-        arrays["angles"] = np.zeros((len(solution.t), 0))
+    """The arrays of a solution by name; empty ones where it was put together without them."""
+    arrays = {name: getattr(solution, name) for name in (*names, *OPTIONAL)}
+    for name in OPTIONAL:
+        if arrays[name] is None:
+            arrays[name] = np.zeros((len(solution.t), 0))
     return {name: np.asarray(x) for name, x in arrays.items()}
 
 

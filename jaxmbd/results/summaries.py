@@ -88,7 +88,7 @@ def of_modes(modes: Any) -> str:
 
 def of_linearization(found: Any) -> str:
     """Names of coordinates, speeds and inputs."""
-    inputs = ", ".join(x.name for x in found.inputs) or "none"
+    inputs, states = ", ".join(x.name for x in found.inputs) or "none", found.element_states
     return "\n".join(
         [
             f"Linearization: {counted(len(found.coordinates), 'coordinate')}, "
@@ -96,6 +96,7 @@ def of_linearization(found: Any) -> str:
             f"  coordinates: {', '.join(found.coordinates) or 'none'}",
             f"  speeds: {', '.join(found.speeds) or 'none'}",
             f"  inputs: {inputs}",
+            *([f"  states of elements: {', '.join(states)}"] if states else []),
         ]
     )
 

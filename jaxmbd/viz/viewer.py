@@ -237,7 +237,12 @@ def still(
     zero, rows = np.zeros_like(r), len(r)
     arrays: dict[str, Any] = {"t": np.asarray(t, float), "r": r, "A": A}
     arrays |= {name: zero for name in ("v", "omega", "a", "alpha")}
-    arrays |= {"lam": np.zeros((rows, system.nc)), "angles": np.zeros((rows, 0))}
+    held = np.asarray(system.held_element_states())
+    arrays |= {
+        "lam": np.zeros((rows, system.nc)),
+        "angles": np.zeros((rows, 0)),
+        "element_states": np.broadcast_to(held, (rows, held.size)),
+    }
     arrays |= {"iterations": np.zeros(rows, int)}
     return Picture(arrays, drawing(system), "successful")
 

@@ -337,12 +337,24 @@ def test_an_equilibrium_finds_the_states_at_rest():
     assert abs(float(found.motion["motor.current"][0]) - 5.0) < 1e-12
     angle = float(found.motion["pin.angle"][0])
     assert abs(0.5 * 9.81 * np.sin(abs(angle)) - stall) < 1e-9
-    for analysis in (mbd.linearize, mbd.inverse_dynamics):
-        with pytest.raises(ValueError, match="with states of their own.*'motor'"):
-            analysis(*m.build(), *([[0.0]] if analysis is mbd.inverse_dynamics else []))
+    with pytest.raises(ValueError, match="with states of their own.*'motor'"):
+        mbd.modes(m.build()[0], found)
     pid = disc(mbd.PID("control", "pin", integral=1.0))
     with pytest.raises(ValueError, match="'control' rest at any value"):
         mbd.equilibrium(*pid.build())
+
+
+def test_a_linearization_has_the_states_of_elements():
+    system, state = disc(mbd.Motor("motor", "pin", command=6.0, **MOTOR)).build()
+    linear = mbd.linearize(system, state, coordinates=["disc.theta.z"])
+    push, R, L = 0.4, MOTOR["resistance"], MOTOR["inductance"]
+    expected = [[0, 1, 0], [0, 0, push / INERTIA], [0, -push / L, -R / L]]
+    np.testing.assert_allclose(linear.A, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(linear.drift, [0, 0, 6.0 / L], atol=1e-12)
+    assert linear.element_states == ("motor.current",) and "motor.current" in repr(linear)
+    assert len(linear.modes().eigenvalues) in (2, 3)
+    with pytest.raises(ValueError, match="motor.current"):
+        linear.feedback(np.zeros((1, 3)))
 
 
 def test_a_batch_of_motors_runs_as_its_members_do():

@@ -106,7 +106,7 @@ def _displaced(pose: Pose, moves: Float[Array, "T nb 6"]) -> Pose:
 
 class Linearization(eqx.Module):
     """ẋ = A x + B u for the difference from the motion through a state, x = (y, w), in minimal
-    coordinates y and speeds w.
+    coordinates y and speeds w; of a mechanism whose force elements have states z, x = (y, w, z).
 
     Speeds are the rates of the coordinates, w = ẏ and both f in number, unless joints constrain
     velocities, as rolling does: then there are fewer speeds than coordinates, f of p.
@@ -126,6 +126,7 @@ class Linearization(eqx.Module):
         coordinates: Names of the minimal coordinates.
         speeds: Names of those whose rates are the speeds.
         inputs: What u acts on.
+        element_states: Names of z, such as "motor.current".
     """
 
     A: Float[Array, "x x"]
@@ -137,6 +138,7 @@ class Linearization(eqx.Module):
     coordinates: tuple[str, ...] = eqx.field(static=True)
     speeds: tuple[str, ...] = eqx.field(static=True)
     bodies: tuple[str, ...] = eqx.field(static=True)
+    element_states: tuple[str, ...] = eqx.field(static=True, default=())
 
     def __repr__(self) -> str:
         from ...results.summaries import of_linearization
@@ -185,7 +187,15 @@ class Linearization(eqx.Module):
         Args:
             K: Gain, (k, p + f).
             limit: Largest |u|, one number or (k,), or None.
+
+        Raises:
+            ValueError: Force elements have states, which a function of poses does not know.
         """
+        if self.element_states:
+            raise ValueError(
+                f"feedback: a user force does not know {', '.join(self.element_states)}; close the "
+                "loop with an mbd.Controller, or with mbd.step"
+            )
         dtype = self.A.dtype
         limit = jnp.asarray(jnp.inf if limit is None else limit, dtype)
         return StateFeedback(self, jnp.atleast_2d(jnp.asarray(K, dtype)), limit)
@@ -247,7 +257,6 @@ def linearize(
             motion.
     """
     check_system(system, state, "linearize")
-    system.refuse_elements_with_states("linearize", "leave them out, or simulate the motion")
     system.refuse_laws("linearize", "leave them out")
     if system.massless:
         raise ValueError(
@@ -276,7 +285,10 @@ def linearize(
         (tuple(rows.tolist()), tuple(parts.tolist())),
         (tuple(speed_rows.tolist()), tuple(speed_parts.tolist())),
     )
-    found = Linearization(A, B, drift, basis, state, chosen, coordinates, speeds, system.bodies)
+    found = Linearization(
+        *(A, B, drift, basis, state, chosen, coordinates, speeds, system.bodies),
+        system.element_state_names,
+    )
     if not is_traced(found.A):
         _check(system, found)
     return found
@@ -307,17 +319,23 @@ def _linearize(
     held = (system.jet(t)[:2], fast, ways)
     u0 = jnp.concatenate([state.v, state.omega], axis=1)
 
+    z0 = system.held_element_states()
+
     def rate(x, load):
-        displacement = basis @ x[:p]
+        displacement, ahead = basis @ x[:p], len(x) - len(z0)
+        now = system.with_element_states(z0 + x[ahead:])
         # On the constraints to first order, which is all that a first derivative sees.
         pose = jax.vmap(ra.retract)(state.pose, displacement)
-        u = _velocity(ra, system, pose, u0[fast, ways] + x[p:], held)
-        a, _ = dynamic_accelerations(ra, system, pose, u, t, load)
+        u = _velocity(ra, system, pose, u0[fast, ways] + x[p:ahead], held)
+        a, _ = dynamic_accelerations(ra, now, pose, u, t, load)
         # Rates of displacements from a moving frame: that of the motion through the state.
         du = (u - u0).at[:, 3:].add(-jnp.cross(u0[:, 3:], displacement[:, 3:]))
-        return jnp.concatenate([du[rows, parts], a[fast, ways]])
+        ground = jnp.zeros((1, 3), u.dtype)
+        twist = Twist(*(jnp.concatenate([part, ground]) for part in (u[:, :3], u[:, 3:])))
+        dz = now.element_state_rates(ra.with_ground(pose), twist, t)
+        return jnp.concatenate([du[rows, parts], a[fast, ways], dz])
 
-    start = jnp.concatenate([zero, jnp.zeros(len(fast), system.dtype)])
+    start = jnp.concatenate([zero, jnp.zeros(len(fast) + len(z0), system.dtype)])
     no_load = jnp.zeros((system.nb, 6), system.dtype)
     units = unit_wrenches(inputs, state.pose)
 

@@ -85,6 +85,7 @@ def base_of(
             f"{type(equilibrium).__name__}"
         )
     state = equilibrium.state
+    system.refuse_elements_with_states(who, "linearize(...).modes() knows them")
     check_system(system, state, who)
     if system.massless:
         raise ValueError(

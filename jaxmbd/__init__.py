@@ -81,6 +81,8 @@ from .integrators import ImplicitEuler as ImplicitEuler
 from .integrators import Moreau as Moreau
 from .integrators import MuntheKaas as MuntheKaas
 from .integrators import RungeKutta as RungeKutta
+from .learning import Environment as Environment
+from .learning import Episode as Episode
 from .learning import Training as Training
 from .learning import TrainingWarning as TrainingWarning
 from .learning import train as train

@@ -49,10 +49,12 @@ def _least_norm(G: Array, P: Array, friction: Array, sticks: Array, found: Array
 
 @_least_norm.defjvp
 def _(primals, tangents):
-    *numbers, sticks, found = primals
-    return jax.jvp(
-        lambda *numbers: _without_null_space(*numbers, sticks), numbers, list(tangents[:3])
-    )
+    G, P, friction, sticks, _ = primals
+
+    def least(G: Array, P: Array, friction: Array) -> Array:
+        return _without_null_space(G, P, friction, sticks)
+
+    return jax.jvp(least, (G, P, friction), tuple(tangents[:3]))
 
 
 def _without_null_space(

@@ -50,7 +50,8 @@ def stack_arrays(*leaves):
     length.
     """
     if is_concrete(leaves):
-        return jax.device_put(np.stack([np.asarray(x) for x in leaves]))
+        with jax.ensure_compile_time_eval():  # known inside a trace too
+            return jax.device_put(np.stack([np.asarray(x) for x in leaves]))
     return jnp.stack(leaves)
 
 

@@ -42,8 +42,9 @@ class State(eqx.Module):
             (w,) [rad]. `Mechanism.build` and every analysis give them, so that all states of one
             mechanism have one structure, as the carry of `jax.lax.scan` needs; None, in a state
             made by hand, stands for poses within half a turn of the description.
-        element_states: Of force elements, such as currents, in the order of the elements, (s,);
-            None, in a state made by hand, stands for those that were described.
+        element_states: Of force elements, such as currents, in the order of
+            `System.element_state_names`, (s,); None, in a state made by hand, stands for those
+            that were described.
     """
 
     r: Float[Array, "*n 3"]

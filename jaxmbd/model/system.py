@@ -480,7 +480,7 @@ class System(eqx.Module):
         """The states that satisfy their rule at a motion, (s,); `pose` and `twist` have nb + 1
         rows.
         """
-        return of_all(self.forces, lambda x, p, w: x.states(p, w, t), pose, twist)
+        return of_all(self.forces, lambda x, p, w: x.checked_states(p, w, t), pose, twist)
 
     def element_state_rates(self, pose: Pose, twist: Twist, t: Scalar) -> Float[Array, " s"]:
         """The rates of the states that are held, (s,) [1/s]; `pose` and `twist` have nb + 1

@@ -109,14 +109,13 @@ def test_a_pid_controller_closes_the_loop_as_a_matrix_exponential_says():
     P, Ki, D, tau, target = 8.0, 20.0, 0.6, 0.02, 0.7
     gains = {"proportional": P, "integral": Ki, "derivative": D, "filter_time": tau}
     m = disc(mbd.PID("control", "pin", set_point=target, **gains))
-    # x, ẋ, I, f and one: ẍ = (P e + I + D (e - f)/τ)/J with e = w - x.
-    back = P + D / tau
+    # x, ẋ, I, r and one: ẍ = (P e + I - D r)/J with e = w - x, and r follows ẋ.
     A = np.array(
         [
             [0, 1, 0, 0, 0],
-            [-back / INERTIA, 0, 1 / INERTIA, -D / tau / INERTIA, back * target / INERTIA],
+            [-P / INERTIA, 0, 1 / INERTIA, -D / INERTIA, P * target / INERTIA],
             [-Ki, 0, 0, 0, Ki * target],
-            [-1 / tau, 0, 0, -1 / tau, target / tau],
+            [0, 1 / tau, 0, -1 / tau, 0],
             [0, 0, 0, 0, 0],
         ]
     )
@@ -287,6 +286,17 @@ def test_a_gradient_by_the_numbers_of_a_motor_is_that_of_the_closed_form():
         step = np.eye(3)[k] * 1e-5 * value
         slope = (exact(np.asarray(at) + step) - exact(np.asarray(at) - step)) / (2e-5 * value)
         np.testing.assert_allclose(found[k], slope, rtol=1e-6)
+
+
+def test_a_motor_with_an_input_is_built_inside_jit():
+    def end(resistance):
+        numbers = MOTOR | {"resistance": resistance}
+        m = disc(mbd.Motor("motor", "pin", command=mbd.Input("voltage"), **numbers))
+        sol = mbd.simulate(*m.build(), h=1e-3, steps=5, inputs={"voltage": 6.0})
+        return sol["motor.current"][-1]
+
+    found = jax.jit(jax.value_and_grad(end))(1.2)
+    np.testing.assert_allclose(found, jax.value_and_grad(end)(1.2), rtol=1e-12)
 
 
 def test_steps_continue_and_restart_with_the_states():

@@ -174,7 +174,7 @@ def _of_unit_impulses(
     """What unit impulses add to the gaps of closed places, with zeros for the others, (c, c), and
     to velocities, (c, nb, d).
     """
-    X = jax.vmap(closed.moved)(np.eye(shut.size, dtype=closed.rows.blocks.dtype))
+    X = jax.vmap(closed.moved)(jnp.eye(shut.size, dtype=closed.rows.blocks.dtype))
     matrix = jax.vmap(closed.rows.velocities)(X).T
     return jnp.where(shut[:, None] & shut[None, :], matrix, 0.0), X
 

@@ -207,7 +207,7 @@ class Motor(AbstractStatefulJointForce):
         inductance: L [H].
         constant: k, torque per current [N·m/A], which is the induced voltage per rate too.
         voltage_limit: [V], or None.
-        current: At the initial time [A].
+        current: At the initial time [A]; zero by default.
         coordinate: "angle" or "displacement"; the angle by default where the joint has both.
     """
 
@@ -219,7 +219,7 @@ class Motor(AbstractStatefulJointForce):
     inductance: Any = given.number("H", None, bounds=POSITIVE)
     constant: Any = given.number("N·m/A", None)
     voltage_limit: Any = given.number("V", None, bounds=POSITIVE)
-    current: Any = given.number("A", 0.0)
+    current: Any = given.number("A", None)
     coordinate: str | None = given.choice(*COORDINATES, default=None)
 
     def element(self, *bodies: Body) -> AbstractForce:
@@ -228,7 +228,7 @@ class Motor(AbstractStatefulJointForce):
         limit, rate = self._number_or_none("effort_limit"), self._number_or_none("no_load_rate")
         if rate is not None and limit is None:
             raise ValueError(f"{self.title}: no_load_rate needs effort_limit")
-        electric = ("inductance", "constant", "voltage_limit")
+        electric = ("inductance", "constant", "voltage_limit", "current")
         if self.resistance is None:
             extra = [name for name in electric if getattr(self, name) is not None]
             if extra:
@@ -242,28 +242,31 @@ class Motor(AbstractStatefulJointForce):
                 f"{self.title}: leave out no_load_rate, which the induced voltage of the winding "
                 "makes by itself"
             )
-        current = self._number("current")
+        resistance = self._number("resistance")
+        current = 0.0 * resistance if self.current is None else self._number("current")
         return Winding(
-            coordinate,
-            StateRule.held(current[None]),
-            command,
-            ratio,
-            self._number("resistance"),
-            self._number("inductance"),
-            self._number("constant"),
-            self._number_or_none("voltage_limit"),
-            limit,
+            coordinate=coordinate,
+            rule=StateRule.held(current[None]),
+            command=command,
+            gear_ratio=ratio,
+            resistance=resistance,
+            inductance=self._number("inductance"),
+            constant=self._number("constant"),
+            voltage_limit=self._number_or_none("voltage_limit"),
+            effort_limit=limit,
         )
 
 
 class Controlled(AbstractAlongCoordinate):
     """A PID controller of a joint's coordinate.
 
-        u = P e + I + D (e - f)/τ,   İ = Ki e + (sat u - u)/T,   ḟ = (e - f)/τ,   e = w - x.
+        u = P e + I - D r,   İ = Ki e + (sat u - u)/T,   ṙ = (ẋ - r)/τ,   e = w - x.
+
+    The derivative is that of the coordinate, so that a set point that jumps does not kick.
 
     Attributes:
         coordinate: x.
-        rule: Of I [N·m] or [N] and of f [rad] or [m].
+        rule: Of I [N·m] or [N] and of r [rad/s] or [m/s].
         set_point: w [rad] or [m].
         proportional, integral, derivative: P, Ki and D.
         filter_time: τ [s].
@@ -285,20 +288,19 @@ class Controlled(AbstractAlongCoordinate):
     tracking_time: Scalar
 
     def labels(self) -> tuple[StateLabel, ...]:
-        units = ("N·m", "rad") if isinstance(self.coordinate, AbstractAngle) else ("N", "m")
-        return StateLabel("integral", units[0]), StateLabel("filtered_error", units[1])
+        units = ("N·m", "rad/s") if isinstance(self.coordinate, AbstractAngle) else ("N", "m/s")
+        return StateLabel("integral", units[0]), StateLabel("filtered_rate", units[1])
 
     def _asked(self, x: Scalar, z: Float[Array, " s"], t: Scalar) -> tuple[Scalar, Scalar]:
         error = value_at(self.set_point, t) - x
-        change = (error - z[1]) / self.filter_time
-        return error, self.proportional * error + z[0] + self.derivative * change
+        return error, self.proportional * error + z[0] - self.derivative * z[1]
 
     def rates_at(
         self, x: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar
     ) -> Float[Array, " s"]:
         error, asked = self._asked(x, z, t)
         back = (_limited(asked, self.limit) - asked) / self.tracking_time
-        return jnp.stack([self.integral * error + back, (error - z[1]) / self.filter_time])
+        return jnp.stack([self.integral * error + back, (rate - z[1]) / self.filter_time])
 
     def effort(self, x: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar) -> Scalar:
         return _limited(self._asked(x, z, t)[1], self.limit)
@@ -307,7 +309,7 @@ class Controlled(AbstractAlongCoordinate):
 @dataclass(frozen=True, eq=False)
 class PID(AbstractStatefulJointForce):
     """A motor in a joint with a PID controller of its coordinate x, in continuous time: effort
-    P e + ∫ Ki e + D ė of the error e = set point - x, its rate filtered. Where the effort is at its
+    P e + ∫ Ki e - D ẋ of the error e = set point - x, the rate filtered. Where the effort is at its
     limit the integral is led back (back-calculation). `Controller` is a sampled one.
 
     Attributes:
@@ -316,7 +318,7 @@ class PID(AbstractStatefulJointForce):
         proportional: P [N·m/rad] or [N/m].
         integral: Ki [N·m/(rad·s)] or [N/(m·s)].
         derivative: D [N·m·s/rad] or [N·s/m].
-        filter_time: Of the error's rate [s].
+        filter_time: Of the rate [s].
         effort_limit: [N·m] or [N]; None for no limit.
         tracking_time: In which the integral follows an effort at its limit [s].
         coordinate: "angle" or "displacement"; the angle by default where the joint has both.
@@ -335,15 +337,15 @@ class PID(AbstractStatefulJointForce):
         coordinate = self._coordinate(bodies, self.coordinate)
         proportional = self._number("proportional")
         return Controlled(
-            coordinate,
-            StateRule.held(host.zeros(2, default_dtype())),
-            self._value("set_point"),
-            proportional,
-            self._number("integral"),
-            self._number("derivative"),
-            self._number("filter_time"),
-            self._number_or_none("effort_limit"),
-            self._number("tracking_time"),
+            coordinate=coordinate,
+            rule=StateRule.held(host.zeros(2, default_dtype())),
+            set_point=self._value("set_point"),
+            proportional=proportional,
+            integral=self._number("integral"),
+            derivative=self._number("derivative"),
+            filter_time=self._number("filter_time"),
+            limit=self._number_or_none("effort_limit"),
+            tracking_time=self._number("tracking_time"),
         )
 
 
@@ -400,7 +402,7 @@ class LuGre(AbstractStatefulJointForce):
         joint: The joint (object or name).
         coulomb: Friction at speed [N·m] or [N].
         static: Friction from which it slips [N·m] or [N].
-        stribeck_rate: At which friction has nearly fallen from one to the other [rad/s] or [m/s].
+        stribeck_rate: At which 37 % of the difference is left [rad/s] or [m/s].
         stiffness: Of the bristles, σ₀ [N·m/rad] or [N/m].
         micro_damping: σ₁ [N·m·s/rad] or [N·s/m].
         viscous: σ₂ [N·m·s/rad] or [N·s/m].
@@ -427,12 +429,12 @@ class LuGre(AbstractStatefulJointForce):
             static >= coulomb, static, f"{self.title}: static must not be below coulomb"
         )
         return Bristles(
-            self._coordinate(bodies, self.coordinate),
-            StateRule.held(self._number("deflection")[None]),
-            self._number("stiffness"),
-            self._number("micro_damping"),
-            self._number("viscous"),
-            coulomb,
-            static,
-            self._number("stribeck_rate"),
+            coordinate=self._coordinate(bodies, self.coordinate),
+            rule=StateRule.held(self._number("deflection")[None]),
+            stiffness=self._number("stiffness"),
+            micro_damping=self._number("micro_damping"),
+            viscous=self._number("viscous"),
+            coulomb=coulomb,
+            static=static,
+            stribeck_rate=self._number("stribeck_rate"),
         )

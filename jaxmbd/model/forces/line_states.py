@@ -160,13 +160,13 @@ class Maxwell(AbstractStatefulPairForce):
     def element(self, *bodies: Body) -> SeriesOfSpringAndDamper:
         s_i, s_j, length = self._points(bodies)
         return SeriesOfSpringAndDamper(
-            s_i,
-            s_j,
-            StateRule.held(self._number("elongation")[None]),
-            self._number("stiffness"),
-            self._number("damping"),
-            self._number("parallel_stiffness"),
-            length if self.free_length is None else self._number("free_length"),
+            s_i_bar=s_i,
+            s_j_bar=s_j,
+            rule=StateRule.held(self._number("elongation")[None]),
+            stiffness=self._number("stiffness"),
+            damping=self._number("damping"),
+            parallel=self._number("parallel_stiffness"),
+            free_length=length if self.free_length is None else self._number("free_length"),
         )
 
 
@@ -271,17 +271,17 @@ class HydraulicCylinder(AbstractStatefulPairForce):
         xp = library_of(area, ring, pressure)
         volume = self._number("volume")
         return TwoChambers(
-            s_i,
-            s_j,
-            StateRule.held(xp.stack([pressure, pressure])),
-            self._value("opening"),
-            self._number("gain"),
-            length if self.set_length is None else self._value("set_length"),
-            xp.stack([area, ring]),
-            library_of(volume).stack([volume, volume]),
-            self._number("bulk_modulus"),
-            self._number("nominal_flow"),
-            self._number("supply"),
-            self._number("tank"),
-            self._number("damping"),
+            s_i_bar=s_i,
+            s_j_bar=s_j,
+            rule=StateRule.held(xp.stack([pressure, pressure])),
+            opening=self._value("opening"),
+            gain=self._number("gain"),
+            set_length=length if self.set_length is None else self._value("set_length"),
+            areas=xp.stack([area, ring]),
+            volumes=library_of(volume).stack([volume, volume]),
+            bulk_modulus=self._number("bulk_modulus"),
+            nominal_flow=self._number("nominal_flow"),
+            supply=self._number("supply"),
+            tank=self._number("tank"),
+            damping=self._number("damping"),
         )

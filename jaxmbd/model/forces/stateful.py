@@ -20,10 +20,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ...rotations.types import Array, Scalar
+from ...rotations.types import Array, Scalar, host
 from ...xla.indexing import take
 from ..state import Pose, Twist
 from .base import AbstractForce, ForceStack, Output
+
+# States that miss their rule by more than this part of its terms were not found.
+_FOUND = 1e-6
 
 
 class StateLabel(NamedTuple):
@@ -49,7 +52,7 @@ class StateRule(eqx.Module):
     @staticmethod
     def held(z: Float[Array, " s"]) -> "StateRule":
         """The states stay as they are."""
-        return StateRule(z, np.ones((), z.dtype), np.zeros((), z.dtype))
+        return StateRule(z, host.ones((), z.dtype), host.zeros((), z.dtype))
 
 
 class AbstractStatefulForce(AbstractForce):
@@ -121,6 +124,16 @@ class AbstractStatefulForce(AbstractForce):
         z = jax.lax.stop_gradient(rule.past)
         z = jax.lax.fori_loop(0, self.most_iterations, held_better, z)
         return better(better(jax.lax.stop_gradient(z)))
+
+    def checked_states(self, pose: Pose, twist: Twist, t: Scalar) -> Float[Array, " s"]:
+        """`states`, or NaN where Newton's method has not found them."""
+        z, rule = self.states(pose, twist, t), self.rule
+        now, past = rule.share * z, rule.share * rule.past
+        change = rule.weight * self.state_rates(pose, twist, z, t)
+        size = jnp.abs(now) + jnp.abs(past) + jnp.abs(change)
+        # At rest nothing but rounding is left to compare with.
+        found = jnp.all(jnp.abs(now - past - change) <= _FOUND * size) | (rule.share == 0.0)
+        return jnp.where(jax.lax.stop_gradient(found), z, jnp.nan)
 
     def wrench(
         self, pose: Pose, twist: Twist, t: Scalar

@@ -1,0 +1,172 @@
+"""Environments: episodes, automatic resets, gradients, and gymnasium's own checker."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmbd as mbd
+from jaxmbd.rotations import so3
+
+gymnasium = pytest.importorskip("gymnasium")
+
+
+def five_bar():
+    """Two cranks and two rods in a plane, which close a loop; a force element drives each crank."""
+    m = mbd.Mechanism("five_bar", gravity=(0, 0, 0))
+    places = {"a": (0, 0), "b": (0, 1), "c": (0.75, 1.6), "d": (1.5, 1), "e": (1.5, 0)}
+    points = {name: (x, y, 0) for name, (x, y) in places.items()}
+    for name, (one, other) in {"left": "ab", "upper": "bc", "lower": "cd", "right": "de"}.items():
+        p, q = (np.array(points[x]) for x in (one, other))
+        along = q - p
+        size = (np.linalg.norm(along), 0.05, 0.05)
+        turn = jnp.array([0.0, 0.0, np.arctan2(along[1], along[0])])
+        m.add_body(
+            name,
+            shape=mbd.Box(size, mass=1.0),
+            r=(p + q) / 2,
+            A=so3.exp(turn),
+        )
+    joints = {"a": ("ground", "left"), "b": ("left", "upper"), "c": ("upper", "lower"),
+              "d": ("lower", "right"), "e": ("right", "ground")}  # fmt: skip
+    for name, (i, j) in joints.items():
+        m.add(mbd.Revolute(name, i, j, point=points[name], axis=(0, 0, 1)))
+    m.add(mbd.Frame("tip", "upper", point=points["c"]))
+    for name, joint in (("left_motor", "a"), ("right_motor", "e")):
+        m.add(mbd.Motor(name, joint, command=mbd.Input(name), effort_limit=2.0))
+        m.add(mbd.JointSpring(f"{name}_friction", joint, damping=0.2))
+    return m.build()
+
+
+@pytest.fixture(scope="module")
+def env():
+    system, state = five_bar()
+
+    def begin(key):
+        angle = 0.2 * jax.random.uniform(key, (), minval=-1.0)
+        return mbd.set_joints(system, state, {"a": angle})
+
+    def reward(system, before, action, after):
+        far = mbd.observe(system, after, ["tip.r.x", "tip.r.y"]) - jnp.array([0.9, 1.4])
+        return -jnp.sum(far**2)
+
+    return mbd.Environment(
+        system,
+        begin,
+        ["a.angle", "e.angle", "a.rate", "e.rate"],
+        reward,
+        low=[-2.0, -2.0],
+        high=[2.0, 2.0],
+        h=5e-3,
+        substeps=4,
+        horizon=5,
+    )
+
+
+def test_an_episode_is_a_run_with_the_same_inputs(env):
+    seen, episode = jax.jit(env.reset)(jax.random.key(3))
+    state, actions = episode.carry.state, np.array([[1.0, -0.5], [5.0, 0.3], [-0.4, 0.0]])
+    for action in actions:
+        seen, episode, reward, done, info = jax.jit(env.step)(jax.random.key(0), episode, action)
+        assert not bool(done) and not bool(info["failed"])
+    held = np.repeat(np.clip(actions, -2.0, 2.0), 4, axis=0)
+    sol = mbd.simulate(
+        env.system,
+        state,
+        h=5e-3,
+        steps=12,
+        inputs={"left_motor": held[:, 0], "right_motor": held[:, 1]},
+    )
+    expected = [sol[x][-1] for x in ("a.angle", "e.angle", "a.rate", "e.rate")]
+    # It starts without a torque, so that Newton's first guess differs.
+    np.testing.assert_allclose(seen, expected, rtol=0, atol=1e-6)
+    tip = np.array([sol["tip.r.x"][-1], sol["tip.r.y"][-1]])
+    np.testing.assert_allclose(reward, -np.sum((tip - [0.9, 1.4]) ** 2), atol=1e-6)
+    # The loop is closed at the beginning, at a drawn angle.
+    assert abs(float(sol["a.angle"][0])) > 1e-3
+    assert float(jnp.max(jnp.abs(sol.violation().position))) < 1e-10
+
+
+@pytest.mark.parametrize("pool", [False, True])
+def test_episodes_end_by_time_and_begin_anew_in_a_batch(env, pool):
+    own = env.with_starts(jax.random.key(7), 8) if pool else env
+    count = 3
+    seen, episodes = jax.jit(jax.vmap(own.reset))(jax.random.split(jax.random.key(0), count))
+    take = jax.jit(jax.vmap(own.step))
+    rng = np.random.default_rng(0)
+    for k in range(11):
+        actions = jnp.asarray(rng.uniform(-2, 2, (count, 2)))
+        seen, episodes, rewards, done, info = take(
+            jax.random.split(jax.random.key(k), count), episodes, actions
+        )
+        assert np.all(np.isfinite(seen)) and np.all(np.isfinite(rewards))
+        assert np.all(done == ((k + 1) % 5 == 0)) and np.all(info["truncated"] == done)
+        if done[0]:
+            # New episodes are at rest; the last observation of the old ones is not.
+            np.testing.assert_array_equal(seen[:, 2:], 0.0)
+            assert np.all(np.abs(info["final_observation"][:, 2:]) > 0.0)
+            assert np.all(episodes.steps == 0) and np.all(episodes.carry.steps == 0)
+            if not pool:
+                assert len(set(np.asarray(seen[:, 0]).tolist())) == count
+
+
+def test_gradients_by_actions_are_those_of_differences(env):
+    _, episode = jax.jit(env.reset)(jax.random.key(1))
+
+    def total(actions):
+        def one(episode, action):
+            _, episode, reward, _, _ = env.step_within(episode, action)
+            return episode, reward
+
+        return jnp.sum(jax.lax.scan(one, episode, actions)[1])
+
+    actions = jnp.asarray(np.random.default_rng(1).uniform(-1, 1, (3, 2)))
+    slope = jax.jit(jax.grad(total))(actions)
+    value = jax.jit(total)
+    for k in np.ndindex(3, 2):
+        step = jnp.zeros((3, 2)).at[k].set(1e-5)
+        difference = (value(actions + step) - value(actions - step)) / 2e-5
+        np.testing.assert_allclose(slope[k], difference, rtol=1e-5, atol=1e-9)
+
+
+def test_gymnasium_accepts_single_and_vector_environments(env):
+    from gymnasium.utils.env_checker import check_env
+    from gymnasium.wrappers.vector import RecordEpisodeStatistics
+
+    with warnings.catch_warnings():
+        # It warns of unbounded observations, which angles and rates are.
+        warnings.filterwarnings("ignore", ".*infinity.*")
+        warnings.filterwarnings("ignore", ".*normalized space.*")
+        warnings.filterwarnings("ignore", ".*(spec|render).*")
+        check_env(env.to_gymnasium(), skip_render_check=True)
+    several = RecordEpisodeStatistics(env.to_gymnasium(4, seed=1))
+    first, _ = several.reset(seed=5)
+    assert first.shape == several.observation_space.shape
+    for _ in range(5):
+        actions = several.action_space.sample()
+        seen, rewards, terminated, truncated, info = several.step(actions)
+    assert truncated.all() and not terminated.any() and several.observation_space.contains(seen)
+    assert info["final_obs"][0].shape == (4,) and info["episode"]["l"].tolist() == [5] * 4
+    again, _ = several.reset(seed=5)
+    np.testing.assert_array_equal(first, again)
+
+
+def test_environments_that_make_no_sense_are_refused(env):
+    numbers = {"h": 1e-3, "substeps": 1, "horizon": 1}
+    m = mbd.Mechanism("ball")
+    m.add_body("b", mass=1.0, inertia=(1, 1, 1))
+    still, state = m.build()
+    with pytest.raises(ValueError, match="'ball': it has no input to act by"):
+        mbd.Environment(still, lambda k: state, [], lambda *x: 0.0, low=[], high=[], **numbers)
+    with pytest.raises(ValueError, match="low must have 2 numbers"):
+        mbd.Environment(
+            env.system, env.begin, [], env.reward, low=[0.0], high=[1.0, 1.0], **numbers
+        )
+    with pytest.raises(ValueError, match="horizon must be at least 1"):
+        mbd.Environment(
+            env.system, env.begin, [], env.reward, low=[0, 0], high=[1, 1], h=1.0, substeps=1,
+            horizon=0,
+        )  # fmt: skip
+    assert "2 actions" in repr(env)

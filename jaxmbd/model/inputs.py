@@ -6,7 +6,7 @@ parabola of time, whose coefficients a run replaces at every step. Names stay in
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -17,6 +17,7 @@ from jaxtyping import Float
 
 from ..rotations.types import Array, Scalar, host, library_of
 from .names import unknown
+from .stacking import AbstractKnown
 from .validation import default_dtype, is_concrete
 
 
@@ -71,7 +72,7 @@ class InputLabel(NamedTuple):
         return int(np.prod(self.shape, dtype=int))
 
 
-class Held(eqx.Module):
+class Held(AbstractKnown):
     """What an input is during a step: x + ẋ (t - t₁) + ẍ (t - t₁)²/2.
 
     Attributes:
@@ -87,6 +88,10 @@ class Held(eqx.Module):
     at: Array
     number: Any = None
     numbers: tuple[int, ...] = eqx.field(static=True, default=())
+
+    def stacked(self, each: Sequence["Held"]) -> "Held":
+        """With the numbers of all members."""
+        return dataclasses.replace(self, number=np.stack([x.number for x in each]))
 
     def __call__(self, t: Scalar) -> Array:
         dt = t - self.at

@@ -4,6 +4,7 @@ Program size then does not grow with the number of joints, springs or motors, an
 evaluates them all.
 """
 
+import abc
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from .validation import is_concrete
+
+
+class AbstractKnown(eqx.Module):
+    """A part of an element that must be known after stacking too, inside a trace as well, where
+    stacked arrays are traced.
+    """
+
+    @abc.abstractmethod
+    def stacked(self, each: Sequence[Any]) -> Any:
+        """This part of a stack, from those of its members."""
 
 
 def _signature(item: Any) -> tuple:
@@ -42,7 +53,12 @@ def stack(items: Sequence[Any]) -> Any:
     """Stack the arrays of items of equal structure along a new leading axis."""
     arrays, static = zip(*(eqx.partition(item, _is_numbers) for item in items), strict=True)
     stacked = jax.tree.map(stack_arrays, *arrays)
-    return eqx.combine(stacked, static[0])
+
+    def known(x: Any, *each: Any) -> Any:
+        return x.stacked(each) if isinstance(x, AbstractKnown) else x
+
+    whole = eqx.combine(stacked, static[0])
+    return jax.tree.map(known, whole, *items, is_leaf=lambda x: isinstance(x, AbstractKnown))
 
 
 def stack_arrays(*leaves):
@@ -50,8 +66,7 @@ def stack_arrays(*leaves):
     length.
     """
     if is_concrete(leaves):
-        with jax.ensure_compile_time_eval():  # known inside a trace too
-            return jax.device_put(np.stack([np.asarray(x) for x in leaves]))
+        return jax.device_put(np.stack([np.asarray(x) for x in leaves]))
     return jnp.stack(leaves)
 
 

@@ -122,6 +122,7 @@ def test_between_two_instants_positions_are_of_sixth_order():
             alpha,
             jnp.zeros(0),
             jnp.zeros(0),
+            jnp.zeros(0),
             jnp.zeros((), int),
         )
 

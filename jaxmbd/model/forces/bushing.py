@@ -13,7 +13,7 @@ from ...rotations.vectors import cross
 from .. import given
 from ..body import Body
 from ..state import Pose, Twist
-from ..validation import array, default_dtype, require
+from ..validation import array, default_dtype, is_concrete, require
 from .base import AbstractForce, Output, point_wrench
 from .descriptions import AbstractPairForce
 
@@ -162,9 +162,10 @@ class Bushing(AbstractPairForce):
 
     def _matrix(self, field: str) -> Array:
         value, what = getattr(self, field), f"{self.title}: {field}"
-        shape = np.shape(value)
+        shape = np.shape(value) if is_concrete(value) else jnp.asarray(value).shape
         if shape == (3, 3):
             return array(value, (3, 3), what)
         if shape not in ((), (3,)):
             raise ValueError(f"{what} must be a number, three numbers or a matrix, (3, 3)")
-        return array(value, shape, what) * np.eye(3)
+        along = array(value, shape, what)
+        return (along[:, None] if shape else along) * np.eye(3)

@@ -89,13 +89,16 @@ from .learning import train as train
 from .model import CD as CD
 from .model import DP1 as DP1
 from .model import DP2 as DP2
+from .model import IMU as IMU
 from .model import PID as PID
 from .model import AbstractConstraint as AbstractConstraint
 from .model import AbstractCoupling as AbstractCoupling
 from .model import AbstractForce as AbstractForce
 from .model import AbstractForceDescription as AbstractForceDescription
+from .model import AbstractMeasured as AbstractMeasured
 from .model import AbstractPrimitive as AbstractPrimitive
 from .model import AbstractRelation as AbstractRelation
+from .model import AbstractSensor as AbstractSensor
 from .model import AbstractStatefulForce as AbstractStatefulForce
 from .model import AbstractVelocityPrimitive as AbstractVelocityPrimitive
 from .model import Actuator as Actuator
@@ -107,6 +110,7 @@ from .model import Box as Box
 from .model import Bushing as Bushing
 from .model import Cam as Cam
 from .model import Capsule as Capsule
+from .model import Channel as Channel
 from .model import Clearance as Clearance
 from .model import Composite as Composite
 from .model import Cone as Cone
@@ -122,9 +126,12 @@ from .model import D as D
 from .model import DescriptionWarning as DescriptionWarning
 from .model import Distance as Distance
 from .model import DistanceDriver as DistanceDriver
+from .model import DistanceSensor as DistanceSensor
+from .model import Encoder as Encoder
 from .model import Expression as Expression
 from .model import Fixed as Fixed
 from .model import FixedTendon as FixedTendon
+from .model import ForceTorque as ForceTorque
 from .model import Frame as Frame
 from .model import FrameMotion as FrameMotion
 from .model import Gear as Gear
@@ -182,6 +189,7 @@ from .model import given as given
 from .outcomes import RESULTS as RESULTS
 from .results import BeamMotion as BeamMotion
 from .results import ElementMotion as ElementMotion
+from .results import SensorReadings as SensorReadings
 from .results import Solution as Solution
 from .solvers import Newton as Newton
 from .xla.disk_cache import enable_compilation_cache as enable_compilation_cache

@@ -98,6 +98,19 @@ ELEMENTS = {
     "Constraint": lambda w: mbd.Constraint(
         "part", "ground", "b", primitives=[mbd.CD(along_x(w), point(w), point(w), function(w))]
     ),
+    "DistanceSensor": of_bodies(
+        mbd.DistanceSensor, point_i=point, gain=number, bias=number, delay=number
+    ),
+    "Encoder": of_joint(
+        mbd.Encoder,
+        resolution=small,
+        gain=number,
+        noise_density=small,
+        period=number,
+        delay=number,
+    ),
+    "ForceTorque": of_joint(mbd.ForceTorque, gain=number, bias=number),
+    "IMU": lambda w: mbd.IMU("part", "b", point=point(w), gain=w, bias=jnp.stack([w] * 6)),
     "Contact": lambda w: mbd.Contact(
         "part",
         "b",

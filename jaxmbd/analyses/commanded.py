@@ -12,7 +12,7 @@ from ..model.inputs import InputLabel, check_names
 from ..model.names import unknown
 from ..model.system import System
 from ..results.columns import refuse_unknown
-from .carry import Carry, observe, taken
+from .carry import Carry, row_of, taken
 from .controllers import Control, Controller
 from .running.schedule import FromStep, Schedule
 
@@ -68,9 +68,10 @@ def commanded_step(
     n = carry.steps
 
     def sampled(carry: Carry) -> Control:
-        seen = observe(system, carry, controller.observes)
         assert carry.control is not None
-        return carry.control.sampled(controller, seen, carry.t)
+        now = row_of(system, carry)
+        control, seen = carry.control.sensed(system, controller, now, n, carry.h)
+        return control.sampled(controller, seen, carry.t)
 
     due = n % controller.period == 0
     control = (

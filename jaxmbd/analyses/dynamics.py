@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jaxtyping import Array
+
 from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator
 from ..model.state import State
@@ -12,7 +14,7 @@ from .adaptive import Adaptive, simulate_chosen
 from .controllers import Controller
 from .fixed_steps import simulate_fixed
 from .running.checks import check_system, needs_state, solved_by
-from .stepping import simulate_controlled
+from .stepping import refuse_unused_key, simulate_controlled
 
 
 @needs_state
@@ -30,6 +32,7 @@ def simulate(
     linear_solver: str | None = None,
     inputs: Mapping[str, Any] | None = None,
     controller: Controller | None = None,
+    key: Array | None = None,
     save_every: int = 1,
     t0: Any = 0.0,
     checkpoints: int = 1,
@@ -65,6 +68,8 @@ def simulate(
             driver's input is a tuple of three arrays, value, rate and acceleration at the end of
             each step, or a function.
         controller: A sampled controller, which gives some of the inputs, see `Controller`.
+        key: Of `jax.random`, for the noise of the sensors that the controller reads; without it
+            they have none.
         save_every: Save every k-th step; the number of steps must be a multiple of it. With
             `Moreau`, forces, accelerations and multipliers are means over the step that ends at a
             row; the other steps between two rows do not count in them.
@@ -105,6 +110,7 @@ def simulate(
             "on_chunk": on_chunk,
             "inputs": inputs,
             "controller": controller,
+            "key": key,
         }
         _refuse_fixed(
             others
@@ -130,6 +136,7 @@ def simulate(
         raise ValueError(
             "simulate: give the step size h, or step=mbd.Adaptive(tolerance) and save_at"
         )
+    refuse_unused_key(key, controller, "simulate")
     if controller is not None:
         if progress or on_chunk is not None or checkpoints != 1:
             raise ValueError(
@@ -149,6 +156,7 @@ def simulate(
             save_every=save_every,
             t0=t0,
             metric=metric,
+            key=key,
             throw=throw,
         )
     return simulate_fixed(

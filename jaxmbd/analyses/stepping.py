@@ -53,6 +53,7 @@ def start(
     linear_solver: str | None = None,
     t0: Any = 0.0,
     metric: str | None = None,
+    key: Array | None = None,
     throw: bool = True,
 ) -> Carry:
     """The beginning of a motion that `step` goes on with: the assembled state, its accelerations
@@ -69,6 +70,8 @@ def start(
         linear_solver: As in `simulate`.
         t0: Initial time [s].
         metric: Of the velocities' assembly, see `assemble`.
+        key: Of `jax.random`, for the noise of the sensors that the controller reads; without it
+            they have none.
         throw: Raise when no motion can begin; without effect inside `jit` or `vmap`, where
             `Carry.result` tells.
 
@@ -82,9 +85,10 @@ def start(
     integrator = chosen_integrator(integrator, system)
     check_run(system, 1, 1, formulation, integrator)
     control = None
+    refuse_unused_key(key, controller, "start")
     if controller is not None:
         check_controller(named, controller, "start")
-        control = Control.begun(named, controller)
+        control = Control.begun(named, controller, h, key)
         nothing = {x.name: np.zeros(x.shape) for x in commanded(named, controller)}
         inputs = nothing | dict(as_mapping(inputs, "start"))
     values = None
@@ -106,6 +110,19 @@ def start(
             failed = make_solution(t0[None], rows, run.result, {"completed_steps": 0}, named)
             raise_failure(begun, failed, found, h)
     return carry
+
+
+def refuse_unused_key(key: Array | None, controller: Controller | None, who: str) -> None:
+    """Refuse a key of noise that no controller sees.
+
+    Raises:
+        ValueError: There is a key and no controller.
+    """
+    if key is not None and controller is None:
+        raise ValueError(
+            f"{who}: the key is for the noise of sensors that a controller reads, and there is no "
+            "controller; after a run ask sol.sensor(name, key=key)"
+        )
 
 
 def step(
@@ -206,7 +223,7 @@ def simulate_controlled(
         given,
         lambda label: over_a_run(label, given[label.name], count, "simulate"),
     )
-    h, t0 = as_jax(h, system.dtype), as_jax(t0, system.dtype)
+    known_h, h, t0 = h, as_jax(h, system.dtype), as_jax(t0, system.dtype)
     first = {name: part.first(t0, h) for name, part in others.items()}
     labels = {label.name: label for label in system.inputs}
     begin = {
@@ -216,7 +233,7 @@ def simulate_controlled(
         for name, rows in first.items()
     }
     begun = start(
-        system, state, h=h, t0=t0, inputs=begin, controller=controller, throw=throw, **options
+        system, state, h=known_h, t0=t0, inputs=begin, controller=controller, throw=throw, **options
     )
     carry, rows = _run_controlled(
         system, begun, controller, others, count // save_every, save_every

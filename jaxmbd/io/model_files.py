@@ -22,6 +22,7 @@ from ..model.laws import AbstractLawDescription
 from ..model.mechanism import Mechanism
 from ..model.primitives import primitives
 from ..model.sections import Section
+from ..model.sensors import AbstractSensor
 from ..model.validation import users_line
 from .older_format import is_older_format, read_older_format
 from .schema import InputFile, mechanism_file
@@ -33,6 +34,7 @@ _SECTIONS = {
     "forces": "force",
     "laws": "law",
     "frames": "frame",
+    "sensors": "sensor",
     "beams": "beam",
     "constraints": "constraint",
 }
@@ -197,6 +199,8 @@ def _from_file(file: Any) -> Mechanism:
         m.add(_element(part, AbstractLawDescription))
     for part in file.frames:
         m.add(_element(part, model.Frame))
+    for part in file.sensors:
+        m.add(_element(part, AbstractSensor))
     return m
 
 

@@ -29,6 +29,7 @@ from ..model.given import Kind, Spec, primitive_specs, specs, summary
 from ..model.joints import AbstractRelation
 from ..model.laws import AbstractLawDescription
 from ..model.primitives import primitives
+from ..model.sensors import AbstractSensor
 
 # Squares and fourth powers of such numbers are finite in double precision, and no mechanism has
 # larger ones.
@@ -427,10 +428,14 @@ def mechanism_file() -> type[BaseModel]:
 
 @functools.lru_cache(maxsize=8)
 def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) -> type[BaseModel]:
-    joints, forces, laws, frames = (
-        list[_tagged(_element_files(base))]
-        for base in (AbstractRelation, AbstractForceDescription, AbstractLawDescription, Frame)
+    bases = (
+        AbstractRelation,
+        AbstractForceDescription,
+        AbstractLawDescription,
+        Frame,
+        AbstractSensor,
     )
+    joints, forces, laws, frames, sensors = (list[_tagged(_element_files(x))] for x in bases)
     beam: Any = _beam_file()
     return create_model(
         "MechanismFile",
@@ -441,6 +446,7 @@ def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) ->
         forces=(forces, []),
         laws=(laws, []),
         frames=(frames, []),
+        sensors=(sensors, []),
         beams=(list[beam], []),  # pyright: ignore[reportInvalidTypeForm]
     )
 

@@ -54,6 +54,11 @@ def mechanism_to_dict(mechanism: Mechanism) -> dict[str, Any]:
         **(
             {"frames": [_element(p) for p in mechanism.frames.values()]} if mechanism.frames else {}
         ),
+        **(
+            {"sensors": [_element(p) for p in mechanism.sensors.values()]}
+            if mechanism.sensors
+            else {}
+        ),
         **({"beams": [_beam(b) for b in mechanism.beams.values()]} if mechanism.beams else {}),
     }
 

@@ -85,6 +85,13 @@ from .rolling import NoSlip as NoSlip
 from .rolling import RollingDisc as RollingDisc
 from .rolling import RollingSphere as RollingSphere
 from .sections import Section as Section
+from .sensors import IMU as IMU
+from .sensors import AbstractMeasured as AbstractMeasured
+from .sensors import AbstractSensor as AbstractSensor
+from .sensors import Channel as Channel
+from .sensors import DistanceSensor as DistanceSensor
+from .sensors import Encoder as Encoder
+from .sensors import ForceTorque as ForceTorque
 from .shapes import Box as Box
 from .shapes import Capsule as Capsule
 from .shapes import Composite as Composite

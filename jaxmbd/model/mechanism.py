@@ -26,6 +26,7 @@ from .laws.base import CONTACT
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, AbstractPrimitive, PrimitiveStack
 from .readable import counted, listed, numbers, readable
+from .sensors import AbstractSensor, Sensor
 from .shapes import AbstractShape
 from .stacking import asarrays, group_alike, on_device, stack_arrays
 from .stacking import stack as stack_alike
@@ -35,13 +36,14 @@ from .topology import Forest
 from .validation import default_dtype, is_concrete, vector, warn_if_single
 from .visuals import Looks, Visual
 
-Part = AbstractRelation | AbstractForceDescription | AbstractLawDescription | Frame
+Part = AbstractRelation | AbstractForceDescription | AbstractLawDescription | Frame | AbstractSensor
 _PLURALS = {
     "body": "bodies",
     "joint": "joints",
     "force": "forces",
     "law": "laws",
     "frame": "frames",
+    "sensor": "sensors",
     "beam": "beams",
 }
 
@@ -73,6 +75,7 @@ class Mechanism:
         self.forces: dict[str, AbstractForceDescription] = {}
         self.laws: dict[str, AbstractLawDescription] = {}
         self.frames: dict[str, Frame] = {}
+        self.sensors: dict[str, AbstractSensor] = {}
         self.beams: dict[str, Beam] = {}
 
     def __repr__(self) -> str:
@@ -246,8 +249,8 @@ class Mechanism:
         return {name: body for name, body in self.bodies.items() if name not in nodes}
 
     def add(self, part: Part) -> Part:
-        """Add a joint, a driver, a constraint, a force, a law (stop, dry friction, contact) or a
-        frame, and return it.
+        """Add a joint, a driver, a constraint, a force, a law (stop, dry friction, contact), a
+        frame or a sensor, and return it.
 
         Raises:
             ValueError: The name is taken, a body is unknown, or the part connects a body with
@@ -292,8 +295,16 @@ class Mechanism:
             part.on(self._body(part.body, part.name), 0)
             self.frames[part.name] = part
             return part
+        elif isinstance(part, AbstractSensor):
+            self._check_name(part.name, "sensor", self.sensors)
+            sensor: AbstractSensor = self._with_joints(part)
+            self._sensor(sensor)
+            sensor.check_numbers()
+            self.sensors[sensor.name] = sensor
+            return sensor
         raise TypeError(
-            f"cannot add {part!r}: not a joint, driver, constraint, force, law or frame of jaxmbd"
+            f"cannot add {part!r}: not a joint, driver, constraint, force, law, frame or sensor of "
+            "jaxmbd"
         )
 
     def values(self) -> dict[str, Any]:
@@ -301,9 +312,9 @@ class Mechanism:
 
         Paths: "gravity"; "bodies.NAME.mass" (inertia, r, A, v, omega); "joints.NAME.FIELD" with the
         fields of the joint or driver, for a `Constraint` "joints.NAME.primitives.0.s_i_bar";
-        "forces.NAME.FIELD", "laws.NAME.FIELD", "frames.NAME.FIELD"; "beams.NAME.FIELD" and
-        "beams.NAME.section.E" (G, A, I, J, rho, shear). A field that holds a function with arrays
-        (an `equinox` module, a neural network) is one value.
+        "forces.NAME.FIELD", "laws.NAME.FIELD", "frames.NAME.FIELD", "sensors.NAME.FIELD";
+        "beams.NAME.FIELD" and "beams.NAME.section.E" (G, A, I, J, rho, shear). A field that holds a
+        function with arrays (an `equinox` module, a neural network) is one value.
         """
         return parameters.values(self)
 
@@ -330,7 +341,7 @@ class Mechanism:
         self._check_precision()
         if not self.bodies:
             raise ValueError(f"mechanism {self.name!r} has no bodies; add one with add_body")
-        bodies = list(self.bodies.values())
+        bodies, dtype = list(self.bodies.values()), default_dtype()
         inputs = Numbering()
         stacks, order, connections, angles = self._stack_constraints(inputs)
         warn_of_doubts(self, connections)
@@ -361,6 +372,7 @@ class Mechanism:
                 frame.on((body := self._body(frame.body, frame.name)), index[body.name])
                 for frame in self.frames.values()
             ),
+            sensors=tuple(asarrays(self._sensor(x), dtype) for x in self.sensors.values()),
             beams=beams,
             inputs=inputs.labels,
         )
@@ -433,6 +445,11 @@ class Mechanism:
             known = ", ".join(self.constraints) or "none"
             raise ValueError(f"{title}: unknown joint {named!r}; the joints are {known}")
         return joint
+
+    def _sensor(self, part: AbstractSensor) -> Sensor:
+        """A sensor on its bodies."""
+        bodies, index = [self._body(b, part.name) for b in part.targets()], self._indices()
+        return part.placed(bodies, [index[b.name] for b in bodies])
 
     def _force_elements(self) -> dict[str, AbstractForceDescription | AbstractLawDescription]:
         """The forces, and the laws that give way."""
@@ -589,6 +606,7 @@ def _described(m: Mechanism) -> str:
         counted(len(m.forces), "force"),
         counted(len(m.laws), "law"),
         counted(len(m.frames), "frame"),
+        counted(len(m.sensors), "sensor"),
     ]
     counts = [part for part in parts[:1] + [p for p in parts[1:] if not p.startswith("0 ")]]
     gravity = f", gravity {numbers(m.gravity)} m/s²" if is_concrete(m.gravity) else ""

@@ -27,6 +27,7 @@ def _tables(mechanism) -> dict[str, Mapping[str, Any]]:
         "forces": mechanism.forces,
         "laws": mechanism.laws,
         "frames": mechanism.frames,
+        "sensors": mechanism.sensors,
     }
 
 

@@ -24,6 +24,7 @@ from .laws import LawStack
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, PrimitiveStack
 from .readable import counted, known, numbers, readable
+from .sensors import Sensor
 from .state import Pose, State, Twist
 from .validation import is_concrete
 
@@ -124,6 +125,7 @@ class System(eqx.Module):
         laws: One block per structure of stop, dry friction or contact.
         inertias: One block per structure of inertia of joint coordinates.
         frames: Frames on bodies, for reports.
+        sensors: For reports and controllers.
         beams: For reports and pictures.
         light: Indices of links without inertia of their own.
         inputs: What a caller gives from step to step, see `Input`.
@@ -149,6 +151,7 @@ class System(eqx.Module):
     laws: tuple[LawStack, ...] = ()
     inertias: tuple[ForceStack, ...] = ()
     frames: tuple[FrameOnBody, ...] = ()
+    sensors: tuple[Sensor, ...] = ()
     beams: tuple[BeamLabel, ...] = ()
     light: tuple[int, ...] = eqx.field(static=True, default=())
     inputs: tuple[InputLabel, ...] = eqx.field(static=True, default=())
@@ -170,6 +173,7 @@ class System(eqx.Module):
             laws=_remembered(self.laws, _nameless),
             inertias=_remembered(self.inertias, _nameless),
             frames=(),
+            sensors=(),
             shapes=(None,) * self.nb,
             name="",
             bodies=("",) * self.nb,

@@ -16,11 +16,13 @@ import numpy as np
 
 from ..model.laws.base import CONTACT
 from ..model.names import nearest
+from ..model.sensors import Sensor
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..rotations.types import Array
 from .contacts import slices
 from .elements import element_labels
+from .sensors import entry_names, instant_readings
 
 _XYZ = ("x", "y", "z")
 _MOTION = {"r": "m", "v": "m/s", "omega": "rad/s", "a": "m/s²", "alpha": "rad/s²"}
@@ -177,7 +179,7 @@ def _groups(
             _energy(system),
         ]
         found += _laws(system) if laws else []
-        found += [*_frames(system), *_inputs(system)]
+        found += [*_frames(system), *_sensors(system), *_inputs(system)]
     found += [*_bodies(system, bodies), _multipliers(system, rows)]
     count = Counter(column.name for group in found for column in group.columns)
 
@@ -304,6 +306,17 @@ def _frames(system: System) -> Iterator[Group]:
             return _beside([getattr(motion, field) for field in _MOTION])
 
         yield Group("frames", columns, values)
+
+
+def _sensors(system: System) -> Iterator[Group]:
+    """What sensors read without delay, sampling and noise, which need more than an instant."""
+    for sensor in system.sensors:
+        columns = [Column(name, unit) for name, unit in entry_names(sensor)]
+
+        def values(sol: Any, sensor: Sensor = sensor) -> Array:
+            return _beside([instant_readings(sensor, sol, system)])
+
+        yield Group("sensors", columns, values)
 
 
 def _inputs(system: System) -> Iterator[Group]:

@@ -17,7 +17,7 @@ from ..formulations import RA
 from ..linalg.saddle import apply_rows
 from ..model.compiled import Compiled, if_made, remembered, runs_now
 from ..model.coordinates import Angle, JointMotion, along_motion
-from ..model.frames import FrameMotion, frame_motion, still
+from ..model.frames import FrameMotion, FrameOnBody, frame_motion, still
 from ..model.laws.base import CONTACT, DRY, STOP
 from ..model.laws.compliant_contact import CompliantContact
 from ..model.laws.joint_limit import CompliantLimits
@@ -32,6 +32,7 @@ from .beams import BeamMotion, beam_motion
 from .contacts import ContactPlaces, contact_places, slices
 from .elements import ElementMotion, element_motions
 from .moment import Moment
+from .sensors import SensorReadings, sensor_readings
 
 _CALLED = {
     CONTACT: ("contact", "contacts"),
@@ -309,7 +310,11 @@ class Solution(eqx.Module):
         if not found:
             names = [frame.name for frame in system.frames]
             raise ValueError(unknown("frame", "frames", name, names))
-        (frame,) = found
+        return self.motion_of(found[0], system)
+
+    def motion_of(self, frame: FrameOnBody, system: System | None = None) -> FrameMotion:
+        """The motion of any frame on a body, whether the mechanism has it by name or not."""
+        system = self._own(system)
         body = (self.r, self.A, self.v, self.omega, self.a, self.alpha)
         if frame.body < system.nb:
             body = tuple(_part(x, np.s_[:, frame.body]) for x in body)
@@ -319,6 +324,23 @@ class Solution(eqx.Module):
             moved = frame_motion(frame, np, *map(np.asarray, body))
             return jax.tree.map(jax.device_put, moved)
         return frame_motion(frame, jnp, *body)
+
+    def sensor(
+        self, name: str, system: System | None = None, *, key: Array | None = None
+    ) -> SensorReadings:
+        """What a sensor read at all rows: with its errors, its delay, its sampling period, and its
+        noise where a key is given. Between rows its quantity is taken as linear, and before the
+        first as that of the first.
+
+        Args:
+            name: Of the sensor.
+            system: The one that moved, for a solution that carries none.
+            key: Of `jax.random`, for the noise.
+
+        Raises:
+            ValueError: There is no such sensor.
+        """
+        return sensor_readings(self, self._own(system), name, key)
 
     def beam(self, name: str, system: System | None = None) -> BeamMotion:
         """Section forces and moments, strains and strain energy of a beam, element by element.

@@ -19,6 +19,7 @@ from jaxmbd.equations import laws, rows
 from jaxmbd.model.elements import AbstractElement, kinds
 from jaxmbd.model.given import Kind, specs
 from jaxmbd.model.laws.base import AbstractLawDescription
+from jaxmbd.model.sensors import AbstractSensor
 from jaxmbd.model.state import Twist
 
 
@@ -94,7 +95,10 @@ def numbers_of(kind):
     ]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ELEMENTS if numbers_of(kind)])
+SENSORS = [kind for kind in ELEMENTS if isinstance(ELEMENTS[kind](1.0), AbstractSensor)]
+
+
+@pytest.mark.parametrize("kind", [k for k in ELEMENTS if numbers_of(k) and k not in SENSORS])
 def test_a_number_that_is_refused_outside_jit_is_a_code_inside_and_no_other_is(kind):
     part, fields = ELEMENTS[kind](1.0), numbers_of(kind)
     numbers = (np.nan, np.inf, -1.0, -1e-300, 0.0, 3.0)
@@ -120,6 +124,28 @@ def test_a_number_that_is_refused_outside_jit_is_a_code_inside_and_no_other_is(k
     inside = {field: found.tolist() for field, found in valid(jnp.array(numbers)).items()}
     assert inside == outside
     assert not any(found[0] for found in outside.values())  # NaN
+
+
+@pytest.mark.parametrize("kind", SENSORS)
+def test_an_impossible_number_of_a_sensor_makes_its_readings_nan(kind):
+    """Sensors act on no motion, so a motion does not fail for one."""
+    fields = numbers_of(kind)
+    part = ELEMENTS[kind](1.0)
+
+    @jax.jit
+    def read(field_values):
+        m = mechanism()
+        m.add(dataclasses.replace(part, **field_values))
+        sol = mbd.simulate(*m.build(), h=1e-3, steps=1)
+        readings = sol.sensor("part").outputs
+        return jnp.concatenate([x.value.reshape(-1) for x in readings]), sol.result
+
+    good = {field: 0.1 for field in fields}
+    assert np.all(np.isfinite(read(good)[0]))
+    for field in fields:
+        readings, result = read(good | {field: -0.1})
+        assert np.all(np.isnan(readings))
+        assert result == mbd.RESULTS.successful
 
 
 def test_numbers_of_bodies_shapes_and_sections_are_checked_inside_jit_too():

@@ -273,6 +273,9 @@ ELEMENTS = {
     "RollingSphere": of_bodies(mbd.RollingSphere, point=lambda w: (0.0, 0.0, -w), radius=number),
     "RotationDriver": of_bodies(mbd.RotationDriver, axis=along_y, angle=function),
     "Screw": of_bodies(mbd.Screw, point=point, axis=along_x, lead=number),
+    "Servo with limits": of_joint(
+        mbd.Servo, control=number, stiffness=number, control_range=pair, effort_range=pair
+    ),
     "Servo": of_joint(mbd.Servo, control=function, gain=number, stiffness=number, damping=number),
     "Spherical": of_bodies(mbd.Spherical, point=point),
     "SpringDamper": of_bodies(

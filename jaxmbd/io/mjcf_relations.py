@@ -228,13 +228,11 @@ def _add_actuator(mujoco, model, data, m, scene: Scene, a: int, report) -> None:
     if why:
         report.refuse("actuator", name, why)
         return
-    for what in ("ctrllimited", "forcelimited"):
-        if getattr(model, f"actuator_{what}")[a]:
-            report.ignore("actuator", name, f"its saturation ({what.replace('limited', 'range')})")
     gear, gain = float(model.actuator_gear[a][0]), float(model.actuator_gainprm[a][0])
     affine = int(model.actuator_biastype[a]) == int(mujoco.mjtBias.mjBIAS_AFFINE)
     b0, b1, b2 = (float(x) for x in model.actuator_biasprm[a][:3]) if affine else (0.0, 0.0, 0.0)
     control = float(data.ctrl[a])
+    limits = _limits(mujoco, model, a, gear)
     target, label = int(model.actuator_trnid[a][0]), unused(name, m.forces)
     if int(model.actuator_trntype[a]) == int(mujoco.mjtTrn.mjTRN_TENDON):
         found = _wrapped(mujoco, model, target)
@@ -254,6 +252,7 @@ def _add_actuator(mujoco, model, data, m, scene: Scene, a: int, report) -> None:
                 damping=-(gear**2) * b2,
                 allow_negative=max(b1, b2) > 0.0,
                 offset=gear * b0 + gear**2 * b1 * here,
+                **limits,
             )
         )
         return
@@ -271,8 +270,20 @@ def _add_actuator(mujoco, model, data, m, scene: Scene, a: int, report) -> None:
             damping=-(gear**2) * b2,
             allow_negative=max(b1, b2) > 0.0,
             offset=gear * b0 + gear**2 * b1 * here,
+            **limits,
         )
     )
+
+
+def _limits(mujoco, model, a: int, gear: float) -> dict[str, tuple[float, float]]:
+    """The ranges of an actuator's control, and of what it gives to its joint or tendon."""
+    found = {}
+    clamps = not int(model.opt.disableflags) & int(mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL)
+    if clamps and model.actuator_ctrllimited[a]:
+        found["control_range"] = tuple(float(x) for x in model.actuator_ctrlrange[a])
+    if model.actuator_forcelimited[a]:
+        found["effort_range"] = tuple(sorted(gear * float(x) for x in model.actuator_forcerange[a]))
+    return found
 
 
 def _not_affine(mujoco, model, a: int) -> str:

@@ -130,6 +130,11 @@ def _general(actuators: ET.Element, part: Any, target: dict[str, str], gain: Any
         made.set("biastype", "affine")
         bias = (_value(part, "offset"), -_value(part, "stiffness"), -_value(part, "damping"))
         made.set("biasprm", texts(bias))
+        for field, name in (("control_range", "ctrl"), ("effort_range", "force")):
+            limits = getattr(part, field)
+            if limits is not None:
+                made.set(f"{name}range", texts(numbers(limits, f"{part.title}: {field}")))
+                made.set(f"{name}limited", "true")
     made.set("_control", repr(float(numbers(control, f"{part.title}: control"))))
 
 
@@ -145,7 +150,7 @@ def _tendon(
         label = found.of(part, None).get("name", "")
         ET.SubElement(made, "joint", joint=label, coef=repr(float(c)))
     k, reference = _value(part, "stiffness"), _value(part, "reference")
-    if part.control is None and not _value(part, "offset"):
+    if part.control is None and not _value(part, "offset") and part.effort_range is None:
         made.set("stiffness", repr(k))
         made.set("damping", repr(_value(part, "damping")))
         if k:

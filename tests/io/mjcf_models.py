@@ -186,6 +186,14 @@ SERVOS = """
 </mujoco>
 """
 
+# The same with limits, some of which hold at the keyframe and at most poses.
+SATURATED = (
+    SERVOS.replace('joint="a" gear="3"', 'joint="a" gear="-3" ctrlrange="-0.5 0.6"')
+    .replace('kv="0.4"', 'kv="0.4" forcerange="-1 0.5"')
+    .replace('kv="2" gear="2"', 'kv="2" gear="-2" ctrlrange="-1 1" forcerange="-0.4 0.2"')
+    .replace('gear="1.5"', 'gear="1.5" ctrlrange="-0.5 0.5" forcerange="-0.3 5"')
+)
+
 SPRINGS = """
 <mujoco model="springs">
   <worldbody>
@@ -237,6 +245,7 @@ TREES = {
     "planar": PLANAR,
     "welded": WELDED,
     "servos": SERVOS,
+    "saturated": SATURATED,
     "springs": SPRINGS,
     "rotors": HEAVY_ROTOR,
 }

@@ -133,10 +133,10 @@ def test_the_report_lists_what_is_left_out_by_tag_name_and_line():
            <actuator> <motor name="m" joint="j1" ctrlrange="-1 1"/> </actuator> </mujoco>""",
     )
     mechanism, report = mbd.from_mjcf(text)
+    assert mechanism.forces["m"].control_range == (-1.0, 1.0)
     found = {(x.tag, x.name): x for x in report.ignored}
     assert set(found) == {
         ("joint", "j2"), ("geom", ""), ("camera", "eye"), ("light", ""), ("jointpos", "angle"),
-        ("actuator", "m"),
     }  # fmt: skip
     lines = [k + 1 for k, line in enumerate(text.splitlines()) if 'joint name="j2"' in line]
     assert [found["joint", "j2"].line] == lines and found["camera", "eye"].line is not None
@@ -154,9 +154,10 @@ def test_load_warns_of_what_it_leaves_out(tmp_path):
     assert system.bodies == ("base", "upper", "fore", "hand")
 
 
-def test_a_keyframe_is_the_description():
-    """The same accelerations as MuJoCo's at its keyframe, controls included."""
-    text = TREES["servos"]
+@pytest.mark.parametrize("name", ["servos", "saturated"])
+def test_a_keyframe_is_the_description(name):
+    """The same accelerations as MuJoCo's at its keyframe, controls and their limits included."""
+    text = TREES[name]
     model = smooth(mujoco.MjModel.from_xml_string(text))
     data = mujoco.MjData(model)
     mujoco.mj_resetDataKeyframe(model, data, 0)

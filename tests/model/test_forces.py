@@ -140,3 +140,51 @@ def test_stiff_springs_do_not_need_more_iterations():
     sol = mbd.simulate(system, state, steps=200, h=1e-2)
     assert np.max(sol.iterations) <= 8
     assert np.linalg.norm(sol.v[-1]) < 1e-3
+
+
+def test_a_servo_with_limits_gives_no_more_than_they_allow():
+    """Outside its limits the effort is the limit, inside it is the law; all by hand."""
+    m = mbd.Mechanism("servo")
+    m.add_body("a", mass=1.0, inertia=(0.2, 0.2, 0.2))
+    m.add(mbd.Revolute("pin", "ground", "a", point=(0, 0, 0), axis=(0, 0, 1)))
+    m.add(
+        mbd.Servo(
+            "servo",
+            "pin",
+            control=mbd.Input("wanted"),
+            stiffness=10.0,
+            control_range=(-0.5, 1.0),
+            effort_range=(-3.0, 6.0),
+        )
+    )
+    system, state = m.build()
+    for wanted, effort in ((0.2, 2.0), (0.9, 6.0), (5.0, 6.0), (-0.2, -2.0), (-9.0, -3.0)):
+        acc = mbd.accelerations(system.with_inputs({"wanted": wanted}), state)
+        np.testing.assert_allclose(acc.alpha[0, 2], effort / 0.2, rtol=1e-12)
+    # At its limit it is a constant torque: α t.
+    sol = mbd.simulate(system, state, h=1e-3, steps=50, inputs={"wanted": 5.0})
+    np.testing.assert_allclose(sol.omega[-1, 0, 2], 6.0 / 0.2 * 0.05, rtol=1e-12)
+    with pytest.raises(ValueError, match="give the least number first"):
+        m.add(mbd.Servo("other", "pin", stiffness=1.0, effort_range=(1.0, -1.0)))
+
+
+def test_an_energy_momentum_step_of_a_servo_with_limits_is_of_second_order():
+    """Against Newmark's family, whose forces come by another way."""
+    m = mbd.Mechanism("servo")
+    m.add_body("a", mass=1.0, inertia=(0.2, 0.2, 0.2))
+    m.add(mbd.Revolute("pin", "ground", "a", point=(0, 0, 0), axis=(0, 0, 1)))
+    m.add(mbd.Servo("servo", "pin", control=0.3, stiffness=10.0, effort_range=(-2.0, 2.0)))
+    system, state = m.build()
+    fine = mbd.simulate(system, state, h=1e-4, steps=5000).omega[-1, 0, 2]
+    errors = []
+    for n in (50, 100):
+        sol = mbd.simulate(
+            system,
+            state,
+            h=0.5 / n,
+            steps=n,
+            formulation=mbd.Directors(),
+            integrator=mbd.EnergyMomentum(),
+        )
+        errors.append(abs(float(sol.omega[-1, 0, 2] - fine)))
+    assert errors[0] < 1e-2 and errors[1] < 0.4 * errors[0]

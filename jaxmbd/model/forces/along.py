@@ -47,13 +47,16 @@ class AlongCoordinates(AbstractActuator):
 
         f = gain u(t) + offset - stiffness (L - reference) - damping dL/dt
 
-    The coordinate x_k gets the generalized force c_k f.
+    The coordinate x_k gets the generalized force c_k f. Limits cut off u and f; an f that may be
+    cut off has no potential.
 
     Attributes:
         coordinates: x_k, angles [rad] or displacements [m].
         coefficients: c_k, (n,).
         stiffness, damping, reference, gain, offset: As in the formula, in units of L and f.
         given: u, a number or a motion; None where there is no actuator.
+        control_range: Least and greatest u, (2,), or None.
+        effort_range: Least and greatest f, (2,), or None.
         is_angle: Whether L is an angle [rad] and f a torque [N·m], not a length and a force.
     """
 
@@ -65,6 +68,8 @@ class AlongCoordinates(AbstractActuator):
     gain: Scalar
     offset: Scalar
     given: Scalar | Motion | None = None
+    control_range: Float[Array, "2"] | None = None
+    effort_range: Float[Array, "2"] | None = None
     is_angle: bool = eqx.field(static=True, default=False)
 
     @property
@@ -95,7 +100,8 @@ class AlongCoordinates(AbstractActuator):
             rates.append(x.rate(pose_i, twist_i, pose_j, twist_j))
         rate = self._sum(rates)
         effort = self.offset - self.stiffness * (length - self.reference)
-        return length, rate, effort - self.damping * rate + self.gain * self.control(t)
+        effort = effort - self.damping * rate + self.gain * self.control(t)
+        return length, rate, _within(effort, self.effort_range)
 
     def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
         """The force f along L, or the torque where L is an angle."""
@@ -109,7 +115,8 @@ class AlongCoordinates(AbstractActuator):
     def control(self, t: Scalar) -> Scalar:
         if self.given is None:
             return jnp.zeros_like(t)
-        return jnp.asarray(self.given(t), t.dtype) if callable(self.given) else self.given
+        u = jnp.asarray(self.given(t), t.dtype) if callable(self.given) else self.given
+        return _within(u, self.control_range)
 
     def _direction(self, pose: Pose) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
         """The wrenches of f = 1."""
@@ -132,6 +139,8 @@ class AlongCoordinates(AbstractActuator):
         return jnp.stack(found)
 
     def stored(self, invariants: Float[Array, " p"]) -> Scalar:
+        if self.effort_range is not None:
+            return jnp.zeros((), invariants.dtype)
         values, k = [], 0
         for x in self.coordinates:
             if isinstance(x, AbstractAngle):
@@ -143,7 +152,13 @@ class AlongCoordinates(AbstractActuator):
         return 0.5 * self.stiffness * (self._sum(values) - self.reference) ** 2
 
     def dissipative(self) -> "AlongCoordinates":
+        if self.effort_range is not None:
+            return self
         return dataclasses.replace(self, stiffness=jnp.zeros_like(self.stiffness))
+
+
+def _within(x: Scalar, limits: Float[Array, "2"] | None) -> Scalar:
+    return x if limits is None else jnp.clip(x, limits[0], limits[1])
 
 
 def _pair(coordinate: Angle | Displacement, x):

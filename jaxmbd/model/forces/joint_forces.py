@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...rotations.types import Array
 from .. import given
 from ..body import Body
 from ..coordinates import COORDINATES, AbstractAngle
 from ..joint_coordinates import bodies_of_joints, coordinate_among, joint_coordinate
 from ..joints import Spherical
-from ..validation import NOT_NEGATIVE, USUALLY_NOT_NEGATIVE, array, number
+from ..validation import NOT_NEGATIVE, USUALLY_NOT_NEGATIVE, array, number, require, shown
 from .along import AlongCoordinates
 from .descriptions import AbstractForceDescription, AbstractJointForce
 from .inertias import AbstractInertia, AlongCoordinate, OfRotation
@@ -59,6 +60,9 @@ class Servo(AbstractJointForce):
         stiffness: [N·m/rad] or [N/m].
         damping: [N·m·s/rad] or [N·s/m].
         offset: [N·m] or [N].
+        control_range: Least and greatest u, (2,); None for no limits.
+        effort_range: Least and greatest effort, (2,) [N·m] or [N]; None for no limits. With limits
+            it has no potential, and `linearize` counts it as an input that is not at them.
         coordinate: "angle" or "displacement"; the angle by default where the joint has both.
         allow_negative: Accept a negative stiffness or damping, which drives its bodies on.
     """
@@ -68,6 +72,8 @@ class Servo(AbstractJointForce):
     stiffness: Any = given.number("N·m/rad or N/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
     damping: Any = given.number("N·m·s/rad or N·s/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
     offset: Any = given.number("N·m or N", 0.0)
+    control_range: Any = given.numbers("rad, m or any", None)
+    effort_range: Any = given.numbers("N·m or N", None)
     coordinate: str | None = given.choice(*COORDINATES, default=None)
     allow_negative: bool = given.flag(False)
 
@@ -90,6 +96,8 @@ class FixedTendon(AbstractForceDescription):
         control: u, a number or a function of time; None for a tendon that nothing drives.
         gain: Pull per unit of control.
         stiffness, damping, reference, offset: In units of L.
+        control_range: Least and greatest u, (2,); None for no limits.
+        effort_range: Least and greatest pull, (2,) [N]; None for no limits, see `Servo`.
         allow_negative: Accept a negative stiffness or damping, which drives its bodies on.
     """
 
@@ -101,6 +109,8 @@ class FixedTendon(AbstractForceDescription):
     damping: Any = given.number("N·s/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
     reference: Any = given.number("m", 0.0)
     offset: Any = given.number("N", 0.0)
+    control_range: Any = given.numbers("any", None)
+    effort_range: Any = given.numbers("N", None)
     allow_negative: bool = given.flag(False)
 
     def targets(self) -> tuple[Body | str, ...]:
@@ -154,8 +164,20 @@ def _along(
         stiffness if gain is None else number(gain, f"{title}: gain"),
         number(offset, f"{title}: offset"),
         control,
+        _limits(part, "control_range"),
+        _limits(part, "effort_range"),
         is_angle,
     )
+
+
+def _limits(part: AbstractForceDescription, field: str) -> Array | None:
+    """The least and the greatest number of a range, or None without one."""
+    value, what = getattr(part, field, None), f"{part.title}: {field}"
+    if value is None:
+        return None
+    limits = array(value, (2,), what)
+    message = f"{what}: {shown(limits)} is no range; give the least number first"
+    return require(limits[0] <= limits[1], limits, message)
 
 
 @dataclass(frozen=True, eq=False)

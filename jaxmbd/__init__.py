@@ -173,10 +173,12 @@ from .model import SpringDamper as SpringDamper
 from .model import State as State
 from .model import StateLabel as StateLabel
 from .model import StateRule as StateRule
+from .model import StateSpace as StateSpace
 from .model import System as System
 from .model import Tetrahedron as Tetrahedron
 from .model import Torque as Torque
 from .model import TorsionalSpringDamper as TorsionalSpringDamper
+from .model import TransferFunction as TransferFunction
 from .model import Translational as Translational
 from .model import TranslationDriver as TranslationDriver
 from .model import Twist as Twist

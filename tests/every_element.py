@@ -284,9 +284,28 @@ ELEMENTS = {
     "SpringDamper that only pulls": of_bodies(
         mbd.SpringDamper, point_i=point, point_j=END, stiffness=number, only="tension"
     ),
+    "StateSpace": lambda w: mbd.StateSpace(
+        "part",
+        "pin",
+        A=[[-w, 0.0], [1.0, -2.0 * w]],
+        B=[w, 0.0],
+        C=pair(w),
+        D=w,
+        command=function(w),
+        source="rate",
+        initial=pair(w),
+        effort_limit=w,
+    ),
     "Torque": lambda w: mbd.Torque("part", "b", torque=three(w), frame="body"),
     "TorsionalSpringDamper": of_bodies(
         mbd.TorsionalSpringDamper, axis=X, stiffness=number, free_angle=number, actuator=function
+    ),
+    "TransferFunction": of_joint(
+        mbd.TransferFunction,
+        numerator=pair,
+        denominator=lambda w: [w, 2.0, w],
+        command=function,
+        effort_limit=number,
     ),
     "TranslationDriver": of_bodies(mbd.TranslationDriver, axis=along_x, displacement=function),
     "Translational": of_bodies(mbd.Translational, point=point, axis=along_x),

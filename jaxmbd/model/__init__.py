@@ -38,8 +38,10 @@ from .forces import Servo as Servo
 from .forces import SpringDamper as SpringDamper
 from .forces import StateLabel as StateLabel
 from .forces import StateRule as StateRule
+from .forces import StateSpace as StateSpace
 from .forces import Torque as Torque
 from .forces import TorsionalSpringDamper as TorsionalSpringDamper
+from .forces import TransferFunction as TransferFunction
 from .forces import UserForce as UserForce
 from .forces import ViscousFriction as ViscousFriction
 from .frames import Frame as Frame

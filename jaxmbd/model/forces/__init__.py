@@ -25,6 +25,8 @@ from .descriptions import Torque as Torque
 from .descriptions import TorsionalSpringDamper as TorsionalSpringDamper
 from .descriptions import UserForce as UserForce
 from .descriptions import ViscousFriction as ViscousFriction
+from .filters import StateSpace as StateSpace
+from .filters import TransferFunction as TransferFunction
 from .friction import RelativeDamping as RelativeDamping
 from .inertias import AbstractInertia as AbstractInertia
 from .joint_forces import Armature as Armature

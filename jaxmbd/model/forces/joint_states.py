@@ -82,7 +82,8 @@ def _along(
     return effort * force, effort * torque
 
 
-def _limited(x: Scalar, limit: Scalar | None) -> Scalar:
+def limited(x: Scalar, limit: Scalar | None) -> Scalar:
+    """Between ±limit, where there is one."""
     return x if limit is None else jnp.clip(x, -limit, limit)
 
 
@@ -118,12 +119,12 @@ class Winding(AbstractAlongCoordinate):
     def rates_at(
         self, x: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar
     ) -> Float[Array, " s"]:
-        voltage = _limited(value_at(self.command, t), self.voltage_limit)
+        voltage = limited(value_at(self.command, t), self.voltage_limit)
         induced = self.constant * self.gear_ratio * rate
         return (voltage - self.resistance * z - induced) / self.inductance
 
     def effort(self, x: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar) -> Scalar:
-        return _limited(self.gear_ratio * self.constant * z[0], self.effort_limit)
+        return limited(self.gear_ratio * self.constant * z[0], self.effort_limit)
 
     def internal_energy(self, z: Float[Array, " s"]) -> Scalar:
         """Of the magnetic field [J]."""
@@ -275,7 +276,7 @@ class Controlled(AbstractAlongCoordinate):
     """
 
     most_iterations: ClassVar[int] = 3  # it is linear on both sides of its limit
-    rests: ClassVar[bool] = False
+    rests = False
 
     coordinate: Angle | Displacement
     rule: StateRule
@@ -299,11 +300,11 @@ class Controlled(AbstractAlongCoordinate):
         self, x: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar
     ) -> Float[Array, " s"]:
         error, asked = self._asked(x, z, t)
-        back = (_limited(asked, self.limit) - asked) / self.tracking_time
+        back = (limited(asked, self.limit) - asked) / self.tracking_time
         return jnp.stack([self.integral * error + back, (rate - z[1]) / self.filter_time])
 
     def effort(self, x: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar) -> Scalar:
-        return _limited(self._asked(x, z, t)[1], self.limit)
+        return limited(self._asked(x, z, t)[1], self.limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,7 +363,7 @@ class Bristles(AbstractAlongCoordinate):
     """
 
     linear: ClassVar[bool] = True
-    rests: ClassVar[bool] = False
+    rests = False
 
     coordinate: Angle | Displacement
     rule: StateRule

@@ -194,7 +194,7 @@ class TwoChambers(AbstractAlongLine):
         damping: [N·s/m].
     """
 
-    rests: ClassVar[bool] = False
+    rests = False
 
     s_i_bar: Vec3
     s_j_bar: Vec3

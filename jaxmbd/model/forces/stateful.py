@@ -69,7 +69,8 @@ class AbstractStatefulForce(AbstractForce):
 
     linear: ClassVar[bool] = False
     most_iterations: ClassVar[int] = 12
-    rests: ClassVar[bool] = True
+    # No ClassVar: a filter knows it by its numbers.
+    rests = True
 
     rule: eqx.AbstractVar[StateRule]
 

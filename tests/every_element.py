@@ -71,6 +71,10 @@ def pair(w):
     return jnp.stack([w, 2.0 * w])
 
 
+def table(w):
+    return [[0.0, w, 3.0 * w], [0.0, w, 2.0 * w]]
+
+
 def push(w):
     return lambda pose, twist, t: (-w * twist.v, 0.0 * twist.v)
 
@@ -207,6 +211,7 @@ ELEMENTS = {
         mbd.JointLimit, lower=lambda w: -w, stiffness=number, damping=number, exponent=number
     ),
     "JointSpring": of_joint(mbd.JointSpring, stiffness=number, damping=number, reference=number),
+    "JointSpring with a table": of_joint(mbd.JointSpring, effort=table, damping=number),
     "JointSpring, of any sign": lambda w: mbd.JointSpring(
         "part", "pin", stiffness=w, damping=w, allow_negative=True
     ),
@@ -284,6 +289,12 @@ ELEMENTS = {
     "SpringDamper that only pulls": of_bodies(
         mbd.SpringDamper, point_i=point, point_j=END, stiffness=number, only="tension"
     ),
+    "SpringDamper with a table": of_bodies(
+        mbd.SpringDamper, point_i=point, point_j=END, force=table, only="tension"
+    ),
+    "SpringDamper with a function": lambda w: mbd.SpringDamper(
+        "part", "ground", "b", point_i=point(w), point_j=END, force=lambda x, v: w * x + v
+    ),
     "StateSpace": lambda w: mbd.StateSpace(
         "part",
         "pin",
@@ -299,6 +310,9 @@ ELEMENTS = {
     "Torque": lambda w: mbd.Torque("part", "b", torque=three(w), frame="body"),
     "TorsionalSpringDamper": of_bodies(
         mbd.TorsionalSpringDamper, axis=X, stiffness=number, free_angle=number, actuator=function
+    ),
+    "TorsionalSpringDamper with a table": of_bodies(
+        mbd.TorsionalSpringDamper, axis=X, torque=table, free_angle=number
     ),
     "TransferFunction": of_joint(
         mbd.TransferFunction,

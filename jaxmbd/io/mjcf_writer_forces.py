@@ -20,6 +20,7 @@ def write_actions(
     assert tendons is not None
     for part in m.forces.values():
         if isinstance(part, mbd.JointSpring):
+            _refuse_curved(part, part.effort)
             k, c, rest = (_value(part, x) for x in ("stiffness", "damping", "reference"))
             _spring(part, _joint(part, placed, part.coordinate), k, c, rest)
         elif isinstance(part, mbd.TorsionalSpringDamper):
@@ -58,6 +59,11 @@ def _joint(part: Any, placed: dict[str, Placed], coordinate: str | None) -> ET.E
     return found.of(part, coordinate)
 
 
+def _refuse_curved(part: Any, characteristic: Any) -> None:
+    if characteristic is not None:
+        raise refusal(part, "its spring is not linear")
+
+
 def _spring(part: Any, joint: ET.Element, stiffness: float, damping: float, rest: float) -> None:
     """A spring and a damper in a joint, besides those that it has."""
     if damping:
@@ -73,6 +79,7 @@ def _spring(part: Any, joint: ET.Element, stiffness: float, damping: float, rest
 
 def _torsion(m: Mechanism, part: Any, placed: dict[str, Placed]) -> None:
     """A torsional spring about the axis of a hinge."""
+    _refuse_curved(part, part.torque)
     if part.actuator is not None:
         raise refusal(part, "its actuator is a function of time")
     wanted = {b if isinstance(b, str) else b.name for b in part.targets()}
@@ -164,6 +171,9 @@ def _tendon(
 
 def _line(tendons: ET.Element, part: Any, m: Mechanism, bodies: dict[str, ET.Element]) -> None:
     """A spring between two points as a spatial tendon."""
+    _refuse_curved(part, part.force)
+    if part.only is not None:
+        raise refusal(part, f"it acts only in {part.only}")
     if part.actuator is not None:
         raise refusal(part, "its actuator is a function of time")
     made = ET.SubElement(tendons, "spatial", name=part.name)

@@ -328,6 +328,9 @@ _ANNOTATIONS: dict[Kind, Any] = {
     Kind.MOTION: TimeFunction,
     Kind.VALUE: TimeFunction,
     Kind.LOAD: Load,
+    Kind.CHARACTERISTIC: Annotated[
+        list[Annotated[list[Number], Field(min_length=2)]], Field(min_length=2, max_length=2)
+    ],
     Kind.CURVE: Annotated[list[Load], Field(min_length=2)] | Load,
 }
 

@@ -181,6 +181,11 @@ def _field(spec: Spec, value: Any, what: str) -> Any:
         text := getattr(value, "text", None), str
     ):  # an Expression, or a module that is one
         return text
+    if kind is Kind.CHARACTERISTIC and callable(value):
+        raise ModelFileError(
+            f"{what} is a Python function, which a file cannot hold; give a table instead, two "
+            "lists of numbers"
+        )
     if kind is Kind.CURVE and not callable(value) and not any(isinstance(x, str) for x in value):
         return _numbers(value, what)
     if isinstance(value, Components):

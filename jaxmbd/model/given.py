@@ -35,6 +35,7 @@ class Kind(enum.Enum):
     PRIMITIVES = "a list of primitives"
     CURVE = "points, three expressions of t, or a function of a parameter"
     FUNCTION = "a function of a point"
+    CHARACTERISTIC = "two lists of numbers, or a function of a coordinate and its rate"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,6 +139,13 @@ def curve() -> Any:
 def function() -> Any:
     """A Python function, which no file holds."""
     return _field(Spec(Kind.FUNCTION), _MISSING)
+
+
+def characteristic(unit: str) -> Any:
+    """What a spring does by its coordinate: a table of two lists, arguments and values, or a Python
+    function of the coordinate and its rate, which no file holds; None by default.
+    """
+    return _field(Spec(Kind.CHARACTERISTIC, unit), None)
 
 
 def primitives() -> Any:

@@ -1,7 +1,5 @@
 """Forces along joint coordinates: springs, servos, and tendons that add several coordinates up."""
 
-import dataclasses
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +9,7 @@ from ...rotations.types import Array, Scalar
 from ..coordinates import AbstractAngle, Angle, Displacement
 from ..motions import Motion
 from ..state import Pose, Twist
+from ..tables import Characteristic, at_rate, stored_energy, without_potential
 from ..validation import is_concrete
 from .base import OF_FORCE, OF_TORQUE, AbstractActuator, Output, point_wrench
 
@@ -45,7 +44,7 @@ def along_outputs(
 class AlongCoordinates(AbstractActuator):
     """A spring, a damper and an actuator along L = Σ c_k x_k, x_k being joint coordinates.
 
-        f = gain u(t) + offset - stiffness (L - reference) - damping dL/dt
+        f = gain u(t) + offset - stiffness (L - reference) - damping dL/dt - F(L, dL/dt)
 
     The coordinate x_k gets the generalized force c_k f. Limits cut off u and f; an f that may be
     cut off has no potential.
@@ -58,6 +57,7 @@ class AlongCoordinates(AbstractActuator):
         control_range: Least and greatest u, (2,), or None.
         effort_range: Least and greatest f, (2,), or None.
         is_angle: Whether L is an angle [rad] and f a torque [N·m], not a length and a force.
+        characteristic: F, of a spring that is not linear, or None.
     """
 
     coordinates: tuple[Angle | Displacement, ...]
@@ -71,6 +71,7 @@ class AlongCoordinates(AbstractActuator):
     control_range: Float[Array, "2"] | None = None
     effort_range: Float[Array, "2"] | None = None
     is_angle: bool = eqx.field(static=True, default=False)
+    characteristic: Characteristic | None = None
 
     @property
     def is_motor(self) -> bool:
@@ -100,6 +101,8 @@ class AlongCoordinates(AbstractActuator):
             rates.append(x.rate(pose_i, twist_i, pose_j, twist_j))
         rate = self._sum(rates)
         effort = self.offset - self.stiffness * (length - self.reference)
+        if self.characteristic is not None:
+            effort -= at_rate(self.characteristic, length, rate)
         effort = effort - self.damping * rate + self.gain * self.control(t)
         return length, rate, _within(effort, self.effort_range)
 
@@ -149,12 +152,11 @@ class AlongCoordinates(AbstractActuator):
             else:
                 values.append(invariants[k])
                 k += 1
-        return 0.5 * self.stiffness * (self._sum(values) - self.reference) ** 2
+        longer = self._sum(values) - self.reference
+        return stored_energy(self.stiffness, self.characteristic, self.reference, longer)
 
     def dissipative(self) -> "AlongCoordinates":
-        if self.effort_range is not None:
-            return self
-        return dataclasses.replace(self, stiffness=jnp.zeros_like(self.stiffness))
+        return self if self.effort_range is not None else without_potential(self)
 
 
 def _within(x: Scalar, limits: Float[Array, "2"] | None) -> Scalar:

@@ -3,6 +3,7 @@ the initial pose.
 """
 
 import abc
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,14 +12,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...rotations.types import Array, host
+from ...rotations.types import Array, Scalar, host
 from .. import given
 from ..body import Body
 from ..coordinates import Angle
 from ..elements import AbstractElement
-from ..functions import traced_shape
+from ..functions import numbers_of_shape, traced_shape
 from ..motions import hoist
 from ..state import Pose, Twist
+from ..tables import Characteristic, MonotoneCubic
 from ..validation import (
     NOT_NEGATIVE,
     USUALLY_NOT_NEGATIVE,
@@ -64,6 +66,24 @@ class AbstractForceDescription(AbstractElement):
             return self._motion(value, field)
         return number(value, f"{self.title}: {field}")
 
+    def _spring(self, field: str) -> tuple[Scalar, Characteristic | None]:
+        """The stiffness, and a table or a function that stands in its place, checked."""
+        value, what, stiffness = (
+            getattr(self, field),
+            f"{self.title}: {field}",
+            self._number("stiffness"),
+        )
+        if value is None:
+            return stiffness, None
+        message = f"{self.title}: give stiffness or {field}, not both"
+        stiffness = require(stiffness == 0.0, stiffness, message)
+        if not callable(value):
+            return stiffness, MonotoneCubic.through(value, what)
+        args = (np.zeros((), default_dtype()),) * 2
+        found = traced_shape(lambda *args: jnp.asarray(value(*args)), args, what)
+        numbers_of_shape(found, (), what)
+        return stiffness, hoist(value, *args)
+
     def _motion_or_none(self, value: Any, field: str) -> Any:
         return None if value is None else self._motion(value, field)
 
@@ -95,7 +115,12 @@ class SpringDamper(AbstractPairForce):
         body_i, body_j: The bodies (objects or names); either may be the ground.
         point_i, point_j: Where it is attached, global at the initial pose [m].
         stiffness: [N/m].
-        damping: [N·s/m].
+        force: Instead of `stiffness`, the pull by the length, positive in tension: a table (lengths
+            [m], forces [N]), or a function of the length [m] and its rate [m/s] that returns N.
+            Between the entries of a table the pull follows a monotone cubic, beyond them a straight
+            line with the slope at the end. A table has a potential energy, zero at `free_length`.
+            A function has none: `Solution.energy` does not contain what it stores or dissipates.
+        damping: [N·s/m]; added to `force` too.
         free_length: [m]; defaults to the initial length.
         actuator: Push [N] as a function of time, or None.
         only: "tension" for a rope, which only pulls and is slack where it is shorter than its free
@@ -107,6 +132,7 @@ class SpringDamper(AbstractPairForce):
     point_i: Any = given.point()
     point_j: Any = given.point()
     stiffness: Any = given.number("N/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
+    force: Any = given.characteristic("N")
     damping: Any = given.number("N·s/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
     free_length: Any = given.number("m", None)
     actuator: Any = given.motion("N", None)
@@ -132,15 +158,29 @@ class SpringDamper(AbstractPairForce):
             free = squared**0.5
         else:
             free = self._number("free_length")
+        stiffness, characteristic = self._spring("force")
         return LineForce(
             i.point(p_i),
             j.point(p_j),
-            self._number("stiffness"),
+            stiffness,
             self._number("damping"),
             free,
             self._motion_or_none(self.actuator, "actuator"),
             0 if self.only is None else SIDES[self.only],
+            characteristic=self._one_sided(characteristic, free),
         )
+
+    def _one_sided(
+        self, characteristic: Characteristic | None, free: Scalar
+    ) -> Characteristic | None:
+        """The characteristic; a table whose force has the wrong sign where it acts is refused."""
+        if self.only is None or not isinstance(characteristic, MonotoneCubic):
+            return characteristic
+        side, at, values = SIDES[self.only], characteristic.at, characteristic.values
+        fits = (side * values >= 0.0) | (side * (at - free) < 0.0)
+        does = {"tension": "pushes beyond", "compression": "pulls below"}[self.only]
+        message = f"{self.title}: with only={self.only!r} the table {does} free_length"
+        return dataclasses.replace(characteristic, values=require(fits, values, message))
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,15 +191,19 @@ class TorsionalSpringDamper(AbstractPairForce):
         body_i, body_j: The bodies; either may be the ground.
         axis: Global at the initial pose; where the bodies can tilt, it stays with body i.
         stiffness: [N·m/rad].
-        damping: [N·m·s/rad].
+        torque: Instead of `stiffness`, the torque against a positive rotation of body j by the
+            angle: a table (angles [rad], torques [N·m]), or a function of the angle [rad] and its
+            rate [rad/s] that returns N·m; see `SpringDamper`, `force`.
+        damping: [N·m·s/rad]; added to `torque` too.
         free_angle: Of body j relative to body i, zero being the initial pose, of any number of
-            turns [rad].
+            turns [rad]. With a table, where the potential energy is zero.
         actuator: Torque on body j [N·m] as a function of time, or None.
         allow_negative: Accept a negative stiffness or damping, which drives its bodies on.
     """
 
     axis: Any = given.axis()
     stiffness: Any = given.number("N·m/rad", 0.0, bounds=USUALLY_NOT_NEGATIVE)
+    torque: Any = given.characteristic("N·m")
     damping: Any = given.number("N·m·s/rad", 0.0, bounds=USUALLY_NOT_NEGATIVE)
     free_angle: Any = given.number("rad", 0.0)
     actuator: Any = given.motion("N·m", None)
@@ -168,12 +212,14 @@ class TorsionalSpringDamper(AbstractPairForce):
     def element(self, *bodies: Body) -> AngleTorque:
         i, j = bodies
         what = f"force {self.name!r}"
+        stiffness, characteristic = self._spring("torque")
         return AngleTorque(
             Angle.between(i, j, direction(self.axis, f"{what}: axis")),
-            self._number("stiffness"),
+            stiffness,
             self._number("damping"),
             self._number("free_angle"),
             self._motion_or_none(self.actuator, "actuator"),
+            characteristic,
         )
 
 

@@ -26,6 +26,9 @@ class JointSpring(AbstractJointForce):
     Attributes:
         joint: The joint (object or name).
         stiffness: [N·m/rad] or [N/m].
+        effort: Instead of `stiffness`, the effort against a positive x: a table (coordinates,
+            efforts), or a function of x and dx/dt; see `SpringDamper`, `force`. With a table the
+            potential energy is zero at `reference`.
         damping: [N·m·s/rad] or [N·s/m].
         reference: Where the spring is at rest; the coordinate is zero at the initial pose as
             described [rad] or [m].
@@ -34,6 +37,7 @@ class JointSpring(AbstractJointForce):
     """
 
     stiffness: Any = given.number("N·m/rad or N/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
+    effort: Any = given.characteristic("N·m or N")
     damping: Any = given.number("N·m·s/rad or N·s/m", 0.0, bounds=USUALLY_NOT_NEGATIVE)
     reference: Any = given.number("rad or m", 0.0)
     coordinate: str | None = given.choice(*COORDINATES, default=None)
@@ -42,7 +46,15 @@ class JointSpring(AbstractJointForce):
     def element(self, *bodies: Body) -> AlongCoordinates:
         i, j = bodies
         x = joint_coordinate(self.title, self.joint, self.coordinate, (i, j))
-        return _along(self, (x,), (1.0,), None, reference=self.reference, is_angle=_is_angle(x))
+        return _along(
+            self,
+            (x,),
+            (1.0,),
+            None,
+            reference=self.reference,
+            is_angle=_is_angle(x),
+            curved="effort",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +155,11 @@ def _along(
     reference: Any = 0.0,
     offset: Any = 0.0,
     is_angle: bool = False,
+    curved: str | None = None,
 ) -> AlongCoordinates:
-    """The numeric element of one of the above."""
+    """The numeric element of one of the above; `curved` is the field that may stand in place of the
+    stiffness.
+    """
     if control is not None:
         motion = callable(control) or isinstance(control, str)
         control = (
@@ -154,7 +169,11 @@ def _along(
         )
     gain = getattr(part, "gain", 0.0)
     title = part.title
-    stiffness, damping = part._number("stiffness"), part._number("damping")
+    damping = part._number("damping")
+    if curved is None:
+        stiffness, characteristic = part._number("stiffness"), None
+    else:
+        stiffness, characteristic = part._spring(curved)
     return AlongCoordinates(
         coordinates,
         array(coefficients, (len(coordinates),), f"{title}: coefficients"),
@@ -167,6 +186,7 @@ def _along(
         _limits(part, "control_range"),
         _limits(part, "effort_range"),
         is_angle,
+        characteristic,
     )
 
 

@@ -11,6 +11,7 @@ from ...rotations.vectors import cross
 from ..coordinates import Angle
 from ..motions import Motion
 from ..state import Pose, Twist
+from ..tables import Characteristic, at_rate, has_potential, stored_energy, without_potential
 from .base import OF_FORCE, OF_TORQUE, AbstractActuator, Output, point_wrench
 
 
@@ -19,8 +20,9 @@ class LineForce(AbstractActuator):
 
         f = stiffness (L - free_length) + damping dL/dt - actuator(t)
 
-    f is a pull on both bodies when positive. A rope only pulls and a bumper only pushes: spring and
-    damper together, and only where the length is beyond `free_length` on that side.
+    A characteristic F(L, dL/dt) may stand in place of the first term. f is a pull on both bodies
+    when positive. A rope only pulls and a bumper only pushes: spring and damper together, and only
+    where the length is beyond `free_length` on that side.
 
     Attributes:
         s_i_bar: P in body i [m].
@@ -30,7 +32,8 @@ class LineForce(AbstractActuator):
         free_length: [m].
         actuator: Push [N], a motion, or None.
         side: 1 for what only pulls, -1 for what only pushes, 0 for both.
-        apart: Whether the spring's part is left out, as `dissipative` asks.
+        apart: Whether what has a potential is left out, as `dissipative` asks.
+        characteristic: F [N], or None.
     """
 
     s_i_bar: Vec3
@@ -41,6 +44,7 @@ class LineForce(AbstractActuator):
     actuator: Motion | None = None
     side: int = eqx.field(static=True, default=0)
     apart: bool = eqx.field(static=True, default=False)
+    characteristic: Characteristic | None = None
 
     def wrench(
         self, pose: Pose, twist: Twist, t: Scalar
@@ -54,12 +58,15 @@ class LineForce(AbstractActuator):
         length, rate = line_motion(self.s_i_bar, self.s_j_bar, pose, twist)
         longer = length - self.free_length
         spring, damper = self.stiffness * longer, self.damping * rate
+        if self.characteristic is not None:
+            spring = at_rate(self.characteristic, length, rate)
         if self.side:
             touches = self.side * longer > 0.0
             spring = jnp.where(touches, spring, 0.0)
             damper = jnp.where(touches, damper, 0.0)
             damper = self.side * jnp.maximum(self.side * damper, -self.side * spring)
-        pull = damper if self.apart else spring + damper
+        apart = self.apart and has_potential(self.characteristic)
+        pull = damper if apart else spring + damper
         return length, rate, pull - self.control(t)
 
     def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
@@ -89,8 +96,8 @@ class LineForce(AbstractActuator):
     def stored(self, invariants: Float[Array, "1"]) -> Scalar:
         longer = _root(invariants[0]) - self.free_length
         if self.side:
-            longer = jnp.maximum(self.side * longer, 0.0)
-        return 0.5 * self.stiffness * longer**2
+            longer = self.side * jnp.maximum(self.side * longer, 0.0)
+        return stored_energy(self.stiffness, self.characteristic, self.free_length, longer)
 
     def line(self) -> tuple[Float[Array, "*n 3"], Float[Array, "*n 3"]] | None:
         return self.s_i_bar, self.s_j_bar
@@ -141,7 +148,8 @@ class AngleTorque(AbstractActuator):
 
         n = stiffness (φ - free_angle) + damping dφ/dt - actuator(t)
 
-    n opposes positive rotation of body j.
+    A characteristic N(φ, dφ/dt) may stand in place of the first term. n opposes positive rotation
+    of body j.
 
     Attributes:
         angle: φ, of body j relative to body i, over any number of turns [rad].
@@ -149,6 +157,7 @@ class AngleTorque(AbstractActuator):
         damping: [N·m·s/rad].
         free_angle: [rad].
         actuator: Torque on body j [N·m], a motion, or None.
+        characteristic: N [N·m], or None.
     """
 
     angle: Angle
@@ -156,15 +165,17 @@ class AngleTorque(AbstractActuator):
     damping: Scalar
     free_angle: Scalar
     actuator: Motion | None = None
+    characteristic: Characteristic | None = None
 
     def invariants(self, pose: Pose) -> Float[Array, "2"]:
         return jnp.stack(self.angle.cosine_and_sine(*_pair(pose)))
 
     def stored(self, invariants: Float[Array, "2"]) -> Scalar:
-        return 0.5 * self.stiffness * (self.angle.unwound(*invariants) - self.free_angle) ** 2
+        turned = self.angle.unwound(*invariants) - self.free_angle
+        return stored_energy(self.stiffness, self.characteristic, self.free_angle, turned)
 
     def dissipative(self) -> "AngleTorque":
-        return dataclasses.replace(self, stiffness=jnp.zeros_like(self.stiffness))
+        return without_potential(self)
 
     def wrench(
         self, pose: Pose, twist: Twist, t: Scalar
@@ -179,6 +190,8 @@ class AngleTorque(AbstractActuator):
         angle = self.angle.value(*_pair(pose))
         rate = axis @ (pose.A[1] @ twist.omega[1] - pose.A[0] @ twist.omega[0])
         opposing = self.stiffness * (angle - self.free_angle) + self.damping * rate
+        if self.characteristic is not None:
+            opposing += at_rate(self.characteristic, angle, rate)
         return angle, rate, self.control(t) - opposing
 
     def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:

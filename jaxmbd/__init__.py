@@ -91,10 +91,14 @@ from .model import DP1 as DP1
 from .model import DP2 as DP2
 from .model import IMU as IMU
 from .model import PID as PID
+from .model import AbstractAlongCoordinate as AbstractAlongCoordinate
+from .model import AbstractAlongLine as AbstractAlongLine
 from .model import AbstractConstraint as AbstractConstraint
+from .model import AbstractCoordinateForce as AbstractCoordinateForce
 from .model import AbstractCoupling as AbstractCoupling
 from .model import AbstractForce as AbstractForce
 from .model import AbstractForceDescription as AbstractForceDescription
+from .model import AbstractLineForce as AbstractLineForce
 from .model import AbstractMeasured as AbstractMeasured
 from .model import AbstractPrimitive as AbstractPrimitive
 from .model import AbstractRelation as AbstractRelation

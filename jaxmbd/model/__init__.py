@@ -20,8 +20,12 @@ from .drivers import RotationDriver as RotationDriver
 from .drivers import TranslationDriver as TranslationDriver
 from .expressions import Expression as Expression
 from .forces import PID as PID
+from .forces import AbstractAlongCoordinate as AbstractAlongCoordinate
+from .forces import AbstractAlongLine as AbstractAlongLine
+from .forces import AbstractCoordinateForce as AbstractCoordinateForce
 from .forces import AbstractForce as AbstractForce
 from .forces import AbstractForceDescription as AbstractForceDescription
+from .forces import AbstractLineForce as AbstractLineForce
 from .forces import AbstractStatefulForce as AbstractStatefulForce
 from .forces import Actuator as Actuator
 from .forces import Armature as Armature

@@ -8,6 +8,10 @@ file with a module that has `wrench` (and `potential` where it has one), and a d
 
 from .actuators import AxisActuator as AxisActuator
 from .along import AlongCoordinates as AlongCoordinates
+from .along_states import AbstractAlongCoordinate as AbstractAlongCoordinate
+from .along_states import AbstractAlongLine as AbstractAlongLine
+from .along_states import AbstractCoordinateForce as AbstractCoordinateForce
+from .along_states import AbstractLineForce as AbstractLineForce
 from .base import AbstractActuator as AbstractActuator
 from .base import AbstractForce as AbstractForce
 from .base import ForceStack as ForceStack

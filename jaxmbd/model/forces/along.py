@@ -28,6 +28,28 @@ def coordinate_wrench(
     return jnp.stack([f_i, f_j]), jnp.stack([n_i, n_j])
 
 
+def motion_along(
+    coordinate: Angle | Displacement, pose: Pose, twist: Twist
+) -> tuple[Scalar, Scalar]:
+    """A joint coordinate and its rate; `pose` and `twist` have a leading axis over two bodies."""
+    (pose_i, pose_j), (twist_i, twist_j) = _pair(coordinate, pose), _pair(coordinate, twist)
+    x = coordinate.value(pose_i, pose_j)
+    return x, coordinate.rate(pose_i, twist_i, pose_j, twist_j)
+
+
+def wrench_along(
+    coordinate: Angle | Displacement, pose: Pose, effort: Scalar
+) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+    """The wrenches on two bodies of an effort along a joint coordinate."""
+    force, torque = coordinate_wrench(coordinate, *_pair(coordinate, pose))
+    return effort * force, effort * torque
+
+
+def limited(x: Scalar, limit: Scalar | None) -> Scalar:
+    """Between ±limit, where there is one."""
+    return x if limit is None else jnp.clip(x, -limit, limit)
+
+
 def along_outputs(
     is_angle: bool, length: Scalar, rate: Scalar, effort: Scalar
 ) -> tuple[Output, Output, Output]:

@@ -84,6 +84,9 @@ class AbstractForceDescription(AbstractElement):
         numbers_of_shape(found, (), what)
         return stiffness, hoist(value, *args)
 
+    def _number_or_none(self, field: str) -> Array | None:
+        return None if getattr(self, field) is None else self._number(field)
+
     def _motion_or_none(self, value: Any, field: str) -> Any:
         return None if value is None else self._motion(value, field)
 

@@ -12,10 +12,11 @@ from jaxtyping import Float
 from ...rotations.types import Array, Scalar, host, library_of
 from .. import given
 from ..body import Body
-from ..coordinates import COORDINATES, Angle, Displacement
+from ..coordinates import Angle, Displacement
 from ..motions import Motion, value_at
 from ..validation import POSITIVE, array, default_dtype, is_concrete, number, require
-from .joint_states import AbstractAlongCoordinate, AbstractStatefulJointForce, limited
+from .along import limited
+from .along_states import AbstractAlongCoordinate, AbstractCoordinateForce
 from .stateful import StateLabel, StateRule
 
 # What is subtracted from the command to make the input of a filter; of "command" nothing.
@@ -70,14 +71,13 @@ class LinearFilter(AbstractAlongCoordinate):
 
 
 @dataclass(frozen=True, eq=False)
-class AbstractFilter(AbstractStatefulJointForce):
+class AbstractFilter(AbstractCoordinateForce):
     """A linear filter whose output is the effort in a joint."""
 
     command: Any = given.value("any", 0.0)
     source: str = given.choice(*SOURCES, default="command")
     initial: Any = given.numbers("-", None)
     effort_limit: Any = given.number("N·m or N", None, bounds=POSITIVE)
-    coordinate: str | None = given.choice(*COORDINATES, default=None)
 
     def _list(self, field: str) -> Float[Array, " n"]:
         """A field that is a list of numbers, or a single one."""
@@ -108,7 +108,7 @@ class AbstractFilter(AbstractStatefulJointForce):
             else array(self.initial, (count,), f"{self.title}: initial")
         )
         return LinearFilter(
-            coordinate=self._coordinate(bodies, self.coordinate),
+            coordinate=self._coordinate(bodies),
             rule=StateRule.held(begin),
             command=self._value("command"),
             A=A,

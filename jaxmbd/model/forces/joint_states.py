@@ -2,89 +2,23 @@
 of friction; the numeric elements and, below each, its description.
 """
 
-import abc
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 
 from ...rotations.types import Array, Scalar, host
 from .. import given
 from ..body import Body
-from ..coordinates import COORDINATES, AbstractAngle, Angle, Displacement
-from ..joint_coordinates import joint_coordinate
+from ..coordinates import AbstractAngle, Angle, Displacement
 from ..motions import Motion, value_at
 from ..state import Pose, Twist
 from ..validation import NOT_NEGATIVE, POSITIVE, default_dtype, require
-from .along import along_outputs, coordinate_wrench
+from .along import along_outputs, limited, motion_along, wrench_along
+from .along_states import AbstractAlongCoordinate, AbstractCoordinateForce
 from .base import AbstractForce, Output
-from .descriptions import AbstractJointForce
-from .stateful import AbstractStatefulForce, StateLabel, StateRule
-
-
-def _bodies(pose: Pose, twist: Twist) -> tuple[Pose, Twist, Pose, Twist]:
-    """Pose and twist of body i, and those of body j."""
-    (pose_i, twist_i), (pose_j, twist_j) = (
-        (Pose(pose.r[k], pose.A[k]), Twist(twist.v[k], twist.omega[k])) for k in (0, 1)
-    )
-    return pose_i, twist_i, pose_j, twist_j
-
-
-class AbstractAlongCoordinate(AbstractStatefulForce):
-    """An effort along a joint's coordinate x, on body j, that depends on x, ẋ, states and time."""
-
-    coordinate: eqx.AbstractVar[Angle | Displacement]
-
-    @abc.abstractmethod
-    def effort(self, x: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar) -> Scalar:
-        """The effort [N·m] or [N]."""
-
-    @abc.abstractmethod
-    def rates_at(
-        self, x: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar
-    ) -> Float[Array, " s"]:
-        """ż."""
-
-    def _motion(self, pose: Pose, twist: Twist) -> tuple[Scalar, Scalar]:
-        pose_i, twist_i, pose_j, twist_j = _bodies(pose, twist)
-        x = self.coordinate.value(pose_i, pose_j)
-        return x, self.coordinate.rate(pose_i, twist_i, pose_j, twist_j)
-
-    def state_rates(
-        self, pose: Pose, twist: Twist, z: Float[Array, " s"], t: Scalar
-    ) -> Float[Array, " s"]:
-        return self.rates_at(*self._motion(pose, twist), z, t)
-
-    def loads(
-        self, pose: Pose, twist: Twist, z: Float[Array, " s"], t: Scalar
-    ) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
-        return _along(self.coordinate, pose, self.effort(*self._motion(pose, twist), z, t))
-
-    def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
-        """The effort on body j, the joint's coordinate and rate, and the states."""
-        x, rate = self._motion(pose, twist)
-        effort = self.effort(x, rate, self.states(pose, twist, t), t)
-        is_angle = isinstance(self.coordinate, AbstractAngle)
-        return (
-            *along_outputs(is_angle, x, rate, effort),
-            self.power(pose, twist, t),
-            *self.state_outputs(pose, twist, t),
-        )
-
-
-def _along(
-    coordinate: Angle | Displacement, pose: Pose, effort: Scalar
-) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
-    pose_i, pose_j = (Pose(pose.r[k], pose.A[k]) for k in (0, 1))
-    force, torque = coordinate_wrench(coordinate, pose_i, pose_j)
-    return effort * force, effort * torque
-
-
-def limited(x: Scalar, limit: Scalar | None) -> Scalar:
-    """Between ±limit, where there is one."""
-    return x if limit is None else jnp.clip(x, -limit, limit)
+from .stateful import StateLabel, StateRule
 
 
 class Winding(AbstractAlongCoordinate):
@@ -150,8 +84,7 @@ class LimitedEffort(AbstractForce):
     no_load_rate: Scalar | None
 
     def _motion(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-        pose_i, twist_i, pose_j, twist_j = _bodies(pose, twist)
-        rate = self.coordinate.rate(pose_i, twist_i, pose_j, twist_j)
+        x, rate = motion_along(self.coordinate, pose, twist)
         effort = self.gear_ratio * value_at(self.command, t)
         if self.effort_limit is not None:
             ahead = behind = self.effort_limit
@@ -162,12 +95,12 @@ class LimitedEffort(AbstractForce):
                     self.effort_limit * jnp.clip(1.0 - s, 0.0, 1.0) for s in (share, -share)
                 )
             effort = jnp.clip(effort, -behind, ahead)
-        return self.coordinate.value(pose_i, pose_j), rate, effort
+        return x, rate, effort
 
     def wrench(
         self, pose: Pose, twist: Twist, t: Scalar
     ) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
-        return _along(self.coordinate, pose, self._motion(pose, twist, t)[2])
+        return wrench_along(self.coordinate, pose, self._motion(pose, twist, t)[2])
 
     def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
         """The effort on body j, the joint's coordinate and its rate."""
@@ -179,19 +112,7 @@ class LimitedEffort(AbstractForce):
 
 
 @dataclass(frozen=True, eq=False)
-class AbstractStatefulJointForce(AbstractJointForce):
-    """An element along the coordinate of a joint."""
-
-    def _coordinate(self, bodies: tuple[Body, ...], kind: str | None) -> Angle | Displacement:
-        i, j = bodies
-        return joint_coordinate(self.title, self.joint, kind, (i, j))
-
-    def _number_or_none(self, field: str) -> Any:
-        return None if getattr(self, field) is None else self._number(field)
-
-
-@dataclass(frozen=True, eq=False)
-class Motor(AbstractStatefulJointForce):
+class Motor(AbstractCoordinateForce):
     """A motor in a joint, behind a gearbox, with limits. Without `resistance` the command is its
     torque; with it the motor has a winding, and the command is the voltage. The rotor's inertia is
     an `Armature`.
@@ -221,10 +142,9 @@ class Motor(AbstractStatefulJointForce):
     constant: Any = given.number("N·m/A", None)
     voltage_limit: Any = given.number("V", None, bounds=POSITIVE)
     current: Any = given.number("A", None)
-    coordinate: str | None = given.choice(*COORDINATES, default=None)
 
     def element(self, *bodies: Body) -> AbstractForce:
-        coordinate = self._coordinate(bodies, self.coordinate)
+        coordinate = self._coordinate(bodies)
         command, ratio = self._value("command"), self._number("gear_ratio")
         limit, rate = self._number_or_none("effort_limit"), self._number_or_none("no_load_rate")
         if rate is not None and limit is None:
@@ -308,7 +228,7 @@ class Controlled(AbstractAlongCoordinate):
 
 
 @dataclass(frozen=True, eq=False)
-class PID(AbstractStatefulJointForce):
+class PID(AbstractCoordinateForce):
     """A motor in a joint with a PID controller of its coordinate x, in continuous time: effort
     P e + ∫ Ki e - D ẋ of the error e = set point - x, the rate filtered. Where the effort is at its
     limit the integral is led back (back-calculation). `Controller` is a sampled one.
@@ -332,10 +252,9 @@ class PID(AbstractStatefulJointForce):
     filter_time: Any = given.number("s", 0.01, bounds=POSITIVE)
     effort_limit: Any = given.number("N·m or N", None, bounds=POSITIVE)
     tracking_time: Any = given.number("s", 0.1, bounds=POSITIVE)
-    coordinate: str | None = given.choice(*COORDINATES, default=None)
 
     def element(self, *bodies: Body) -> Controlled:
-        coordinate = self._coordinate(bodies, self.coordinate)
+        coordinate = self._coordinate(bodies)
         proportional = self._number("proportional")
         return Controlled(
             coordinate=coordinate,
@@ -395,7 +314,7 @@ class Bristles(AbstractAlongCoordinate):
 
 
 @dataclass(frozen=True, eq=False)
-class LuGre(AbstractStatefulJointForce):
+class LuGre(AbstractCoordinateForce):
     """Friction in a joint with a memory: bristles that bend before they slip. It sticks by a
     stiffness, slips by Coulomb's law with Stribeck's effect, and needs no event.
 
@@ -422,7 +341,6 @@ class LuGre(AbstractStatefulJointForce):
     micro_damping: Any = given.number("N·m·s/rad or N·s/m", 0.0, bounds=NOT_NEGATIVE)
     viscous: Any = given.number("N·m·s/rad or N·s/m", 0.0, bounds=NOT_NEGATIVE)
     deflection: Any = given.number("rad or m", 0.0)
-    coordinate: str | None = given.choice(*COORDINATES, default=None)
 
     def element(self, *bodies: Body) -> Bristles:
         coulomb, static = self._number("coulomb"), self._number("static")
@@ -430,7 +348,7 @@ class LuGre(AbstractStatefulJointForce):
             static >= coulomb, static, f"{self.title}: static must not be below coulomb"
         )
         return Bristles(
-            coordinate=self._coordinate(bodies, self.coordinate),
+            coordinate=self._coordinate(bodies),
             rule=StateRule.held(self._number("deflection")[None]),
             stiffness=self._number("stiffness"),
             micro_damping=self._number("micro_damping"),

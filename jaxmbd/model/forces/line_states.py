@@ -2,11 +2,9 @@
 cylinder; the numeric elements and, below each, its description.
 """
 
-import abc
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -16,64 +14,11 @@ from .. import given
 from ..body import Body
 from ..motions import Motion, value_at
 from ..state import Pose, Twist
-from ..validation import NOT_NEGATIVE, POSITIVE, require
-from .base import Output
-from .descriptions import AbstractPairForce
-from .springs import line_motion, push_apart
-from .stateful import AbstractStatefulForce, StateLabel, StateRule
+from ..validation import NOT_NEGATIVE, POSITIVE
+from .along_states import AbstractAlongLine, AbstractLineForce
+from .stateful import StateLabel, StateRule
 
 _LAMINAR = 1.0  # [Pa], see `TwoChambers`
-
-
-class AbstractAlongLine(AbstractStatefulForce):
-    """A pull between a point of body i and one of body j, by their distance L, its rate, states and
-    time.
-    """
-
-    s_i_bar: eqx.AbstractVar[Vec3]
-    s_j_bar: eqx.AbstractVar[Vec3]
-
-    @abc.abstractmethod
-    def pull(self, length: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar) -> Scalar:
-        """The pull [N], positive in tension."""
-
-    @abc.abstractmethod
-    def rates_at(
-        self, length: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar
-    ) -> Float[Array, " s"]:
-        """ż."""
-
-    def _motion(self, pose: Pose, twist: Twist) -> tuple[Scalar, Scalar]:
-        return line_motion(self.s_i_bar, self.s_j_bar, pose, twist)
-
-    def state_rates(
-        self, pose: Pose, twist: Twist, z: Float[Array, " s"], t: Scalar
-    ) -> Float[Array, " s"]:
-        return self.rates_at(*self._motion(pose, twist), z, t)
-
-    def loads(
-        self, pose: Pose, twist: Twist, z: Float[Array, " s"], t: Scalar
-    ) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
-        push = -self.pull(*self._motion(pose, twist), z, t)
-        force, torque = push_apart(self.s_i_bar, self.s_j_bar, pose)
-        return push * force, push * torque
-
-    def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
-        """The pull, positive in tension, the distance of the points and its rate, and the
-        states.
-        """
-        length, rate = self._motion(pose, twist)
-        pull = self.pull(length, rate, self.states(pose, twist, t), t)
-        return (
-            Output("force", "N", pull),
-            Output("length", "m", length),
-            Output("rate", "m/s", rate),
-            self.power(pose, twist, t),
-            *self.state_outputs(pose, twist, t),
-        )
-
-    def line(self) -> tuple[Float[Array, "*n 3"], Float[Array, "*n 3"]]:
-        return self.s_i_bar, self.s_j_bar
 
 
 class SeriesOfSpringAndDamper(AbstractAlongLine):
@@ -101,43 +46,25 @@ class SeriesOfSpringAndDamper(AbstractAlongLine):
         return (StateLabel("elongation", "m"),)
 
     def rates_at(
-        self, length: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar
+        self, x: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar
     ) -> Float[Array, " s"]:
-        return self.stiffness * (length - self.free_length - z) / self.damping
+        return self.stiffness * (x - self.free_length - z) / self.damping
 
-    def pull(self, length: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar) -> Scalar:
-        longer = length - self.free_length
+    def effort(self, x: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar) -> Scalar:
+        longer = x - self.free_length
         return self.stiffness * (longer - z[0]) + self.parallel * longer
 
     def potential(self, pose: Pose) -> Scalar:
         """Of both springs [J]."""
         zero = jnp.zeros_like(pose.r)
-        length, _ = self._motion(pose, Twist(zero, zero))
+        length, _ = self.motion(pose, Twist(zero, zero))
         longer = length - self.free_length
         series = longer - self.rule.past[0]
         return 0.5 * (self.stiffness * series**2 + self.parallel * longer**2)
 
 
 @dataclass(frozen=True, eq=False)
-class AbstractStatefulPairForce(AbstractPairForce):
-    """An element between two points."""
-
-    point_i: Any = given.point()
-    point_j: Any = given.point()
-
-    def _points(self, bodies: tuple[Body, ...]) -> tuple[Array, Array, Array]:
-        """Its points in their bodies, and their distance at the initial pose."""
-        i, j = bodies
-        p_i, p_j = self._point("point_i"), self._point("point_j")
-        squared = (p_j - p_i) @ (p_j - p_i)
-        squared = require(
-            squared > 0.0, squared, f"{self.title}: its points coincide at the initial pose"
-        )
-        return i.point(p_i), j.point(p_j), squared**0.5
-
-
-@dataclass(frozen=True, eq=False)
-class Maxwell(AbstractStatefulPairForce):
+class Maxwell(AbstractLineForce):
     """A spring and a damper in series between two points, as in viscoelastic mounts: stiff for what
     is fast, soft for what is slow; with a spring beside them, the standard linear solid.
 
@@ -214,9 +141,9 @@ class TwoChambers(AbstractAlongLine):
         return StateLabel("pressure_a", "Pa"), StateLabel("pressure_b", "Pa")
 
     def rates_at(
-        self, length: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar
+        self, x: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar
     ) -> Float[Array, " s"]:
-        missing = value_at(self.set_length, t) - length
+        missing = value_at(self.set_length, t) - x
         opening = (value_at(self.opening, t) + self.gain * missing) * np.array([1.0, -1.0])
         fall = jnp.where(opening > 0.0, self.supply - z, z - self.tank)
         # A root whose slope at zero is finite, as that of laminar flow: below a pascal.
@@ -224,12 +151,12 @@ class TwoChambers(AbstractAlongLine):
         grows = self.areas * rate * np.array([1.0, -1.0])
         return self.bulk_modulus * (flow - grows) / self.volumes
 
-    def pull(self, length: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar) -> Scalar:
+    def effort(self, x: Scalar, rate: Scalar, z: Float[Array, " s"], t: Scalar) -> Scalar:
         return self.areas[1] * z[1] - self.areas[0] * z[0] + self.damping * rate
 
 
 @dataclass(frozen=True, eq=False)
-class HydraulicCylinder(AbstractStatefulPairForce):
+class HydraulicCylinder(AbstractLineForce):
     """A double-acting hydraulic cylinder between two points, with compressible oil in its two
     chambers and a proportional valve, which a set length may lead.
 

@@ -525,10 +525,13 @@ class Mechanism:
         elements, targets, names = [], [], []
         for part in self._force_elements().values():
             bodies = [self._body(b, part.name) for b in part.targets()]
-            elements.append(asarrays(inputs.numbered(part.element(*bodies)), dtype))
-            self._check_apart(part, elements[-1], bodies)
-            targets.append(tuple(index[b.name] for b in bodies))
-            names.append(part.name)
+            element = part.element(*bodies)
+            rotor = part.rotor(*bodies) if isinstance(part, AbstractForceDescription) else None
+            for made in (element,) if rotor is None else (element, rotor):
+                elements.append(asarrays(inputs.numbered(made), dtype))
+                targets.append(tuple(index[b.name] for b in bodies))
+                names.append(part.name)
+            self._check_apart(part, element, bodies)
         for beam in self.beams.values():
             nodes = [index[node.name] for node in beam.nodes]
             elements += [asarrays(element, dtype) for element in beam.forces()]

@@ -600,8 +600,9 @@ class System(eqx.Module):
 def _described(system: System) -> str:
     """What a system is, in numbers; those that are traced or batched are left out."""
     drivers = sum(c.is_driver for c in system.connections)
-    forces, laws = (
-        sum(len(stack.names) for stack in x) for x in (system.forces + system.inertias, system.laws)
+    forces, laws = (  # a motor with a rotor is in two stacks
+        len({name for stack in x for name in stack.names})
+        for x in (system.forces + system.inertias, system.laws)
     )
     counts = [
         counted(system.nb, "body", "bodies"),

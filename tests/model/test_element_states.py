@@ -396,6 +396,41 @@ def test_motors_that_make_no_sense_are_refused(numbers, message):
         disc(mbd.Motor("motor", "pin", **numbers)).build()
 
 
+@pytest.mark.parametrize("numbers", [{"gear_ratio": 8.0}, MOTOR], ids=["torque", "winding"])
+def test_a_rotor_turns_with_the_joint_as_an_armature_does(numbers):
+    """Its inertia counts with the square of the gear ratio."""
+    J = 3e-4
+
+    def end(**more):
+        motor = mbd.Motor("motor", "pin", command=2.0, **numbers, **more)
+        beside = () if more else (mbd.Armature("rotor", "pin", inertia=64.0 * J),)
+        return run(disc(motor, *beside, rate=1.0), 0.05, 50)
+
+    ours, theirs = end(rotor_inertia=J), end()
+    np.testing.assert_allclose(ours["pin.angle"], theirs["pin.angle"], rtol=1e-12)
+    np.testing.assert_allclose(ours.energy().kinetic, theirs.energy().kinetic, rtol=1e-12)
+    if numbers is not MOTOR:
+        rate = 1.0 + 8.0 * 2.0 * 0.05 / (INERTIA + 64.0 * J)
+        np.testing.assert_allclose(ours["pin.rate"][-1], rate, rtol=1e-10)
+
+
+def test_a_rotor_has_a_derivative_and_is_refused_by_name_where_a_method_has_none():
+    def rate(J):
+        motor = mbd.Motor("motor", "pin", command=2.0, gear_ratio=8.0, rotor_inertia=J)
+        return run(disc(motor), 0.05, 10)["pin.rate"][-1]
+
+    slope = -64.0 * 16.0 * 0.05 / (INERTIA + 64.0 * 3e-4) ** 2
+    np.testing.assert_allclose(jax.grad(rate)(3e-4), slope, rtol=1e-8)
+    motor = mbd.Motor("motor", "pin", rotor_inertia=1.0)
+    with pytest.raises(ValueError, match="'motor'"):
+        run(disc(motor), 0.1, 10, "energy_momentum")
+    with pytest.raises(ValueError, match="'motor'.*rotor_inertia must not be negative"):
+        disc(mbd.Motor("motor", "pin", rotor_inertia=-1.0))
+    assert "1 force element" in repr(disc(motor).build()[0])
+    # Without one there is none.
+    assert not disc(mbd.Motor("motor", "pin")).build()[0].inertias
+
+
 def test_an_element_of_a_user_with_nonlinear_states():
     """Its state follows ż = -z³ exactly; derivatives by the initial value too."""
 

@@ -33,6 +33,7 @@ from ..validation import (
 from .actuators import ACTIONS, AxisActuator
 from .base import AbstractForce
 from .friction import RelativeDamping
+from .inertias import AbstractInertia
 from .loads import AppliedForce, AppliedTorque
 from .springs import AngleTorque, LineForce
 from .user import FunctionForce
@@ -55,6 +56,12 @@ class AbstractForceDescription(AbstractElement):
     @abc.abstractmethod
     def element(self, *bodies: Body) -> AbstractForce:
         """The numeric element on those bodies; data that make no sense are refused here."""
+
+    def rotor(self, *bodies: Body) -> AbstractInertia | None:
+        """The inertia that the element adds to a joint's coordinate beside its force; None by
+        default.
+        """
+        return None
 
     def _point(self, field: str) -> Array:
         return vector(getattr(self, field), 3, f"{self.title}: {field}")

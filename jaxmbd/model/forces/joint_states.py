@@ -14,10 +14,11 @@ from ..body import Body
 from ..coordinates import AbstractAngle, Angle, Displacement
 from ..motions import Motion, value_at
 from ..state import Pose, Twist
-from ..validation import NOT_NEGATIVE, POSITIVE, default_dtype, require
+from ..validation import NOT_NEGATIVE, POSITIVE, default_dtype, is_concrete, require
 from .along import along_outputs, limited, motion_along, wrench_along
 from .along_states import AbstractAlongCoordinate, AbstractCoordinateForce
 from .base import AbstractForce, Output
+from .inertias import AlongCoordinate
 from .stateful import StateLabel, StateRule
 
 
@@ -114,14 +115,15 @@ class LimitedEffort(AbstractForce):
 @dataclass(frozen=True, eq=False)
 class Motor(AbstractCoordinateForce):
     """A motor in a joint, behind a gearbox, with limits. Without `resistance` the command is its
-    torque; with it the motor has a winding, and the command is the voltage. The rotor's inertia is
-    an `Armature`.
+    torque; with it the motor has a winding, and the command is the voltage.
 
     Attributes:
         joint: The joint (object or name).
         command: The motor's torque [N·m], or the voltage [V]; a number, a function of time or an
             `Input`.
         gear_ratio: Turns of the motor per turn of the joint [-]; of a displacement [rad/m].
+        rotor_inertia: J of the rotor [kg·m²]; the joint's coordinate has the inertia J times the
+            square of the gear ratio, as an `Armature` gives it.
         effort_limit: Of what reaches the joint [N·m] or [N]; None for no limit.
         no_load_rate: The joint's rate at which nothing of the limit is left [rad/s] or [m/s]; it
             falls in proportion. Not with a winding, which has that by itself.
@@ -135,6 +137,7 @@ class Motor(AbstractCoordinateForce):
 
     command: Any = given.value("N·m or V", 0.0)
     gear_ratio: Any = given.number("- or rad/m", 1.0)
+    rotor_inertia: Any = given.number("kg·m²", 0.0, bounds=NOT_NEGATIVE)
     effort_limit: Any = given.number("N·m or N", None, bounds=POSITIVE)
     no_load_rate: Any = given.number("rad/s or m/s", None, bounds=POSITIVE)
     resistance: Any = given.number("Ω", None, bounds=POSITIVE)
@@ -176,6 +179,14 @@ class Motor(AbstractCoordinateForce):
             voltage_limit=self._number_or_none("voltage_limit"),
             effort_limit=limit,
         )
+
+    def rotor(self, *bodies: Body) -> AlongCoordinate | None:
+        inertia = self._number("rotor_inertia")
+        # Some methods refuse inertia of joints, also one that is zero.
+        if is_concrete(inertia) and inertia == 0.0:
+            return None
+        seen = self._number("gear_ratio") ** 2 * inertia
+        return AlongCoordinate(coordinate=self._coordinate(bodies), inertia=seen)
 
 
 class Controlled(AbstractAlongCoordinate):

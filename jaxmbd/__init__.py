@@ -152,6 +152,7 @@ from .model import Maxwell as Maxwell
 from .model import Mechanism as Mechanism
 from .model import Mesh as Mesh
 from .model import Motor as Motor
+from .model import Muscle as Muscle
 from .model import NoSlip as NoSlip
 from .model import Output as Output
 from .model import Planar as Planar

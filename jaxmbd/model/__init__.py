@@ -36,6 +36,7 @@ from .forces import JointSpring as JointSpring
 from .forces import LuGre as LuGre
 from .forces import Maxwell as Maxwell
 from .forces import Motor as Motor
+from .forces import Muscle as Muscle
 from .forces import Output as Output
 from .forces import PointForce as PointForce
 from .forces import Servo as Servo

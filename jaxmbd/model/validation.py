@@ -123,7 +123,8 @@ POSITIVE = Bounds(above=0.0, text="must be positive")
 NOT_NEGATIVE = Bounds(least=0.0, text="must not be negative")
 USUALLY_NOT_NEGATIVE = dataclasses.replace(NOT_NEGATIVE, unless="allow_negative")
 AT_LEAST_ONE = Bounds(least=1.0, text="must be at least 1")
-RESTITUTION = Bounds(least=0.0, most=1.0, text="must lie in [0, 1]")
+FRACTION = Bounds(least=0.0, most=1.0, text="must lie in [0, 1]")
+RESTITUTION = FRACTION
 
 
 def shown(value: Any) -> str:

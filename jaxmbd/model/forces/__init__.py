@@ -44,6 +44,7 @@ from .line_states import HydraulicCylinder as HydraulicCylinder
 from .line_states import Maxwell as Maxwell
 from .loads import AppliedForce as AppliedForce
 from .loads import AppliedTorque as AppliedTorque
+from .muscle import Muscle as Muscle
 from .springs import AngleTorque as AngleTorque
 from .springs import LineForce as LineForce
 from .stateful import AbstractStatefulForce as AbstractStatefulForce

@@ -85,6 +85,7 @@ from .learning import Environment as Environment
 from .learning import Episode as Episode
 from .learning import Training as Training
 from .learning import TrainingWarning as TrainingWarning
+from .learning import environments as environments
 from .learning import train as train
 from .model import CD as CD
 from .model import DP1 as DP1

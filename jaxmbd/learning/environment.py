@@ -26,6 +26,7 @@ from ..xla.lazy_cond import where_needed
 
 if TYPE_CHECKING:
     from .gym import SingleEnvironment, VectorEnvironment
+    from .gymnax import GymnaxEnvironment
 
 
 class Episode(eqx.Module):
@@ -35,11 +36,13 @@ class Episode(eqx.Module):
         carry: The motion.
         steps: Actions taken so far, ().
         key: For the next reset.
+        goal: Of this episode, see `Environment.goal`; None in environments without goals.
     """
 
     carry: Carry
     steps: Int[Array, ""]
     key: Array
+    goal: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,22 +65,26 @@ class Environment:
         substeps: Steps of each action.
         horizon: Actions of an episode, after which it is truncated.
         formulation, integrator: As in `simulate`.
+        goal: `goal(key)`, drawn in every reset: a pytree of arrays, such as the target of the
+            episode. `observed`, `reward` and `terminated` get it as a further, last argument;
+            where `observed` are names, its numbers follow them in the observation.
         starts: Beginnings that resets choose from, see `with_starts`; None to make each one anew.
     """
 
     system: System
     begin: Callable[[Array], State]
-    observed: Callable[[System, Carry], Array] | Sequence[str]
-    reward: Callable[[System, Carry, Array, Carry], Array]
+    observed: Callable[..., Array] | Sequence[str]
+    reward: Callable[..., Array]
     low: Any
     high: Any
     _: KW_ONLY
     h: Any
     substeps: int
     horizon: int
-    terminated: Callable[[System, Carry], Array] | None = None
+    terminated: Callable[..., Array] | None = None
     formulation: AbstractFormulation | None = None
     integrator: AbstractIntegrator | None = None
+    goal: Callable[[Array], Any] | None = None
     starts: Carry | None = None
 
     def __post_init__(self):
@@ -130,8 +137,9 @@ class Environment:
     def reset(self, key: Array) -> tuple[Float[Array, " n"], Episode]:
         """The first observation and a new episode."""
         own, following = jax.random.split(key)
-        carry = self._begun(own)
-        return self.observe(carry), Episode(carry, jnp.zeros((), int), following)
+        carry, goal = self._begun(own), self._drawn(own)
+        episode = Episode(carry, jnp.zeros((), int), following, goal)
+        return self.observe(carry, goal), episode
 
     def step(
         self, key: Array, episode: Episode, action: Float[Array, " k"]
@@ -153,11 +161,12 @@ class Environment:
         # Nothing is done where no episode of a batch ends.
         fresh = where_needed(done, lambda: _arrays(self._begun(key)), _arrays(kept))
         carry = _selected(done, fresh, after.carry)
+        goal = _selected(done, self._drawn(key), after.goal)
         steps = jnp.where(done, 0, after.steps)
-        observation = jnp.where(done, self.observe(carry), last)
+        observation = jnp.where(done, self.observe(carry, goal), last)
         return (
             observation,
-            Episode(carry, steps, after.key),
+            Episode(carry, steps, after.key, goal),
             reward,
             done,
             info | {"final_observation": last},
@@ -168,25 +177,27 @@ class Environment:
     ) -> tuple[Float[Array, " n"], Episode, Float[Array, ""], Bool[Array, ""], dict[str, Array]]:
         """`step` without a new episode where this one ends: what gradients go through."""
         action = jnp.clip(jnp.asarray(action, self.low.dtype), self.low, self.high)
-        before = episode.carry
+        before, goal = episode.carry, self._further(episode.goal)
         carry = step(self.system, before, self._inputs(action), steps=self.substeps)
         failed = carry.result != RESULTS.successful
         ended = jnp.zeros((), bool)
         if self.terminated is not None:
-            ended = jnp.asarray(self.terminated(self.system, carry), bool)
+            ended = jnp.asarray(self.terminated(self.system, carry, *goal), bool)
         steps = episode.steps + 1
         terminated = ended | failed
         truncated = (steps >= self.horizon) & ~terminated
-        reward = jnp.asarray(self.reward(self.system, before, action, carry), self.low.dtype)
+        found = self.reward(self.system, before, action, carry, *goal)
+        reward = jnp.asarray(found, self.low.dtype)
         info = {"terminated": terminated, "truncated": truncated, "failed": failed}
-        after = Episode(carry, steps, episode.key)
-        return self.observe(carry), after, reward, terminated | truncated, info
+        after = Episode(carry, steps, episode.key, episode.goal)
+        return self.observe(carry, episode.goal), after, reward, terminated | truncated, info
 
-    def observe(self, carry: Carry) -> Float[Array, " n"]:
-        """The observation at an instant."""
+    def observe(self, carry: Carry, goal: Any = None) -> Float[Array, " n"]:
+        """The observation at an instant of an episode with a goal, or without one."""
         if callable(self.observed):
-            return jnp.asarray(self.observed(self.system, carry))
-        return observe(self.system, carry, self.observed)
+            return jnp.asarray(self.observed(self.system, carry, *self._further(goal)))
+        seen = observe(self.system, carry, self.observed)
+        return jnp.concatenate([seen, *(jnp.ravel(x) for x in jax.tree.leaves(goal))])
 
     def to_gymnasium(
         self, count: int | None = None, *, seed: int = 0
@@ -203,12 +214,34 @@ class Environment:
             return SingleEnvironment(self, seed)
         return VectorEnvironment(self, count, seed)
 
+    def to_gymnax(self, *, split_done: bool = False) -> "GymnaxEnvironment":
+        """The environment for libraries written for gymnax: an object with `default_params`,
+        `reset(key, params)`, `step(key, state, action, params)`, `action_space(params)`,
+        `observation_space(params)`, `num_actions` and `name`. gymnax need not be installed.
+
+        Args:
+            split_done: Whether `step` returns six values, with terminated and truncated in place of
+                done, as gymnax does from version 1.0. The default, five values, is the interface of
+                gymnax 0.0.x, which rejax 0.1 calls.
+        """
+        from .gymnax import GymnaxEnvironment
+
+        return GymnaxEnvironment(self, split_done)
+
     def _inputs(self, action: Float[Array, " k"]) -> dict[str, Array]:
         """Actions by the names of inputs."""
         parts = jnp.split(action, np.cumsum([x.width for x in self.system.inputs])[:-1])
         return {
             x.name: part.reshape(x.shape) for x, part in zip(self.system.inputs, parts, strict=True)
         }
+
+    def _drawn(self, key: Array) -> Any:
+        """A goal, from another key than the state that `begin` draws from this one."""
+        return None if self.goal is None else self.goal(jax.random.fold_in(key, 1))
+
+    def _further(self, goal: Any) -> tuple[Any, ...]:
+        """The last argument of `observed`, `reward` and `terminated`, where there are goals."""
+        return () if self.goal is None else (goal,)
 
     def _started(self, key: Array) -> Carry:
         state: State = self.begin(key)
@@ -232,8 +265,8 @@ def _arrays(carry: Carry) -> Any:
     return eqx.filter(carry, eqx.is_array)
 
 
-def _selected(flag: Bool[Array, ""], fresh: Any, carry: Carry) -> Carry:
-    arrays, rest = eqx.partition(carry, eqx.is_array)
+def _selected(flag: Bool[Array, ""], fresh: Any, old: Any) -> Any:
+    arrays, rest = eqx.partition(old, eqx.is_array)
     return eqx.combine(jax.tree.map(lambda a, b: jnp.where(flag, a, b), fresh, arrays), rest)
 
 

@@ -1,5 +1,6 @@
 """Environments: episodes, automatic resets, gradients, and gymnasium's own checker."""
 
+import dataclasses
 import warnings
 
 import jax
@@ -170,3 +171,64 @@ def test_environments_that_make_no_sense_are_refused(env):
             horizon=0,
         )  # fmt: skip
     assert "2 actions" in repr(env)
+
+
+def test_a_goal_is_drawn_in_every_reset_and_seen_by_all(env):
+    def reward(system, before, action, after, goal):
+        return -jnp.abs(mbd.observe(system, after, "a.angle") - goal["angle"])
+
+    def begin(key):
+        return env.begin(jax.random.key(0))  # the same state each time
+
+    own = dataclasses.replace(
+        env,
+        begin=begin,
+        reward=reward,
+        terminated=lambda system, carry, goal: goal["angle"] > 2.0,
+        goal=lambda key: {"angle": jax.random.uniform(key, ())},
+        horizon=2,
+    ).with_starts(jax.random.key(1), 1)
+    take, action = jax.jit(own.step), jnp.zeros(2)
+    seen, episode = jax.jit(own.reset)(jax.random.key(5))
+    first = episode.goal["angle"]
+    assert seen.shape == (5,) and seen[4] == first
+    seen, episode, reward, done, _ = take(jax.random.key(6), episode, action)
+    assert not done and seen[4] == episode.goal["angle"] == first
+    np.testing.assert_allclose(reward, -abs(seen[0] - first))
+    seen, episode, _, done, info = take(jax.random.key(7), episode, action)
+    assert done and info["final_observation"][4] == first
+    assert seen[4] == episode.goal["angle"] != first
+    # A goal may end an episode.
+    late = dataclasses.replace(episode, goal={"angle": jnp.asarray(3.0)})
+    _, _, _, done, info = take(jax.random.key(8), late, action)
+    assert done and info["terminated"]
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_the_adapter_for_gymnax_is_the_environment_with_gymnax_signatures(env, split):
+    adapted = env.to_gymnax(split_done=split)
+    params = adapted.default_params
+    assert params.max_steps_in_episode == env.horizon
+    assert adapted.name == "five_bar" and adapted.num_actions == 2
+    actions, seen_space = adapted.action_space(params), adapted.observation_space(params)
+    assert actions.shape == (2,) and seen_space.shape == (4,)
+    action = actions.sample(jax.random.key(0))
+    assert actions.contains(action) and not actions.contains(3.0 * env.high)
+    key = jax.random.key(3)
+    seen, state = jax.jit(adapted.reset)(key, params)
+    expected, episode = jax.jit(env.reset)(key)
+    np.testing.assert_array_equal(seen, expected)
+    assert seen_space.contains(seen) and seen.dtype == seen_space.dtype
+    found = jax.jit(adapted.step)(key, state, action, params)
+    seen, _, reward, done, info = jax.jit(env.step)(key, episode, action)
+    ends = (info["terminated"], info["truncated"]) if split else (done,)
+    assert len(found) == 5 + split
+    for one, other in zip((found[0], *found[2:-1]), (seen, reward, *ends), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_squeezed_action_is_taken_by_the_adapter():
+    adapted = mbd.environments.cart_pole().to_gymnax()
+    begun = jax.eval_shape(adapted.reset, jax.random.key(0))
+    found = jax.eval_shape(adapted.step, jax.random.key(0), begun[1], jnp.zeros(()))
+    assert found[0].shape == (4,) and found[2].shape == ()

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 FILE = "provenance.json"
-_PACKAGES = ("jaxmbd", "jax", "jaxlib", "numpy", "scipy", "exudyn", "mujoco", "mujoco-mjx")
+_PACKAGES = ("jaxmbd", "jax", "jaxlib", "numpy", "scipy", "exudyn", "mujoco", "mujoco-mjx", "rejax")
 _ROOT = Path(__file__).parents[1]
 _CODE = "jaxmbd"
 

@@ -62,6 +62,7 @@ EXPERIMENTS = {
     "bicycle": Experiment("bicycle.run"),
     "contact": Experiment("contact.run", cores=1),
     "learning": Experiment("learning.run", cores=1),
+    "environments": Experiment("environments.run", cores=1),
     "limits": Experiment("limits.run"),
     "beams": Experiment("beams.run", cores=1),
     "benchmarks": Experiment("benchmarks.run", cores=1),

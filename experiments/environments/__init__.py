@@ -1,0 +1,1 @@
+"""Learning in an environment with a closed loop: PPO, exact gradients, and a soft loop."""

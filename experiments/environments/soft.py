@@ -1,6 +1,7 @@
 """The same five-bar in MJX: a tree of hinges, closed by a soft `connect`."""
 
 import time
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -111,12 +112,12 @@ def played(m, start, target, actions, substeps: int):
     return jax.lax.scan(one, data, actions)[1]
 
 
-def timed(program, *given, repeats: int) -> tuple[float, float, object]:
+def timed(program, *given, repeats: int) -> tuple[float, float, Any]:
     """Processor time of compilation and of one run, the least of some [s]; and what comes out."""
     began = time.process_time()
     compiled = jax.jit(program).lower(*given).compile()
     compiling = time.process_time() - began
-    took = []
+    took, found = [], None
     for _ in range(repeats):
         began = time.process_time()
         found = jax.block_until_ready(compiled(*given))

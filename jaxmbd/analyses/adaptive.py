@@ -1,6 +1,7 @@
 """Dynamics with steps chosen for a tolerance, and the motion at any requested times."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -12,6 +13,7 @@ from ..equations.index1 import judged_accelerations
 from ..formulations import RA, AbstractFormulation
 from ..integrators import AbstractIntegrator, Motion
 from ..model.compiled import Compiled, runs_now
+from ..model.motions import is_motion
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
@@ -26,6 +28,7 @@ from .fixed_steps import holding
 from .running.checks import check_run, chosen_formulation, chosen_integrator, instants
 from .running.failure import raise_failure
 from .running.initial_state import angles_ahead, assembled, checked_motion, first_row
+from .running.schedule import Schedule, as_mapping, schedule_of
 from .running.warnings import warn_of_run
 
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 2.0  # BDF2 is stable for ratios of steps below 1 + √2
@@ -78,6 +81,7 @@ def simulate_chosen(
     *,
     formulation: AbstractFormulation | None,
     integrator: AbstractIntegrator | None,
+    inputs: Mapping[str, Any] | None,
     metric: str | None,
     throw: bool,
 ) -> Solution:
@@ -103,10 +107,11 @@ def simulate_chosen(
     if is_concrete(tolerance) and not 0.0 < float(tolerance) < float("inf"):
         raise ValueError(f"the tolerance must be positive and finite, not {tolerance}")
     check_run(system, step.max_steps, 1, formulation, integrator)
+    schedule = _schedule(system, inputs)
     given = state = system.with_turns(state)
-    state, report = assembled(system, state, ts[0], metric=metric)
+    state, report = assembled(_given(system, schedule, ts[0]), state, ts[0], metric=metric)
     tolerance = jnp.asarray(tolerance, system.dtype)
-    like = (system.unnamed(), formulation, integrator, ts)
+    like = (system.unnamed(), formulation, integrator, ts, schedule)
     integrate = _integrate
     if runs_now(like, state, tolerance):  # a guess of how many steps are used
         integrate = _integrate.for_work(step.max_steps * system.nb // 4, like)
@@ -121,6 +126,7 @@ def simulate_chosen(
         formulation,
         integrator,
         step.max_steps,
+        schedule,
     )
     solution = dataclasses.replace(solution, system=system)
     if throw and is_concrete(solution):
@@ -128,6 +134,31 @@ def simulate_chosen(
     if is_concrete(solution):
         warn_of_run(system, solution)
     return solution
+
+
+def _schedule(system: System, inputs: Mapping[str, Any] | None) -> Schedule | None:
+    """The inputs of a run whose steps are not known beforehand.
+
+    Raises:
+        ValueError: One is given step by step; or it is missing, unknown or of a wrong shape.
+    """
+    if inputs is None and system.held:
+        return None
+    labels = {label.name: label for label in system.inputs}
+    for name, value in as_mapping(inputs, "simulate").items():
+        if name in labels and not (is_motion(value) or isinstance(value, str)):
+            if labels[name].drives or jnp.ndim(value) > len(labels[name].shape):
+                raise ValueError(
+                    f"simulate: input {name!r}: steps of a chosen size take a function of time, "
+                    "such as mbd.Sampled(times, values), or one that stays; an array by step needs "
+                    "the step size h"
+                )
+    return schedule_of(system, inputs, 1, "simulate")
+
+
+def _given(system: System, schedule: Schedule | None, t: Scalar) -> System:
+    """The system with its inputs as they are at an instant."""
+    return system if schedule is None else system.given(schedule.first(t, jnp.zeros_like(t)), t)
 
 
 @Compiled
@@ -142,18 +173,20 @@ def _integrate(
     formulation: AbstractFormulation,
     integrator: AbstractIntegrator,
     max_steps: int,
+    schedule: Schedule | None,
 ) -> Solution:
     order = integrator.error_order or 1
     t0, t_end = ts[0], ts[-1]
     span = t_end - t0
     system = system.at_state(given)
-    motion, first, result = first_row(system, given, state, report, t0, formulation)
+    begun = _given(system, schedule, t0)
+    motion, first, result = first_row(begun, given, state, report, t0, formulation)
     started = result == RESULTS.successful
     rate = _rate(system, first)
     if h0 is None:
         h0 = jnp.minimum(0.1 * span, tolerance ** (1.0 / (order + 1)) / rate)
     h0 = jax.lax.stop_gradient(jnp.asarray(h0, system.dtype))
-    motion = integrator.begun(formulation, system, motion, t0, h0)
+    motion = integrator.begun(formulation, begun, motion, t0, h0)
     zero = jnp.zeros((), int)
 
     def attempt(p: _Progress) -> _Progress:
@@ -162,6 +195,8 @@ def _integrate(
         h = jnp.where(left <= 1.01 * p.h, left, jnp.where(left < 2.0 * p.h, 0.5 * left, p.h))
         h = jax.lax.stop_gradient(h)
         now = system.wound(angles_ahead(system, formulation, p.motion, p.row.angles, h))
+        if schedule is not None:
+            now = now.given(schedule.at(1, p.t + h, h), p.t + h)
         new, info = integrator.taken(
             formulation, now, p.motion, p.t + h, h, p.result == RESULTS.successful
         )
@@ -228,7 +263,9 @@ def _integrate(
         inside = h > 0.0
         s = jnp.where(inside, (t - knots[k]) / jnp.where(inside, h, 1.0), 0.0)
         ends = [jax.tree.map(lambda x, i=i: x[i], rows) for i in (k, k + 1)]
-        row, undetermined = _balanced(system, between(*ends, h=jnp.where(inside, h, 1.0), s=s), t)
+        row, undetermined = _balanced(
+            _given(system, schedule, t), between(*ends, h=jnp.where(inside, h, 1.0), s=s), t
+        )
         known = (t <= end.t) & started
         row = jax.tree.map(
             lambda x: jnp.where(known, x, jnp.nan) if eqx.is_inexact_array(x) else x, row
@@ -244,7 +281,9 @@ def _integrate(
         "rejected_steps": end.rejected,
         "undetermined_rows": jnp.sum(undetermined),
     }
-    return make_solution(ts, rows, result, stats)
+    h = jnp.zeros_like(t0)
+    inputs = None if schedule is None else jax.vmap(lambda t: schedule.first(t, h))(ts)
+    return make_solution(ts, rows, result, stats, inputs=inputs)
 
 
 def _balanced(system: System, row: Row, t: Scalar) -> tuple[Row, Bool[Array, ""]]:

@@ -108,7 +108,6 @@ def simulate(
             "t_end": t_end,
             "steps": steps,
             "on_chunk": on_chunk,
-            "inputs": inputs,
             "controller": controller,
             "key": key,
         }
@@ -119,14 +118,10 @@ def simulate(
         choices = {
             "formulation": formulation,
             "integrator": integrator,
+            "inputs": inputs,
             "metric": metric,
             "throw": throw,
         }
-        if system.inputs and not system.held:
-            raise ValueError(
-                "simulate: steps of a chosen size take no inputs that change; hold them with "
-                "system.with_inputs({...}), or give the step size h"
-            )
         return simulate_chosen(system, state, save_at, step, **choices)
     if save_at is not None:
         raise ValueError(

@@ -192,3 +192,33 @@ def test_reactions_and_accelerations_are_as_accurate_as_the_motion(
     np.testing.assert_allclose(
         found, 3.0 * (np.asarray(sol.a[:, 0]) - np.array([0, 0, -9.5])), atol=1e-11
     )
+
+
+def test_inputs_that_are_functions_of_time_change_within_chosen_steps():
+    """A body on a slide under a sine of force: v = (1 - cos ωt)/(m ω), in closed form."""
+    m = mbd.Mechanism("slider")
+    m.add_body("b", mass=2.0, inertia=(0.1, 0.1, 0.1))
+    m.add(mbd.Translational("slide", "ground", "b", point=(0, 0, 0), axis=(1, 0, 0)))
+    m.add(mbd.Actuator("push", "slide", control=mbd.Input("force")))
+    system, state = m.build()
+    ts = np.linspace(0.0, 2.0, 5)
+
+    def run(force, tolerance=1e-6):
+        options = {"step": mbd.Adaptive(tolerance), "save_at": ts}
+        return mbd.simulate(system, state, inputs={"force": force}, **options)
+
+    exact = (1.0 - np.cos(3.0 * ts)) / 6.0
+    errors = []
+    for tolerance in (1e-5, 1e-7):
+        sol = run(lambda t: jnp.sin(3.0 * t), tolerance)
+        errors.append(np.max(np.abs(sol.v[:, 0, 0] - exact)))
+    # A step of second order: its error h³ is the tolerance, that of the motion h².
+    assert errors[0] < 2e-3 and errors[1] < 2.0 * 1e-2 ** (2.0 / 3.0) * errors[0]
+    np.testing.assert_allclose(sol.a[:, 0, 0], np.sin(3.0 * ts) / 2.0, atol=1e-12)
+    np.testing.assert_allclose(sol["force"], np.sin(3.0 * ts), atol=1e-15)
+    held = run(4.0)
+    np.testing.assert_allclose(held.v[:, 0, 0], 2.0 * ts, atol=1e-9)
+    with pytest.raises(ValueError, match="an array by step needs the step size h"):
+        run(np.ones(7))
+    with pytest.raises(ValueError, match="'force'"):
+        mbd.simulate(system, state, step=mbd.Adaptive(1e-6), save_at=ts)

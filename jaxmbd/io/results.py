@@ -29,6 +29,7 @@ _SHAPES = {
     "lam": ("T", "nc"),
     "angles": ("T", "w"),
     "element_states": ("T", "s"),
+    "inputs": ("T", 3, "n"),
     "iterations": ("T",),
 }
 # A motion with contacts has these too.
@@ -64,8 +65,8 @@ def read_npz(path: str | Path) -> dict[str, Any]:
         if path.is_dir():
             raise ResultFileError("it is a folder")
         data = _read_arrays(path)
-        for name in OPTIONAL:  # older files have none
-            data.setdefault(name, np.zeros((np.shape(data["t"])[:1] or (0,)) + (0,)))
+        for name, shape in OPTIONAL.items():  # older files have none
+            data.setdefault(name, np.zeros((np.shape(data["t"])[:1] or (0,)) + shape))
         _check_shapes(data)
         data["stats"] = _read_stats(data)
     except ResultFileError as error:
@@ -146,6 +147,7 @@ def _check_shapes(data: dict[str, Any]) -> None:
         "nc": data["lam"].shape[1],
         "w": data["angles"].shape[1],
         "s": data["element_states"].shape[1],
+        "n": data["inputs"].shape[-1],
         "c": data["contact_points"].shape[1] if "contact_points" in data else 0,
     }
     for name, symbols in known.items():

@@ -22,10 +22,10 @@ from .columns import Column, table_of, written_as
 
 ARRAYS = (
     *("t", "r", "A", "v", "omega", "a", "alpha", "lam"),
-    *("angles", "element_states", "iterations"),
+    *("angles", "element_states", "inputs", "iterations"),
 )
-# What a solution that was put together, or an older file, may lack.
-OPTIONAL = ("angles", "element_states")
+# What a solution that was put together, or an older file, may lack; the shape of a row of nothing.
+OPTIONAL = {"angles": (0,), "element_states": (0,), "inputs": (3, 0)}
 _EYE = np.eye(3)
 
 
@@ -196,9 +196,9 @@ def check_fit(solution, system: System | None) -> None:
 def arrays_of(solution, names: Iterable[str] = ARRAYS) -> dict[str, np.ndarray]:
     """The arrays of a solution by name; empty ones where it was put together without them."""
     arrays = {name: getattr(solution, name) for name in (*names, *OPTIONAL)}
-    for name in OPTIONAL:
+    for name, shape in OPTIONAL.items():
         if arrays[name] is None:
-            arrays[name] = np.zeros((len(solution.t), 0))
+            arrays[name] = np.zeros((len(solution.t), *shape))
     return {name: np.asarray(x) for name, x in arrays.items()}
 
 

@@ -447,3 +447,16 @@ def test_no_name_is_a_formula_of_a_spreadsheet(tmp_path, first):
         assert not any(cell.startswith(first) for cell in header)
         assert any(f"'{names[0]}" in cell for cell in header) and header[0] == "t [s]"
         assert all(np.isfinite(float(x)) for x in row)  # numbers stay numbers
+
+
+def test_a_result_file_keeps_what_the_inputs_were(tmp_path):
+    m = mbd.Mechanism("slider")
+    m.add_body("b", mass=2.0, inertia=(0.1, 0.1, 0.1))
+    m.add(mbd.Translational("slide", "ground", "b", point=(0, 0, 0), axis=(1, 0, 0)))
+    m.add(mbd.Actuator("push", "slide", control=mbd.Input("force")))
+    given = np.linspace(1.0, 2.0, 5)
+    sol = mbd.simulate(*m.build(), h=1e-2, steps=5, inputs={"force": given})
+    sol.to_npz(tmp_path / "run.npz")
+    read = read_npz(tmp_path / "run.npz")
+    np.testing.assert_array_equal(read["inputs"][1:, 0, 0], given)
+    np.testing.assert_array_equal(read["inputs"], sol.inputs)

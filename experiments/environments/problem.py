@@ -1,5 +1,6 @@
 """The task: the five-bar that reaches a target, its policy, its test, and control by hand."""
 
+import dataclasses
 import functools
 from typing import NamedTuple
 
@@ -62,8 +63,9 @@ class Score(NamedTuple):
 @functools.cache
 def beginnings(count: int):
     """Observations and episodes of the test, which no training draws."""
+    env = dataclasses.replace(environment(), starts=None)
     drawn = jax.random.split(jax.random.key(54321), count)
-    return jax.block_until_ready(jax.jit(jax.vmap(mbd.environments.five_bar().reset))(drawn))
+    return jax.block_until_ready(jax.jit(jax.vmap(env.reset))(drawn))
 
 
 def tested(act, begun, horizon: int) -> Score:

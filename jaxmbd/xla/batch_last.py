@@ -2,7 +2,7 @@
 
 `jax.vmap` puts the batch axis first. Compilers vectorize along the last axis, where they then find
 the 3 or 6 numbers of one body; with the batch axis there, every instruction works on neighboring
-members. So under `vmap` a function wrapped by `in_lanes` is traced once for a single member, and
+elements. So under `vmap` a function wrapped by `in_lanes` is traced once for a single element, and
 its operations are replayed on arrays with a trailing axis. An operation without a rule here goes
 through its own rule
 of `vmap`: always right, at worst as slow as that. Where the replay fails altogether, as it may with
@@ -14,27 +14,28 @@ import functools
 import os
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
-from jaxtyping import Array, Bool
+from jaxtyping import Bool, PyTree
 
+from .batch_last_rules import replayed, spread
 from .cpu_fusion import one_kernel
 from .custom_rule_call import opaque
-from .indexing import SUMS, TAKE
 from .jaxprs import (
     CALLS,
     JAXLIB,
+    Array,
+    Atom,
     Flags,
+    PyTreeDef,
+    Tangents,
     Values,
     bind,
-    compiled_sum,
     held_function,
     scan_parts,
     solve_part,
@@ -58,16 +59,22 @@ class _Rule:
         common: Whether all members get the same.
     """
 
-    def __init__(self, rule: Callable[..., Any], *, in_lanes: bool = False, common: bool = False):
+    def __init__(
+        self,
+        rule: Callable[..., tuple[PyTree, PyTree]],
+        *,
+        in_lanes: bool = False,
+        common: bool = False,
+    ):
         functools.update_wrapper(self, rule)
         self.in_lanes, self.common = in_lanes, common
         self._rule = rule
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: PyTree) -> tuple[PyTree, PyTree]:
         return self._rule(*args)
 
 
-def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def in_lanes(function: Callable[[PyTree], PyTree]) -> Callable[[PyTree], PyTree]:
     """Wrap a function of one pytree of arrays so that `vmap` puts the batch axis last.
 
     Not differentiable in reverse mode: for functions that are not, such as the iteration inside
@@ -75,7 +82,7 @@ def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """
     mapped = custom_vmap(function)
 
-    def rule(size: int, batched: Any, tree: Any):
+    def rule(size: int, batched: PyTree, tree: PyTree):
         leaves, structure = jax.tree.flatten(tree)
         flags = jax.tree.leaves(batched)
         if os.environ.get("JAXMBD_LANES") == "0":
@@ -84,7 +91,7 @@ def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if size > chunk:
             own = [x for x, flag in zip(leaves, flags, strict=True) if flag]
 
-            def one(own):
+            def one(own: Values):
                 each = iter(own)
                 full = [next(each) if flag else x for x, flag in zip(leaves, flags, strict=True)]
                 return mapped(jax.tree.unflatten(structure, full))
@@ -107,13 +114,13 @@ def in_lanes(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return mapped
 
 
-def batched_in_lanes(function: Callable[..., Any], *args: Any) -> Any:
+def batched_in_lanes(function: Callable[..., PyTree], *args: PyTree) -> PyTree:
     """`function(*args)`, which differentiates as itself, and whose `vmap` where nothing is
     differentiated works with the batch axis last throughout.
     """
     arrays, rest = eqx.partition(args, eqx.is_array)
     given, structure = jax.tree.flatten(arrays)
-    shape: Any = None
+    shape: PyTree = None
 
     def of_arrays(given: Values) -> Values:
         nonlocal shape
@@ -127,10 +134,10 @@ def batched_in_lanes(function: Callable[..., Any], *args: Any) -> Any:
     def whole(given: Values) -> Values:
         return one_kernel(of_arrays, given)
 
-    def run(*given: Any) -> Values:
+    def run(*given: Array) -> Values:
         return whole(list(given))
 
-    def rule(given: Values, dots: Values, _: Values | None) -> tuple[Values, Values]:
+    def rule(given: Values, dots: Tangents, _: Values | None) -> tuple[Values, Tangents]:
         # What does not vary is left out: derivatives are of what is asked for alone.
         varying = [k for k, dot in enumerate(dots) if dot is not None]
 
@@ -148,21 +155,21 @@ def batched_in_lanes(function: Callable[..., Any], *args: Any) -> Any:
 
 
 @custom_vmap
-def anyone(flag: Bool[Array, ""]) -> Bool[Array, ""]:
-    """Whether the flag is set, in a batch whether it is in any element: all of them then do in the
-    same step what one of them has to do, which takes the time of the whole batch anyway.
-    """
+def anyone(flag: Bool[jax.Array, ""]) -> Bool[jax.Array, ""]:
+    """Any-reduction over the batch, so that rare work is done for all elements in the same step."""
     return flag
 
 
-def _of_anyone(size: int, batched: list[bool], flag):
+def _of_anyone(size: int, batched: list[bool], flag: Array):
     return anyone(jnp.any(flag)), False
 
 
 anyone.def_vmap(_Rule(_of_anyone, common=True))
 
 
-def _in_chunks(function, leaves: Values, size: int, chunk: int) -> Any:
+def _in_chunks(
+    function: Callable[[Values], PyTree], leaves: Values, size: int, chunk: int
+) -> PyTree:
     """`function` of batches, one chunk of members after another."""
     count = size // chunk
     full = count * chunk
@@ -175,7 +182,13 @@ def _in_chunks(function, leaves: Values, size: int, chunk: int) -> Any:
     return jax.tree.map(lambda x, y: jnp.concatenate([x, y]), out, rest)
 
 
-def _replayed(function, leaves: Values, flags: Flags, structure: Any, size: int) -> tuple[Any, Any]:
+def _replayed(
+    function: Callable[[PyTree], PyTree],
+    leaves: Values,
+    flags: Flags,
+    structure: PyTreeDef,
+    size: int,
+) -> tuple[PyTree, PyTree]:
     """Outputs with the batch axis first, and which of them have it, by a replay with the axis
     last.
     """
@@ -197,7 +210,13 @@ def _replayed(function, leaves: Values, flags: Flags, structure: Any, size: int)
     return jax.tree.unflatten(tree, out), jax.tree.unflatten(tree, found)
 
 
-def _plain(function, leaves: Values, flags: Flags, structure: Any, size: int) -> tuple[Any, Any]:
+def _plain(
+    function: Callable[[PyTree], PyTree],
+    leaves: Values,
+    flags: Flags,
+    structure: PyTreeDef,
+    size: int,
+) -> tuple[PyTree, PyTree]:
     """Outputs by plain `jax.vmap`, and which of them are batched."""
     axes = [0 if flag else None for flag in flags]
     batch = jax.vmap(
@@ -231,7 +250,7 @@ def _warn(reason: Exception) -> None:
     )
 
 
-def _member(x, flag: bool) -> jax.ShapeDtypeStruct:
+def _member(x: Array, flag: bool) -> jax.ShapeDtypeStruct:
     """The shape of one batch element of an argument whose leading axis is the batch axis."""
     return jax.ShapeDtypeStruct(
         x.shape[1:] if flag else x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)
@@ -246,7 +265,7 @@ def _replay(closed: ClosedJaxpr, values: Values, flags: Flags, size: int) -> tup
         v: pair for v, pair in zip(jaxpr.invars, zip(values, flags, strict=True), strict=True)
     }
 
-    def read(v):
+    def read(v: Atom):
         return (v.val, False) if isinstance(v, Literal) else known[v]
 
     for eqn in jaxpr.eqns:
@@ -261,8 +280,7 @@ def _replay(closed: ClosedJaxpr, values: Values, flags: Flags, size: int) -> tup
         elif name in _NESTED:
             out, flags = _NESTED[name](eqn, xs, flags, size)
         else:
-            rule = _elementwise if name in _ELEMENTWISE else _RULES.get(name, _mapped)
-            out = rule(eqn, xs, flags, size)
+            out = replayed(eqn, xs, flags, size)
             flags = [True] * len(out)
         known |= {
             v: pair for v, pair in zip(eqn.outvars, zip(out, flags, strict=True), strict=True)
@@ -271,138 +289,7 @@ def _replay(closed: ClosedJaxpr, values: Values, flags: Flags, size: int) -> tup
     return [x for x, _ in pairs], [flag for _, flag in pairs]
 
 
-def _spread(x, flag: bool, size: int):
-    """The value with a trailing axis."""
-    return x if flag else lax.broadcast_in_dim(x, (*jnp.shape(x), size), range(jnp.ndim(x)))
-
-
-def _all_spread(xs: Values, flags: Flags, size: int) -> Values:
-    return [_spread(x, flag, size) for x, flag in zip(xs, flags, strict=True)]
-
-
-def _mapped(eqn, xs, flags, size) -> Values:
-    """Any operation, by its own rule of `vmap`."""
-    axes = tuple(-1 if flag else None for flag in flags)
-    return jax.vmap(functools.partial(bind, eqn), in_axes=axes, out_axes=-1, axis_size=size)(*xs)
-
-
-def _elementwise(eqn, xs, flags, size) -> Values:
-    shape = (*eqn.outvars[0].aval.shape, size)
-    full = []
-    for x, flag in zip(xs, flags, strict=True):
-        n = jnp.ndim(x)
-        # A scalar (the predicate of a select) goes with all numbers of its member.
-        dims = range(n) if not flag else (*range(n - 1), len(shape) - 1)
-        full.append(x if jnp.shape(x) == shape else lax.broadcast_in_dim(x, shape, dims))
-    return bind(eqn, *full)
-
-
-def _reshape(eqn, xs, flags, size) -> Values:
-    return [lax.reshape(xs[0], (*eqn.params["new_sizes"], size))]
-
-
-def _transpose(eqn, xs, flags, size) -> Values:
-    order = eqn.params["permutation"]
-    return bind(eqn, xs[0], permutation=(*order, len(order)))
-
-
-def _broadcast(eqn, xs, flags, size) -> Values:
-    shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
-    return [lax.broadcast_in_dim(xs[0], (*shape, size), (*dims, len(shape)))]
-
-
-def _concatenate(eqn, xs, flags, size) -> Values:
-    return [lax.concatenate(_all_spread(xs, flags, size), eqn.params["dimension"])]
-
-
-def _stack(eqn, xs, flags, size) -> Values:
-    return [jnp.stack(_all_spread(xs, flags, size), axis=eqn.params["axis"])]
-
-
-def _gather(eqn, xs, flags, size) -> Values:
-    if flags[1]:
-        return _mapped(eqn, xs, flags, size)
-    dims = eqn.params["dimension_numbers"]
-    dims = dims._replace(offset_dims=(*dims.offset_dims, len(eqn.outvars[0].aval.shape)))
-    return bind(eqn, *xs, dimension_numbers=dims, slice_sizes=(*eqn.params["slice_sizes"], size))
-
-
-def _scatter(eqn, xs, flags, size) -> Values:
-    operand, index, updates = xs
-    if flags[1]:
-        return _mapped(eqn, xs, flags, size)
-    operand, updates = _spread(operand, flags[0], size), _spread(updates, flags[2], size)
-    dims = eqn.params["dimension_numbers"]
-    dims = dims._replace(update_window_dims=(*dims.update_window_dims, updates.ndim - 1))
-    return bind(eqn, operand, index, updates, dimension_numbers=dims)
-
-
-def _dynamic_slice(eqn, xs, flags, size) -> Values:
-    if any(flags[1:]):
-        return _mapped(eqn, xs, flags, size)
-    sizes = (*eqn.params["slice_sizes"], size)
-    return [lax.dynamic_slice(xs[0], [*xs[1:], np.zeros((), jnp.asarray(xs[1]).dtype)], sizes)]
-
-
-def _dot_general(eqn, xs, flags, size) -> Values:
-    """A product of small arrays, as a sum that fuses with its surroundings."""
-    contracted, batch = eqn.params["dimension_numbers"]
-    out = eqn.outvars[0].aval
-    n, nb, nc = out.ndim, len(batch[0]), len(contracted[0])
-    free = [
-        [k for k in range(jnp.ndim(xs[o]) - flags[o]) if k not in (*contracted[o], *batch[o])]
-        for o in (0, 1)
-    ]
-    lengths = [xs[0].shape[k] for k in contracted[0]]
-    # The batch's dimensions, the free ones of both operands, the contracted ones, the lanes.
-    shape = (*out.shape, *lengths, size)
-    starts = (nb, nb + len(free[0]))
-    factors = []
-    for o in (0, 1):
-        lanes = [jnp.ndim(xs[o]) - 1] if flags[o] else []
-        places = [
-            *range(nb),
-            *range(starts[o], starts[o] + len(free[o])),
-            *range(n, n + nc),
-            *([n + nc] if lanes else []),
-        ]
-        x = jnp.transpose(
-            jnp.asarray(xs[o], out.dtype), (*batch[o], *free[o], *contracted[o], *lanes)
-        )
-        factors.append(lax.broadcast_in_dim(x, shape, places))
-    return [compiled_sum(factors[0] * factors[1], tuple(range(n, n + nc)))]
-
-
-def _reduce_sum(eqn, xs, flags, size) -> Values:
-    return [compiled_sum(xs[0], eqn.params["axes"])]
-
-
-def _slice(eqn, xs, flags, size) -> Values:
-    start, limit, strides = (
-        eqn.params[name] for name in ("start_indices", "limit_indices", "strides")
-    )
-    return [
-        lax.slice(xs[0], (*start, 0), (*limit, size), None if strides is None else (*strides, 1))
-    ]
-
-
-def _pad(eqn, xs, flags, size) -> Values:
-    if flags[1]:
-        return _mapped(eqn, xs, flags, size)
-    x, value = xs
-    return [lax.pad(x, value, (*eqn.params["padding_config"], (0, 0, 0)))]
-
-
-def _as_it_is(eqn, xs, flags, size) -> Values:
-    """An operation on axes that it names by numbers from the front."""
-    return bind(eqn, *xs)
-
-
-def _sums(eqn, xs, flags, size) -> Values:
-    return bind(eqn, *xs, together=True)
-
-
-def _while(eqn, xs, flags, size) -> tuple[Values, Flags]:
+def _while(eqn: JaxprEqn, xs: Values, flags: Flags, size: int) -> tuple[Values, Flags]:
     cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
     nc, nb = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     parts = [slice(0, nc), slice(nc, nc + nb), slice(nc + nb, None)]
@@ -417,14 +304,14 @@ def _while(eqn, xs, flags, size) -> tuple[Values, Flags]:
             break
         carry = [a or b for a, b in zip(reached, carry, strict=True)]
 
-    def running(values):
+    def running(values: Values):
         (keep,), (flag,) = _replay(cond, [*cond_consts, *values], [*of_cond, *carry], size)
-        return _spread(keep, flag, size) if apart else keep
+        return spread(keep, flag, size) if apart else keep
 
-    def step(values):
+    def step(values: Values):
         new, out = _replay(body, [*body_consts, *values], [*of_body, *carry], size)
         new = [
-            _spread(x, f, size) if flag else x for x, f, flag in zip(new, out, carry, strict=True)
+            spread(x, f, size) if flag else x for x, f, flag in zip(new, out, carry, strict=True)
         ]
         if not apart:
             return new
@@ -435,12 +322,12 @@ def _while(eqn, xs, flags, size) -> tuple[Values, Flags]:
         ]
 
     init = [
-        _spread(x, f, size) if flag else x for x, f, flag in zip(init, start, carry, strict=True)
+        spread(x, f, size) if flag else x for x, f, flag in zip(init, start, carry, strict=True)
     ]
     return list(lax.while_loop(lambda values: jnp.any(running(values)), step, init)), carry
 
 
-def _scan(eqn, xs, flags, size) -> tuple[Values, Flags]:
+def _scan(eqn: JaxprEqn, xs: Values, flags: Flags, size: int) -> tuple[Values, Flags]:
     p = eqn.params
     inner, parts = p["jaxpr"].jaxpr, scan_parts(eqn)
     consts, init, sequence = (xs[k] for k in parts)
@@ -453,17 +340,17 @@ def _scan(eqn, xs, flags, size) -> tuple[Values, Flags]:
         carry = [a or b for a, b in zip(reached[:nk], carry, strict=True)]
     wanted = [*carry, *reached[nk:]]
 
-    def step(values, x):
+    def step(values: Values, x: Values):
         new, out = _replay(
             p["jaxpr"], [*consts, *values, *x], [*of_consts, *carry, *of_sequence], size
         )
         new = [
-            _spread(y, f, size) if flag else y for y, f, flag in zip(new, out, wanted, strict=True)
+            spread(y, f, size) if flag else y for y, f, flag in zip(new, out, wanted, strict=True)
         ]
         return new[:nk], new[nk:]
 
     init = [
-        _spread(x, f, size) if flag else x for x, f, flag in zip(init, start, carry, strict=True)
+        spread(x, f, size) if flag else x for x, f, flag in zip(init, start, carry, strict=True)
     ]
     # On a GPU, each turn of a loop costs launches and copies that take longer than a small turn.
     written_out = jax.default_backend() != "cpu" and p["length"] <= _SHORT
@@ -474,12 +361,12 @@ def _scan(eqn, xs, flags, size) -> tuple[Values, Flags]:
     return [*end, *each], wanted
 
 
-def _linear_solve(eqn, xs, flags, size) -> tuple[Values, Flags]:
+def _linear_solve(eqn: JaxprEqn, xs: Values, flags: Flags, size: int) -> tuple[Values, Flags]:
     (function, xs), (_, flags) = solve_part(eqn, xs), solve_part(eqn, flags)
     return _replay(function, xs, flags, size)
 
 
-def _own_vmap(eqn, xs, flags, size) -> tuple[Values, Flags]:
+def _own_vmap(eqn: JaxprEqn, xs: Values, flags: Flags, size: int) -> tuple[Values, Flags]:
     """A function with a rule of its own for `vmap`."""
     rule = eqn.params["rule"]
     if getattr(rule, "in_lanes", False):
@@ -494,7 +381,7 @@ def _reached(jaxpr: Jaxpr, flags: Flags) -> Flags:
     return reached_by(jaxpr, flags, _common)
 
 
-def _checkpoint(eqn, xs, flags, size) -> tuple[Values, Flags]:
+def _checkpoint(eqn: JaxprEqn, xs: Values, flags: Flags, size: int) -> tuple[Values, Flags]:
     """The function itself: what its derivatives keep is of no concern here."""
     return _replay(ClosedJaxpr(eqn.params["jaxpr"], ()), xs, flags, size)
 
@@ -507,32 +394,3 @@ _NESTED = {
     "scan": _scan,
     "while": _while,
 }
-_RULES = {
-    "broadcast_in_dim": _broadcast,
-    "concatenate": _concatenate,
-    "dot_general": _dot_general,
-    "dynamic_slice": _dynamic_slice,
-    "gather": _gather,
-    "pad": _pad,
-    "reduce_and": _as_it_is,
-    "reduce_max": _as_it_is,
-    "reduce_min": _as_it_is,
-    "reduce_or": _as_it_is,
-    "reduce_sum": _reduce_sum,
-    "reshape": _reshape,
-    "scatter": _scatter,
-    "scatter-add": _scatter,
-    "slice": _slice,
-    "split": _as_it_is,
-    "squeeze": _as_it_is,
-    "stack": _stack,
-    "transpose": _transpose,
-    SUMS: _sums,
-    TAKE: _as_it_is,
-}
-_ELEMENTWISE = frozenset(
-    """abs acos add add_any and asin atan atan2 cbrt ceil clamp convert_element_type copy cos cosh
-    div eq erf exp exp2 expm1 floor ge gt integer_pow is_finite le log log1p logistic lt max min mul
-    name ne neg nextafter not or pow rem round rsqrt select_n sign sin sinh sqrt square
-    stop_gradient sub tan tanh xor""".split()
-)

@@ -7,20 +7,20 @@ roots are known.
 """
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
-from jax.core import Tracer
+from jax.core import ShapedArray, Tracer
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jaxtyping import PyTree
 
 from .batch_last import in_lanes
 from .cpu_fusion import one_kernel
 from .custom_rule_call import known, opaque
 from .fused_ad import as_part
-from .jaxprs import OPAQUE, Values, bind, needed, reached
+from .jaxprs import OPAQUE, Array, Atom, PyTreeDef, Tangents, Values, bind, needed, reached, shaped
 from .linear_call import linear
 
 ROOT_NAME = "jaxmbd_root"
@@ -29,7 +29,7 @@ ROOT_NAME = "jaxmbd_root"
 save_roots = jax.checkpoint_policies.save_only_these_names(ROOT_NAME)
 
 
-def saved(tree: Any) -> Any:
+def saved(tree: PyTree) -> PyTree:
     """Mark arrays that the backward pass of a step keeps.
 
     For what a step concludes from the information about a root, such as whether it counts: to
@@ -45,16 +45,16 @@ At = Callable[[JaxprEqn, Values], Values]
 Places = tuple[int, ...]  # among the arguments and the roots
 
 
-def checkpointed(function: Callable[..., Any]) -> Callable[..., Any]:
+def checkpointed(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
     """Wrap a function of pytrees of arrays so that its backward pass keeps roots and `saved`
     arrays, and recomputes everything else.
     """
 
-    def whole(*args: Any) -> Any:
+    def whole(*args: PyTree) -> PyTree:
         leaves, structure = jax.tree.flatten(args)
-        shape: Any = None
+        shape: PyTreeDef | None = None
 
-        def flat(*leaves: Any) -> Values:
+        def flat(*leaves: Array) -> Values:
             nonlocal shape
             out, shape = jax.tree.flatten(function(*jax.tree.unflatten(structure, leaves)))
             return out
@@ -87,7 +87,7 @@ class _Parts:
     def _operation(self, args: Values, kept: Places) -> Values:
         """Outputs of the step, and what is kept of its arguments and roots."""
 
-        def rule(args: Values, dots: Values, _: Values | None) -> tuple[Values, Values]:
+        def rule(args: Values, dots: Tangents, _: Values | None) -> tuple[Values, Tangents]:
             return self._rule(args, dots, kept)
 
         @in_lanes
@@ -128,7 +128,7 @@ class _Parts:
         consts = [next(each) if isinstance(x, Tracer) else x for x in self.closed.consts]
         return _evaluated(self.closed.jaxpr, consts, list(each), at)
 
-    def _rule(self, args: Values, dots: Values, kept: Places) -> tuple[Values, Values]:
+    def _rule(self, args: Values, dots: Tangents, kept: Places) -> tuple[Values, Tangents]:
         varying = [k for k, dot in enumerate(dots) if dot is not None]
         if not varying:
             out = self._operation(args, kept)
@@ -144,7 +144,7 @@ class _Parts:
             primals = [every[k] for k in varying]
             return jax.jvp(lambda some: floating(every, some), (primals,), (dots,))[1]
 
-        some = [dots[k] for k in varying]
+        some = [dot for dot in dots if dot is not None]
         program = jax.make_jaxpr(tangents)(self.shapes, some).jaxpr
         # What does not depend on the tangents has none: a number that is zero would be taken for
         # one that varies.
@@ -174,10 +174,10 @@ class _Parts:
             dots = tangents(unpacked(others), some)
             return [dots[k] for k in wanted]
 
-        def pull(others: Values, cts: Values) -> Values:
+        def pull(others: Values, cts: Tangents) -> Values:
             return as_part(pulled, others, cts)
 
-        def pulled(others: Values, cts: Values) -> Values:
+        def pulled(others: Values, cts: Tangents) -> Values:
             values = unpacked(others)
             pairs = [(k, ct) for k, ct in zip(wanted, cts, strict=True) if ct is not None]
 
@@ -190,7 +190,7 @@ class _Parts:
 
         each = linear(apply, pull, [*(args[k] for k in fixed), *packed], some)
         places = [k for k, x in enumerate(out) if jnp.issubdtype(x.dtype, jnp.inexact)]
-        out_dots: Values = [None] * len(out)
+        out_dots: Tangents = [None] * len(out)
         for k, dot in zip(wanted, each, strict=True):
             out_dots[places[k]] = dot
         return out, out_dots
@@ -204,7 +204,7 @@ class _Parts:
 
     def _unpacked(self, packed: Values, places: Places) -> Values:
         """All values, of which zeros stand for those that were not packed."""
-        values: Values = [None] * len(self.shapes)
+        values: Tangents = [None] * len(self.shapes)
         for group, array in zip(self._groups(places).values(), packed, strict=True):
             start = 0
             for k in group:
@@ -224,13 +224,13 @@ class _Parts:
         return groups
 
 
-def _evaluated(jaxpr: Jaxpr, consts: Any, args: Values, at: At) -> Values:
+def _evaluated(jaxpr: Jaxpr, consts: Sequence[Array], args: Values, at: At) -> Values:
     """Outputs of the function, with outputs of roots and of what is saved by `at`."""
     of = dict(zip(jaxpr.constvars, consts, strict=True)) | dict(
         zip(jaxpr.invars, args, strict=True)
     )
 
-    def read(v: Any) -> Any:
+    def read(v: Atom) -> Array:
         return v.val if isinstance(v, Literal) else of[v]
 
     for eqn in jaxpr.eqns:
@@ -246,16 +246,16 @@ def _evaluated(jaxpr: Jaxpr, consts: Any, args: Values, at: At) -> Values:
     return [read(v) for v in jaxpr.outvars]
 
 
-def _shapes_of_roots(jaxpr: Jaxpr) -> Iterable[Any]:
-    """Shapes of the values that `_evaluated` takes from its last argument, in order."""
+def _shapes_of_roots(jaxpr: Jaxpr) -> Iterable[ShapedArray]:
+    """Shapes of the values that `at` supplies to `_evaluated`, in order of use."""
     for eqn in jaxpr.eqns:
         if _is_kept(eqn):
-            yield from (v.aval for v in eqn.outvars)
+            yield from (shaped(v) for v in eqn.outvars)
         elif _holds_roots(eqn):
             yield from _shapes_of_roots(eqn.params[_CALLS[eqn.primitive.name]].jaxpr)
 
 
-def _with_value(x: Any, value: Any) -> Any:
+def _with_value(x: Array, value: Array) -> Array:
     """A value that is known, with the derivatives of the same value computed again."""
     if not jnp.issubdtype(value.dtype, jnp.inexact):
         return value

@@ -16,14 +16,12 @@ tested.
 import contextlib
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.core import ShapedArray, Tracer
 from jax.extend.core import (
@@ -35,13 +33,18 @@ from jax.extend.core import (
 )
 from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
+from jaxtyping import PyTree
 
-from .indexing import SUMS, TAKE, summed, taken
+from .cpu_rewrites import dtype_of, empty_array, holds_numbers, is_empty, rewritten, shape_of
 from .jaxprs import (
     JAXLIB,
     KERNEL,
     NESTED,
-    compiled_sum,
+    Array,
+    Atom,
+    Context,
+    Lowered,
+    Values,
     equation,
     flattened,
     inner_programs,
@@ -54,9 +57,6 @@ from .jaxprs import (
 )
 
 _TESTED = (0, 13)  # the first version of jaxlib with which kernels have not been tested
-# A library multiplies matrices faster from so many products of numbers on, unless they are thin.
-_PRODUCTS, _THIN = 4_000, 6
-_SUMS = 4_000  # numbers, from which a sum may be given to a library
 _RETURNED = 1_000  # numbers, up to which an argument is returned whole
 _WORTH = 4  # operations, from which a call is worth what it costs
 
@@ -100,15 +100,15 @@ def left_apart() -> contextlib.AbstractContextManager:
     return _apart(True)
 
 
-def one_kernel(function: Callable[..., Any], *args: Any, batch: bool = False) -> Any:
+def one_kernel(function: Callable[..., PyTree], *args: PyTree, batch: bool = False) -> PyTree:
     """`function(*args)`, on a CPU as few compiled functions, one if possible; `batch` tells that
     its arrays are those of a batch in lanes.
     """
     given, static = eqx.partition(args, eqx.is_array)
     leaves, structure = jax.tree.flatten(given)
-    shape: Any = None
+    shape: PyTree = None
 
-    def flat(*leaves):
+    def flat(*leaves: Array):
         nonlocal shape
         out = function(*eqx.combine(jax.tree.unflatten(structure, leaves), static))
         arrays, rest = eqx.partition(out, eqx.is_array)
@@ -129,14 +129,20 @@ def one_kernel(function: Callable[..., Any], *args: Any, batch: bool = False) ->
     return eqx.combine(jax.tree.unflatten(tree, out), rest)
 
 
-def _inline(*args: Any, jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
+def _inline(*args: Array, jaxpr: ClosedJaxpr, **_: object) -> Values:
     return jaxpr_as_fun(jaxpr)(*args)
 
 
-def _differentiate(primals, tangents, *, jaxpr: ClosedJaxpr, **_: Any):
+def _differentiate(
+    primals: Sequence[Array],
+    tangents: Sequence[Array | ad.Zero],
+    *,
+    jaxpr: ClosedJaxpr,
+    **_: object,
+):
     varying = [k for k, dot in enumerate(tangents) if not isinstance(dot, ad.Zero)]
 
-    def of_varying(some):
+    def of_varying(some: Values):
         changed = dict(zip(varying, some, strict=True))
         return _inline(*[changed.get(k, x) for k, x in enumerate(primals)], jaxpr=jaxpr)
 
@@ -149,78 +155,16 @@ def _differentiate(primals, tangents, *, jaxpr: ClosedJaxpr, **_: Any):
     ]
 
 
-def _batch(args, axes, *, jaxpr: ClosedJaxpr, **_: Any):
+def _batch(args: Sequence[Array], axes: Sequence[int | None], *, jaxpr: ClosedJaxpr, **_: object):
     out = jax.vmap(jaxpr_as_fun(jaxpr), in_axes=tuple(axes))(*args)
     return out, [0] * len(out)
 
 
-def _in_parts(context: Any, *args: Any, jaxpr: ClosedJaxpr, limits: _Limits) -> Any:
+def _in_parts(context: Context, *args: ir.Value, jaxpr: ClosedJaxpr, limits: _Limits) -> Lowered:
     """Lower the function, whose parts are calls of kernels."""
     if kernels_wanted():
-        jaxpr = _divided(flattened(jaxpr, _rewritten), limits)
+        jaxpr = _divided(flattened(jaxpr, rewritten), limits)
     return lowered(context, jaxpr, *args)
-
-
-def _rewritten(eqn: JaxprEqn) -> Callable[..., list[Any]] | None:
-    """How an operation is written here that libraries would take over, or that is of this package;
-    None where it stays.
-    """
-    name, params = eqn.primitive.name, eqn.params
-    if not eqn.effects and all(_is_empty(v) for v in eqn.outvars):
-        # A part of an empty part can end the translation of a function, on one CPU of all later
-        # ones too, before its calls of LAPACK, which XLA then does not find.
-        return lambda *_: [_empty(v) for v in eqn.outvars]
-    if name == "dot_general" and _compiled(eqn):
-        return lambda x, y: [_product(eqn, x, y)]
-    if name == TAKE:
-        return lambda x: [taken(x, **params)]
-    if name == SUMS:
-        return lambda x: [summed(x, **params)]
-    if name == "reduce_sum" and math.prod(_shape(eqn.invars[0])) > _SUMS:
-        return lambda x: [compiled_sum(x, params["axes"])]
-    return None
-
-
-def _product(eqn: JaxprEqn, x: Any, y: Any) -> Any:
-    """A product of matrices as a sum, which libraries do not take over."""
-    out: Any = eqn.outvars[0].aval
-    contracted, batch = eqn.params["dimension_numbers"]
-    factors = []
-    free = [
-        [k for k in range(jnp.ndim(z)) if k not in (*contracted[o], *batch[o])]
-        for o, z in enumerate((x, y))
-    ]
-    nb, n = len(batch[0]), out.ndim
-    shape = (*out.shape, *(jnp.shape(x)[k] for k in contracted[0]))
-    starts = nb, nb + len(free[0])
-    for o, z in enumerate((x, y)):
-        order = (*batch[o], *free[o], *contracted[o])
-        at = range(starts[o], starts[o] + len(free[o]))
-        places = (*range(nb), *at, *range(n, len(shape)))
-        z = lax.transpose(lax.convert_element_type(z, out.dtype), order)
-        factors.append(lax.broadcast_in_dim(z, shape, places))
-    products, axes = factors[0] * factors[1], tuple(range(n, len(shape)))
-    small = products.size <= _SUMS
-    return jnp.sum(products, axis=axes) if small else compiled_sum(products, axes)
-
-
-def _compiled(eqn: JaxprEqn) -> bool:
-    """Whether a product takes less time written out than in a library."""
-    if not all(_holds_numbers(v) for v in (*eqn.invars, *eqn.outvars)):
-        return False
-    contracted, batch = eqn.params["dimension_numbers"]
-    x, y = (_shape(v) for v in eqn.invars)
-    pairs, depth = math.prod(x[k] for k in batch[0]), math.prod(x[k] for k in contracted[0])
-    if 0 in (*x, *y):
-        return True
-    height, width = (math.prod(z) // (pairs * depth) for z in (x, y))
-    if depth <= _THIN and min(height, width) <= _THIN:
-        return True
-    return pairs * depth * height * width <= _PRODUCTS
-
-
-def _shape(v: Any) -> tuple[int, ...]:
-    return v.aval.shape
 
 
 def _divided(closed: ClosedJaxpr, limits: _Limits) -> ClosedJaxpr:
@@ -248,12 +192,12 @@ def _divided(closed: ClosedJaxpr, limits: _Limits) -> ClosedJaxpr:
 
 
 def _in_turns(jaxpr: Jaxpr, limits: _Limits) -> tuple[_Turns, _Turns]:
-    """Operations that fit, and the others, which follow those of their turn.
+    """Equations in alternating groups: fusible ones, then the others that depend on them.
 
     Every one that fits comes in the last turn that serves whoever needs it: what is computed long
     before would pass through all calls between.
     """
-    first: dict[Any, int] = {}  # after how many operations that do not fit a value is there
+    first: dict[Var, int] = {}  # after how many operations that do not fit a value is there
     earliest, fits = [], [_fits(eqn, limits) for eqn in jaxpr.eqns]
     for eqn, small in zip(jaxpr.eqns, fits, strict=True):
         at = max((first.get(v, 0) for v in variables(eqn.invars)), default=0)
@@ -272,8 +216,8 @@ def _in_turns(jaxpr: Jaxpr, limits: _Limits) -> tuple[_Turns, _Turns]:
     return fitting, others
 
 
-def _together(group: list[JaxprEqn], needed: set[Var], consts: dict[Var, Any]) -> list[JaxprEqn]:
-    """The needed outputs of a group of operations, as one call where that pays."""
+def _together(group: list[JaxprEqn], needed: set[Var], consts: dict[Var, Array]) -> list[JaxprEqn]:
+    """Equations that return the needed outputs of a group; one call if the group is large."""
     out = [v for eqn in group for v in eqn.outvars if v in needed]
     if not out:
         return []
@@ -285,7 +229,7 @@ def _together(group: list[JaxprEqn], needed: set[Var], consts: dict[Var, Any]) -
 
 
 def _calls(
-    given: list[Var], out: list[Var], group: list[JaxprEqn], consts: dict[Var, Any]
+    given: list[Var], out: list[Var], group: list[JaxprEqn], consts: dict[Var, Array]
 ) -> list[JaxprEqn]:
     """The call of a kernel, and what goes before it.
 
@@ -293,13 +237,13 @@ def _calls(
     that it knows, have elements, and are returned as well. Of a large one a single number is
     returned, because the whole would be copied.
     """
-    empty = {v: _empty(v) for v in given if _is_empty(v)}
+    empty = {v: empty_array(v) for v in given if is_empty(v)}
     given = [v for v in given if v not in empty]
     hidden, eqns, used = [Var(v.aval) for v in given], list(group), []
     for v in given:
-        if math.prod(_shape(v)) > _RETURNED:
-            n = len(_shape(v))
-            corner = Var(ShapedArray((1,) * n, _dtype(v)))
+        if math.prod(shape_of(v)) > _RETURNED:
+            n = len(shape_of(v))
+            corner = Var(ShapedArray((1,) * n, dtype_of(v)))
             bounds = {"start_indices": (0,) * n, "limit_indices": (1,) * n}
             eqns.append(equation(lax.slice_p, [v], [corner], bounds | {"strides": None}))
             v = corner
@@ -315,7 +259,7 @@ def _calls(
 def _fits(eqn: JaxprEqn, limits: _Limits) -> bool:
     name = eqn.primitive.name
     if not all(
-        _holds_numbers(v) and math.prod(_shape(v)) <= limits.array
+        holds_numbers(v) and math.prod(shape_of(v)) <= limits.array
         for v in (*eqn.invars, *eqn.outvars)
     ):
         return False
@@ -323,8 +267,8 @@ def _fits(eqn: JaxprEqn, limits: _Limits) -> bool:
         return True
     if name in ("scatter", "scatter-add"):
         # XLA turns a scatter to a single place into simpler operations.
-        return math.prod(_shape(eqn.invars[1])[:-1]) == 1
-    if not is_nested(eqn) or sum(math.prod(_shape(v)) for v in _carried(eqn)) > limits.carried:
+        return math.prod(shape_of(eqn.invars[1])[:-1]) == 1
+    if not is_nested(eqn) or sum(math.prod(shape_of(v)) for v in _carried(eqn)) > limits.carried:
         return False
     return all(_fits(inner, limits) for jaxpr in _nested(eqn) for inner in jaxpr.eqns)
 
@@ -334,30 +278,14 @@ def _nested(eqn: JaxprEqn) -> list[ClosedJaxpr]:
     return [f for x in each for f in (x if isinstance(x, tuple) else (x,))]
 
 
-def _carried(eqn: JaxprEqn) -> list[Any]:
+def _carried(eqn: JaxprEqn) -> Sequence[Atom]:
     """The carry of a loop."""
     if eqn.primitive.name == "while":
         return eqn.invars[eqn.params["cond_nconsts"] + eqn.params["body_nconsts"] :]
     return eqn.invars[scan_parts(eqn)[1]] if eqn.primitive.name == "scan" else []
 
 
-def _is_empty(v: Any) -> bool:
-    return _holds_numbers(v) and 0 in _shape(v)
-
-
-def _dtype(v: Any) -> Any:
-    return v.aval.dtype
-
-
-def _empty(v: Any) -> np.ndarray:
-    return np.zeros(_shape(v), v.aval.dtype)
-
-
-def _holds_numbers(v: Any) -> bool:
-    return getattr(v.aval, "dtype", None) in _NUMBERS
-
-
-def _lower_call(context: Any, *args: Any, jaxpr: ClosedJaxpr) -> Any:
+def _lower_call(context: Context, *args: ir.Value, jaxpr: ClosedJaxpr) -> Lowered:
     """A call that XLA does not take apart."""
     out = mlir.core_call_lowering(context, *args, name="kernel", call_jaxpr=jaxpr)
     marks = {"inlineable": "false", "xla_cpu_small_call": "true"}
@@ -379,10 +307,6 @@ _call.def_abstract_eval(lambda *_, jaxpr: jaxpr.out_avals)
 mlir.register_lowering(_call, _lower_call, platform="cpu")
 
 _barrier = jax.make_jaxpr(lax.optimization_barrier)([0.0]).eqns[0].primitive
-_NUMBERS = frozenset(
-    np.dtype(name)
-    for name in "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
-)
 _SIMPLE = frozenset(
     """abs add add_any and asin acos atan atan2 broadcast_in_dim cbrt ceil clamp concatenate
     convert_element_type copy copy_p cos cosh div dynamic_slice dynamic_update_slice eq erf exp exp2

@@ -1,4 +1,4 @@
-"""Functions with a rule of their own for derivatives, as operations that JAX never looks into.
+"""A primitive with a custom JVP rule that, unlike `jax.custom_jvp`, survives partial evaluation.
 
 `jax.custom_jvp` keeps its rule only until JAX splits a program into what depends on tangents and
 what does not, as every derivative in reverse mode does. Forward mode over that would differentiate
@@ -7,7 +7,6 @@ the body: an iteration instead of its root. The rule of an operation is never lo
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,18 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
+from jaxtyping import PyTree
 
-from .jaxprs import OPAQUE, lowered, operation
+from .jaxprs import OPAQUE, Array, Tangents, Values, lowered, operation
 
-Arrays = list[Any]
 # From the arguments, the tangents of those that vary (None of the others), and the outputs where
 # they are known: the outputs, and their tangents or None.
-Rule = Callable[[Arrays, Arrays, Arrays | None], tuple[Arrays, Arrays]]
+Rule = Callable[[Values, Tangents, Values | None], tuple[Values, Tangents]]
 
 _opaque = operation(OPAQUE)
 
 
-def opaque(function: Callable[..., Arrays], rule: Rule, *args: Any) -> Arrays:
+def opaque(function: Callable[..., Values], rule: Rule, *args: Array) -> Values:
     """`function(*args)`, of arrays, whose derivatives are those of the rule.
 
     Neither may use arrays that depend on what is differentiated or batched except its arguments.
@@ -39,7 +38,7 @@ class _Program:
     which is most often at once, the rule takes its place.
     """
 
-    def __init__(self, function: Callable[..., Arrays], args: Sequence[Any]):
+    def __init__(self, function: Callable[..., Values], args: Sequence[Array]):
         self._function, self._shapes = function, [jax.typeof(x) for x in args]
 
     @functools.cached_property
@@ -53,42 +52,42 @@ class _Program:
         return self.closed.jaxpr
 
     @property
-    def consts(self) -> Arrays:
+    def consts(self) -> Values:
         """The constants of the program."""
         return self.closed.consts
 
 
-def known(eqn: JaxprEqn, args: Arrays, out: Arrays) -> Arrays:
+def known(eqn: JaxprEqn, args: Values, out: Values) -> Values:
     """The outputs of an opaque operation, which are known, with its derivatives."""
     count, rule = len(args), eqn.params["rule"]
 
-    def of_known(primals: Arrays, dots: Arrays, _: Arrays | None = None):
+    def of_known(primals: Values, dots: Tangents, _: Values | None = None):
         out = primals[count:]
         return out, rule(primals[:count], dots[:count], out)[1]
 
     return opaque(lambda *both: list(both[count:]), of_known, *args, *out)
 
 
-def with_derivative_of(function: Callable[..., Any], value: Any, *args: Any) -> Any:
+def with_derivative_of(function: Callable[..., Array], value: Array, *args: PyTree) -> Array:
     """An array that is known to be `function(*args)`, with the derivatives of that, which is traced
     for them alone.
     """
     given, static = eqx.partition(args, eqx.is_array)
     leaves, structure = jax.tree.flatten(given)
 
-    def flat(leaves: Arrays) -> Any:
+    def flat(leaves: Values) -> Array:
         return function(*eqx.combine(jax.tree.unflatten(structure, leaves), static))
 
-    def known_value(value: Any, *leaves: Any) -> Arrays:
+    def known_value(value: Array, *leaves: Array) -> Values:
         return opaque(lambda value, *_: [value], rule, value, *leaves)
 
-    def rule(args: Arrays, dots: Arrays, _: Arrays | None) -> tuple[Arrays, Arrays]:
+    def rule(args: Values, dots: Tangents, _: Values | None) -> tuple[Values, Tangents]:
         value, *leaves = args
         varying = [k for k, dot in enumerate(dots[1:]) if dot is not None]
         if not varying:
             return args[:1], [None]
 
-        def of_varying(some: Arrays) -> Any:
+        def of_varying(some: Values) -> Array:
             changed = dict(zip(varying, some, strict=True))
             return flat([changed.get(k, x) for k, x in enumerate(leaves)])
 
@@ -98,11 +97,13 @@ def with_derivative_of(function: Callable[..., Any], value: Any, *args: Any) -> 
     return known_value(jax.lax.stop_gradient(value), *leaves)[0]
 
 
-def _run(*args: Any, jaxpr: _Program, rule: Rule) -> Arrays:
+def _run(*args: Array, jaxpr: _Program, rule: Rule) -> Values:
     return jaxpr_as_fun(jaxpr.closed)(*args)
 
 
-def _differentiate(primals, tangents, *, jaxpr: _Program, rule: Rule):
+def _differentiate(
+    primals: Sequence[Array], tangents: Sequence[Array | ad.Zero], *, jaxpr: _Program, rule: Rule
+):
     dots = [
         None if isinstance(dot, ad.Zero) or not np.issubdtype(x.dtype, np.inexact) else dot
         for x, dot in zip(primals, tangents, strict=True)
@@ -112,14 +113,14 @@ def _differentiate(primals, tangents, *, jaxpr: _Program, rule: Rule):
     return out, [z if dot is None else dot for z, dot in zip(zeros, out_dots, strict=True)]
 
 
-def _batch(args, axes, *, jaxpr: _Program, rule: Rule):
+def _batch(args: Sequence[Array], axes: Sequence[int | None], *, jaxpr: _Program, rule: Rule):
     (size,) = {x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None}
     args = [
         x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True)
     ]
     axes = [None if axis is None else 0 for axis in axes]
 
-    def of_batch(primals, dots, out):
+    def of_batch(primals: Values, dots: Tangents, out: Values | None):
         # None is a tree without leaves: what does not vary stays that.
         in_axes = (
             axes,

@@ -5,12 +5,13 @@ description could not say in full, such as a function or a class of the user's, 
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 _OURS = ("jaxmbd", "equinox")  # whose classes are known by their names
 
@@ -26,10 +27,13 @@ class Slot:
     k: int
 
 
-Functions = Callable[[Any], Any]  # descriptions of functions
+Description = list[Any]  # lists, texts and numbers that JSON can hold
+Functions = Callable[[Callable[..., Any]], Description]  # descriptions of functions
 
 
-def describe(tree: Any, *, functions: Functions | None = None, held: bool = False) -> Any:
+def describe(
+    tree: PyTree, *, functions: Functions | None = None, held: bool = False
+) -> Description:
     """The tree as lists, texts and numbers that JSON can hold; of arrays the shape and type.
 
     Args:
@@ -43,7 +47,7 @@ def describe(tree: Any, *, functions: Functions | None = None, held: bool = Fals
     return _Description(functions).of(tree, held=held)
 
 
-def rebuild(description: Any, arrays: list[Any]) -> Any:
+def rebuild(description: Description, arrays: Sequence[object]) -> PyTree:
     """The tree that was described with a `Slot` in place of each array.
 
     Raises:
@@ -61,7 +65,7 @@ class _Description:
 
     functions: Functions | None
 
-    def of(self, x: Any, *, held: bool) -> Any:
+    def of(self, x: PyTree, *, held: bool) -> Description:
         """`held` says that the part is static, so that its numbers belong to the program."""
         if x is None or isinstance(x, bool | int | str):
             return ["value", x]
@@ -96,7 +100,7 @@ class _Description:
             return self.functions(x)
         raise Undescribed(f"{type(x).__module__}.{type(x).__qualname__}")
 
-    def _of_fields(self, module: eqx.Module, *, held: bool) -> Any:
+    def _of_fields(self, module: eqx.Module, *, held: bool) -> Description:
         fields = []
         for field in dataclasses.fields(module):
             if hasattr(module, field.name):
@@ -156,7 +160,7 @@ def _classes_of_data() -> dict[str, type]:
     return found
 
 
-def _module(arrays: list[Any], label: str, fields: list[Any]) -> Any:
+def _module(arrays: Sequence[object], label: str, fields: list[Description]) -> eqx.Module:
     cls = _class_of(label)
     if not issubclass(cls, eqx.Module):
         raise Undescribed(label)
@@ -169,24 +173,24 @@ def _module(arrays: list[Any], label: str, fields: list[Any]) -> Any:
     return module
 
 
-def _constant(arrays: list[Any], dtype: str, shape: list[int], content: str) -> np.ndarray:
+def _constant(arrays: Sequence[object], dtype: str, shape: list[int], content: str) -> np.ndarray:
     return np.frombuffer(bytes.fromhex(content), np.dtype(dtype)).reshape(shape)
 
 
-def _value(arrays: list[Any], x: Any) -> Any:
+def _value(arrays: Sequence[object], x: object) -> bool | int | str | None:
     if x is not None and not isinstance(x, bool | int | str):
         raise Undescribed(f"a value is no {type(x).__name__}")
     return x
 
 
-def _named(arrays: list[Any], label: str, parts: list[Any]) -> Any:
-    cls: Any = _class_of(label)
+def _named(arrays: Sequence[object], label: str, parts: list[Description]) -> PyTree:
+    cls: Callable[..., PyTree] = _class_of(label)
     if not issubclass(cls, tuple):
         raise Undescribed(label)
     return cls(*(rebuild(p, arrays) for p in parts))
 
 
-_REBUILD: dict[str, Callable[..., Any]] = {
+_REBUILD: dict[str, Callable[..., PyTree]] = {
     "value": _value,
     "float": lambda arrays, x: float.fromhex(x),
     "slot": lambda arrays, k: arrays[k],
@@ -201,7 +205,7 @@ _REBUILD: dict[str, Callable[..., Any]] = {
 }
 
 
-def with_slots(tree: Any) -> Any:
+def with_slots(tree: PyTree) -> PyTree:
     """The tree with a `Slot` in place of every array, in the order of its leaves."""
     leaves, structure = jax.tree.flatten(tree)
     count = iter(range(len(leaves)))

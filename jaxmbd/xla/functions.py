@@ -24,14 +24,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
-from .descriptions import Undescribed, describe
+from .descriptions import Description, Undescribed, describe
 from .tracing import is_traced
 
 _ROOT = Path(__file__).parents[1]  # of this package, whose code is part of every key
 
 
-def describe_function(function: Callable[..., Any]) -> Any:
+def describe_function(function: Callable[..., object]) -> Description:
     """Everything that a trace of the function follows from besides its arguments, as JSON holds it.
 
     Raises:
@@ -51,7 +52,7 @@ class _Descriptions:
     def __init__(self):
         self.known: dict[int, int] = {}
 
-    def of(self, x: Any, name: str) -> Any:
+    def of(self, x: PyTree, name: str) -> Description:
         """The description of a value; the name is for the message."""
         if isinstance(x, types.CodeType):
             return self._of_code(x)
@@ -71,7 +72,7 @@ class _Descriptions:
         known = self._of_callable(x, name)
         return self._of_data(x, name) if known is None else known
 
-    def _of_callable(self, x: Any, name: str) -> Any:
+    def _of_callable(self, x: PyTree, name: str) -> Description | None:
         """The description of a function, or of what a package calls so; None of anything else."""
         named = _of_installed(x)
         if named is not None:
@@ -88,7 +89,7 @@ class _Descriptions:
             return ["wrapped", type(x).__qualname__, self.of(inner, name)]
         return None
 
-    def _of_function(self, function: types.FunctionType, name: str) -> Any:
+    def _of_function(self, function: types.FunctionType, name: str) -> Description:
         if id(function) in self.known:
             return ["again", self.known[id(function)]]
         self.known[id(function)] = len(self.known)
@@ -104,14 +105,14 @@ class _Descriptions:
             _version_of(function) or self._of_globals(function, code),
         ]
 
-    def _of_cell(self, cell: Any, name: str) -> Any:
+    def _of_cell(self, cell: types.CellType, name: str) -> Description:
         try:
             value = cell.cell_contents
         except ValueError:
             return ["empty"]
         return self.of(value, f"{name!r}")
 
-    def _of_code(self, code: types.CodeType) -> Any:
+    def _of_code(self, code: types.CodeType) -> Description:
         """Instructions without line numbers, so that a comment changes nothing."""
         text = repr((code.co_code, code.co_exceptiontable, code.co_flags, code.co_names))
         names = (code.co_varnames, code.co_freevars, code.co_cellvars)
@@ -119,7 +120,7 @@ class _Descriptions:
         digest = hashlib.sha256((text + repr((names, counts))).encode()).hexdigest()
         return ["code", digest, [self.of(x, "a constant") for x in code.co_consts]]
 
-    def _of_globals(self, function: types.FunctionType, code: types.CodeType) -> Any:
+    def _of_globals(self, function: types.FunctionType, code: types.CodeType) -> Description:
         found: dict[str, Any] = {}
         instructions = [*_instructions(code), None]
         for instruction, after in itertools.pairwise(instructions):
@@ -147,8 +148,8 @@ class _Descriptions:
                 found[key] = self.of(value, f"{key!r}")
         return sorted(found.items())
 
-    def _of_data(self, x: Any, name: str) -> Any:
-        def part(f: Any) -> Any:
+    def _of_data(self, x: PyTree, name: str) -> Description:
+        def part(f: Callable[..., object]) -> Description:
             known = self._of_callable(f, name)
             if known is None:
                 raise Undescribed(name)
@@ -175,7 +176,7 @@ def _instructions(code: types.CodeType) -> Iterator[dis.Instruction]:
             yield from _instructions(x)
 
 
-def _of_numbers(x: Any, name: str) -> Any:
+def _of_numbers(x: PyTree, name: str) -> Description:
     if is_traced(x):
         raise Undescribed(f"{name}, which is being traced")
     kind, numbers = str(x.dtype), x
@@ -193,13 +194,13 @@ def _of_numbers(x: Any, name: str) -> Any:
     ]
 
 
-def _version_of(function: types.FunctionType) -> Any:
+def _version_of(function: types.FunctionType) -> Description | None:
     """Name and version of the package that made a function, as `jax.grad` does; else None."""
     module = function.__globals__.get("__name__")
     return [module, _version(module)] if _is_installed(module) else None
 
 
-def _of_installed(x: Any) -> Any:
+def _of_installed(x: PyTree) -> Description | None:
     """Package, name and version of an object that a package exports; None for any other object."""
     module, path = getattr(x, "__module__", None), getattr(x, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(path, str) or not _is_installed(module):

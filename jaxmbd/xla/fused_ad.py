@@ -14,15 +14,16 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jaxtyping import PyTree
 
 from .batch_last import in_lanes
 from .cpu_fusion import one_kernel
 from .custom_rule_call import opaque
-from .jaxprs import Values
+from .jaxprs import Tangents, Values
 from .linear_call import linear
 
 
-def as_part(function: Callable[..., Values], *args: Any) -> Values:
+def as_part(function: Callable[..., Values], *args: PyTree) -> Values:
     """`function(*args)`, from pytrees of arrays a list of arrays: on a CPU few compiled functions,
     under `vmap` with the batch axis last. Its derivatives are made in the same way.
 
@@ -38,23 +39,23 @@ def as_part(function: Callable[..., Values], *args: Any) -> Values:
     def whole(leaves: Values) -> Values:
         return one_kernel(of_leaves, leaves)
 
-    def rule(leaves: Values, dots: Values, _: Values | None) -> tuple[Values, Values]:
+    def rule(leaves: Values, dots: Tangents, _: Values | None) -> tuple[Values, Tangents]:
         return _derivative(of_leaves, leaves, dots)
 
     return opaque(lambda *leaves: whole(list(leaves)), rule, *leaves)
 
 
 def _derivative(
-    function: Callable[[Values], Values], args: Values, dots: Values
-) -> tuple[Values, Values]:
+    function: Callable[[Values], Values], args: Values, dots: Tangents
+) -> tuple[Values, Tangents]:
     """Outputs, and tangents of those that have one."""
     varying = [k for k, dot in enumerate(dots) if dot is not None]
     if not varying:
         values = as_part(function, args)
         return values, [None] * len(values)
-    tangents = [dots[k] for k in varying]
+    tangents = [dot for dot in dots if dot is not None]
     out: Values = []
-    inner: Any = None
+    inner: Any = None  # the program of the tangents, which `known` traces
 
     def known(args: Values) -> Values:
         """Outputs, and what the tangents of outputs depend on besides those of arguments."""
@@ -81,17 +82,17 @@ def _derivative(
     def apply(needed: Values, tangents: Values) -> Values:
         return as_part(functools.partial(tangents_of, asked=floating), needed, tangents)
 
-    def pull(needed: Values, cts: Values) -> Values:
+    def pull(needed: Values, cts: Tangents) -> Values:
         return as_part(pulled, needed, cts)
 
-    def pulled(needed: Values, cts: Values) -> Values:
+    def pulled(needed: Values, cts: Tangents) -> Values:
         pairs = [(k, ct) for k, ct in zip(floating, cts, strict=True) if ct is not None]
         of_asked = functools.partial(tangents_of, needed, asked=[k for k, _ in pairs])
         (back,) = jax.linear_transpose(of_asked, tangents)([ct for _, ct in pairs])
         return back
 
     each = linear(apply, pull, values[count:], tangents)
-    found: Values = [None] * count
+    found: Tangents = [None] * count
     for k, dot in zip(floating, each, strict=True):
         found[k] = dot
     return values[:count], found

@@ -7,9 +7,9 @@ which XLA visits one index after another. What is gathered here has a sum as its
 gathers as well.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,8 @@ from jax import lax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+
+from .jaxprs import Array
 
 _SPARSE = 8  # places to gather, with those of no value, over values: from which a scatter is faster
 
@@ -37,27 +39,28 @@ class Places:
     def __hash__(self) -> int:
         return hash((self.index.shape, self.index.tobytes()))
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Places) and np.array_equal(self.index, other.index)
 
 
-def take(x: Any, index: Any) -> Any:
+def take(x: Array | np.ndarray, index: Array | np.ndarray | int) -> Array:
     """`x[index]` along the first axis for an array of integers between zero and its length."""
     if isinstance(x, np.ndarray):
         return x[index]
+    assert not isinstance(index, int)
     if not isinstance(index, np.ndarray) or not jnp.issubdtype(x.dtype, jnp.floating):
         return _gathered(x, index, 0)
     return _take.bind(x, places=Places(index), axis=0)
 
 
-def take_or_zero(x: Any, index: np.ndarray) -> Any:
+def take_or_zero(x: Array, index: np.ndarray) -> Array:
     """`take` with zero for an index that equals the length."""
     if not jnp.issubdtype(x.dtype, jnp.floating):
         return taken(x, Places(index), 0)
     return _take.bind(x, places=Places(index), axis=0)
 
 
-def sums_at(values: Any, index: np.ndarray, count: int) -> Any:
+def sums_at(values: Array, index: np.ndarray, count: int) -> Array:
     """Sums of the values, (n, ...), that belong to each place, (count, ...).
 
     Places are known numbers; values of other places than those below `count` are left out.
@@ -83,7 +86,7 @@ def turns(index: np.ndarray, count: int) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------
 
 
-def _gathered(x: Any, index: Any, axis: int) -> Any:
+def _gathered(x: Array, index: Array | np.ndarray, axis: int) -> Array:
     """XLA's own gather along an axis, in whose place those of the indices come."""
     inside = range(axis, axis + index.ndim)
     others = tuple(k for k in range(x.ndim - 1 + index.ndim) if k not in inside)
@@ -98,7 +101,7 @@ def _gathered(x: Any, index: Any, axis: int) -> Any:
     )
 
 
-def taken(x: Any, places: Places, axis: int) -> Any:
+def taken(x: Array, places: Places, axis: int) -> Array:
     """`take_or_zero` along an axis.
 
     A choice between the two takes less time than to gather from `x` with a zero at its end.
@@ -116,7 +119,7 @@ def taken(x: Any, places: Places, axis: int) -> Any:
     )
 
 
-def summed(values: Any, places: Places, count: int, axis: int, *, together: bool) -> Any:
+def summed(values: Array, places: Places, count: int, axis: int, *, together: bool) -> Array:
     """`sums_at` along an axis.
 
     Values are gathered, which takes less time than a scatter unless most places have few of them:
@@ -141,22 +144,27 @@ def summed(values: Any, places: Places, count: int, axis: int, *, together: bool
 # ------------------------------------------------------------------------------------------------
 
 
-def _shape_of_take(x, *, places: Places, axis: int):
+def _shape_of_take(x: ShapedArray, *, places: Places, axis: int):
     return ShapedArray((*x.shape[:axis], *places.index.shape, *x.shape[axis + 1 :]), x.dtype)
 
 
-def _shape_of_sums(x, *, places: Places, count: int, axis: int, together: bool):
+def _shape_of_sums(x: ShapedArray, *, places: Places, count: int, axis: int, together: bool):
     return ShapedArray((*x.shape[:axis], count, *x.shape[axis + 1 :]), x.dtype)
 
 
-def _differentiate(operation: Primitive, primals, tangents, **params):
+def _differentiate(
+    operation: Primitive,
+    primals: Sequence[Array],
+    tangents: Sequence[Array | ad.Zero],
+    **params: object,
+):
     out, (dot,) = operation.bind(*primals, **params), tangents
     if isinstance(dot, ad.Zero):
         return out, ad.Zero(jax.typeof(out).to_tangent_aval())
     return out, operation.bind(dot, **params)
 
 
-def _transpose_take(ct, x, *, places: Places, axis: int):
+def _transpose_take(ct: Array | ad.Zero, x: ad.UndefinedPrimal, *, places: Places, axis: int):
     if isinstance(ct, ad.Zero):
         return [None]
     index, shape = places.index, ct.shape
@@ -166,20 +174,28 @@ def _transpose_take(ct, x, *, places: Places, axis: int):
     return [_sums.bind(flat, places=flat_places, count=count, axis=axis, together=False)]
 
 
-def _transpose_sums(ct, x, *, places: Places, count: int, axis: int, together: bool):
+def _transpose_sums(
+    ct: Array | ad.Zero,
+    x: ad.UndefinedPrimal,
+    *,
+    places: Places,
+    count: int,
+    axis: int,
+    together: bool,
+):
     if isinstance(ct, ad.Zero):
         return [None]
     return [_take.bind(ct, places=places, axis=axis)]
 
 
-def _batch_take(xs, batched, *, places: Places, axis: int):
+def _batch_take(xs: Sequence[Array], batched: Sequence[int], *, places: Places, axis: int):
     (x,), (at,) = xs, batched
     first = at <= axis
     out = _take.bind(x, places=places, axis=axis + first)
     return out, at if first else at - 1 + places.index.ndim
 
 
-def _batch_sums(xs, batched, *, axis: int, **params):
+def _batch_sums(xs: Sequence[Array], batched: Sequence[int], *, axis: int, **params: object):
     (x,), (at,) = xs, batched
     return _sums.bind(x, axis=axis + (at <= axis), **params), at
 

@@ -1,20 +1,38 @@
-"""Programs as JAX writes them down: what evaluates, divides and replays them has in common."""
+"""Helpers to evaluate, split and rewrite jaxprs, and the types of their values."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import ShapedArray
 from jax.core import eval_jaxpr as eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, Var, jaxpr_as_fun
+from jax.extend.mlir import ir
 from jax.interpreters import mlir
+from jaxtyping import PyTree
 
-Values = list[Any]
+if TYPE_CHECKING:
+    from jax import Array
+
+    PyTreeDef = Hashable  # no class to pyright
+else:
+    from jax.tree_util import PyTreeDef as PyTreeDef
+
+    # Programs hold tracers, arrays of either library, and the Python numbers of literals.
+    Array = jax.Array | np.ndarray | np.generic | bool | int | float | complex
+
+Values = list[Array]
+Tangents = list[Array | None]  # None stands for a tangent or cotangent that is zero
 Flags = list[bool]
+T = TypeVar("T")
+Atom = Var | Literal
+Context = mlir.LoweringRuleContext
+Lowered = Sequence[ir.Value | Sequence[ir.Value]]
 
 JAXLIB = tuple(int(x) for x in version("jaxlib").split(".")[:2])
 
@@ -22,7 +40,7 @@ JAXLIB = tuple(int(x) for x in version("jaxlib").split(".")[:2])
 KERNEL, LINEAR, OPAQUE = "jaxmbd_kernel", "jaxmbd_linear", "jaxmbd_opaque"
 
 
-def bind(eqn: JaxprEqn, *xs: Any, **changed: Any) -> Values:
+def bind(eqn: JaxprEqn, *xs: Array, **changed: object) -> Values:
     """Apply the operation, with some of its parameters changed."""
     # An operation that holds functions (custom_vjp_call) takes them otherwise than its equation
     # stores them; up to jax 0.8 they came apart from the other parameters.
@@ -32,11 +50,13 @@ def bind(eqn: JaxprEqn, *xs: Any, **changed: Any) -> Values:
     return list(out) if eqn.primitive.multiple_results else [out]
 
 
-def reached(jaxpr: Jaxpr, flags: Flags, common: Any = lambda eqn: False) -> Flags:
+def reached(
+    jaxpr: Jaxpr, flags: Flags, common: Callable[[JaxprEqn], bool] = lambda eqn: False
+) -> Flags:
     """Outputs that depend on flagged inputs; not through operations that are common to all."""
     known = dict(zip(jaxpr.invars, flags, strict=True))
 
-    def read(v: Any) -> bool:
+    def read(v: Atom) -> bool:
         return not isinstance(v, Literal) and known.get(v, False)
 
     for eqn in jaxpr.eqns:
@@ -58,6 +78,12 @@ def needed(jaxpr: Jaxpr, flags: Flags) -> Flags:
     return [v in known for v in jaxpr.invars]
 
 
+def shaped(v: Atom) -> ShapedArray:
+    """Shape and type of a variable that stands for an array."""
+    aval: Any = v.aval
+    return aval
+
+
 def operation(name: str) -> Primitive:
     """An operation with several outputs that holds a program."""
     made = Primitive(name)
@@ -68,7 +94,7 @@ def operation(name: str) -> Primitive:
     return made
 
 
-def compiled_sum(x: Any, axes: Iterable[Any]) -> Any:
+def compiled_sum(x: Array, axes: Iterable[int | np.integer]) -> Array:
     """The sum over some axes, compiled like everything else; without a derivative.
 
     XLA as of jax 0.11 gives sums that involve an array of 4096 numbers or more to a library, which
@@ -81,7 +107,7 @@ def compiled_sum(x: Any, axes: Iterable[Any]) -> Any:
     return lax.reduce(x, np.zeros((), jnp.result_type(x)), lambda a, b: a - (-b), axes)
 
 
-def solve_part(eqn: JaxprEqn, xs: Values) -> tuple[Any, Values]:
+def solve_part(eqn: JaxprEqn, xs: list[T]) -> tuple[ClosedJaxpr, list[T]]:
     """The solving function of a `custom_linear_solve`, and its arguments."""
     lengths = eqn.params["const_lengths"]
     first, end = lengths.matvec + lengths.vecmat, sum(lengths)
@@ -96,8 +122,8 @@ def scan_parts(eqn: JaxprEqn) -> tuple[slice, slice, slice]:
     """
     inner = eqn.params["jaxpr"].jaxpr
 
-    def whole(outer: Any, own: Any) -> int:
-        return sum(a.aval.ndim == b.aval.ndim for a, b in zip(outer, own, strict=True))
+    def whole(outer: Sequence[Atom], own: Sequence[Atom]) -> int:
+        return sum(shaped(a).ndim == shaped(b).ndim for a, b in zip(outer, own, strict=True))
 
     carried = whole(eqn.outvars, inner.outvars)
     end = whole(eqn.invars, inner.invars)
@@ -121,7 +147,8 @@ CALLS = {
 # ------------------------------------------------------------------------------------------------
 
 # How an equation is written with others: the function that does it, or None where it stays.
-Rewrite = Callable[[JaxprEqn], Callable[..., Values] | None]
+Written = Callable[..., Sequence[Array | np.ndarray]]
+Rewrite = Callable[[JaxprEqn], Written | None]
 
 _MODEL = jax.make_jaxpr(lambda x: -x)(0.0).jaxpr
 # Later than in jax 0.8, where equations came from in the user's program is an argument.
@@ -129,13 +156,18 @@ _TRACED = {"outer_traceback": None}
 _TRACED = _TRACED if "outer_traceback" in signature(mlir.jaxpr_subcomp).parameters else {}
 
 
-def equation(operation: Primitive, xs: Values, out: list[Var], params: dict[str, Any]) -> JaxprEqn:
+def equation(
+    operation: Primitive, xs: Sequence[Atom], out: list[Var], params: Mapping[str, object]
+) -> JaxprEqn:
     """An equation without effects."""
-    return _MODEL.eqns[0].replace(primitive=operation, invars=xs, outvars=out, params=params)
+    return _MODEL.eqns[0].replace(primitive=operation, invars=list(xs), outvars=out, params=params)
 
 
 def program(
-    invars: Iterable[Var], outvars: Iterable[Any], eqns: Iterable[JaxprEqn], consts: dict[Var, Any]
+    invars: Iterable[Var],
+    outvars: Iterable[Atom],
+    eqns: Iterable[JaxprEqn],
+    consts: Mapping[Var, Array | np.ndarray],
 ) -> ClosedJaxpr:
     """The program of some equations, with those constants that it uses."""
     invars, outvars, eqns = list(invars), list(outvars), list(eqns)
@@ -156,7 +188,7 @@ def _is_high(eqn: JaxprEqn) -> bool:
     return told.is_high(*(v.aval for v in eqn.invars), **eqn.params)
 
 
-def variables(values: Iterable[Any]) -> list[Var]:
+def variables(values: Iterable[Atom]) -> list[Var]:
     """The variables among the values; literals are left out."""
     return [v for v in values if not isinstance(v, Literal)]
 
@@ -182,18 +214,20 @@ class _Copy:
     def __init__(self, rewrite: Rewrite):
         self.rewrite = rewrite
         self.eqns: list[JaxprEqn] = []
-        self.consts: dict[Var, Any] = {}
-        self._made: dict[Any, list[Var]] = {}
+        self.consts: dict[Var, Array] = {}
+        self._made: dict[Hashable, list[Var]] = {}
         self._var_of: dict[int, Var] = {}
 
-    def inline(self, closed: ClosedJaxpr, args: Values, *, final: bool = False) -> Values:
+    def inline(
+        self, closed: ClosedJaxpr, args: Sequence[Atom], *, final: bool = False
+    ) -> list[Atom]:
         """Outputs of a program on some variables or numbers; `final` writes nothing anew."""
         jaxpr = closed.jaxpr
-        known = dict(zip(jaxpr.invars, args, strict=True))
+        known: dict[Var, Atom] = dict(zip(jaxpr.invars, args, strict=True))
         for v, x in zip(jaxpr.constvars, closed.consts, strict=True):
-            known[v] = self._const(v.aval, x)
+            known[v] = self._const(v, x)
 
-        def read(v: Any) -> Any:
+        def read(v: Atom) -> Atom:
             return v if isinstance(v, Literal) else known[v]
 
         for eqn in jaxpr.eqns:
@@ -201,7 +235,7 @@ class _Copy:
             known |= dict(zip(eqn.outvars, out, strict=True))
         return [read(v) for v in jaxpr.outvars]
 
-    def _copied(self, eqn: JaxprEqn, xs: Values, *, final: bool) -> Values:
+    def _copied(self, eqn: JaxprEqn, xs: list[Atom], *, final: bool) -> Sequence[Atom]:
         function = None if final else self.rewrite(eqn)
         if function is not None:
             return self.inline(_written(eqn, function), xs, final=True)
@@ -212,15 +246,15 @@ class _Copy:
             return self.inline(*called, final=final)
         return self._add(eqn, xs, {})
 
-    def _const(self, aval: Any, value: Any) -> Var:
+    def _const(self, v: Var, value: Array) -> Var:
         """One variable for every array."""
         if id(value) not in self._var_of:
-            v = self._var_of[id(value)] = Var(aval)
-            self.consts[v] = value  # which keeps the array, so that no other gets its number
+            own = self._var_of[id(value)] = Var(v.aval)
+            self.consts[own] = value  # which keeps the array, so that no other gets its number
         return self._var_of[id(value)]
 
-    def _add(self, eqn: JaxprEqn, xs: Values, changed: dict[str, Any]) -> list[Var]:
-        params = eqn.params | changed
+    def _add(self, eqn: JaxprEqn, xs: list[Atom], changed: Mapping[str, object]) -> list[Var]:
+        params = {**eqn.params, **changed}
         key = None if eqn.effects or changed else _key(eqn.primitive, xs, params, eqn.ctx)
         if key in self._made:
             return self._made[key]
@@ -231,7 +265,9 @@ class _Copy:
         return out
 
 
-def _key(primitive: Primitive, xs: Values, params: dict[str, Any], context: Any) -> Any:
+def _key(
+    primitive: Primitive, xs: Sequence[object], params: dict[str, object], context: object
+) -> Hashable | None:
     """A key that is equal for equations with the same result; None where equality is unknown."""
     each = tuple((str(x.val), x.aval) if isinstance(x, Literal) else x for x in xs)
     key = primitive, each, tuple(sorted(params.items())), context
@@ -242,12 +278,12 @@ def _key(primitive: Primitive, xs: Values, params: dict[str, Any], context: Any)
     return key
 
 
-_WRITTEN: dict[Any, ClosedJaxpr] = {}
+_WRITTEN: dict[Hashable, ClosedJaxpr] = {}
 _WRITTEN_AT_MOST = 4096
 
 
-def _written(eqn: JaxprEqn, function: Callable[..., Values]) -> ClosedJaxpr:
-    """The program of what takes an equation's place, from those of before where there is one."""
+def _written(eqn: JaxprEqn, function: Written) -> ClosedJaxpr:
+    """The program that replaces an equation; cached by operation, shapes and parameters."""
     avals = [v.aval for v in eqn.invars]
     key = _key(eqn.primitive, avals, eqn.params, eqn.ctx)
     if key is not None and key in _WRITTEN:
@@ -260,14 +296,14 @@ def _written(eqn: JaxprEqn, function: Callable[..., Values]) -> ClosedJaxpr:
     return made
 
 
-def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
+def traced_once(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
     """Wrap a function of pytrees of arrays so that it is traced once for each set of shapes:
     applying the recorded operations again takes a tenth of the time. The function may close over
     known arrays only.
     """
-    known: dict[Any, tuple[ClosedJaxpr, Any]] = {}
+    known: dict[Hashable, tuple[ClosedJaxpr, PyTreeDef]] = {}
 
-    def call(*args: Any) -> Any:
+    def call(*args: PyTree) -> PyTree:
         leaves, structure = jax.tree.flatten(args)
         shapes = [jax.typeof(x) for x in leaves]
         key = structure, tuple(shapes)
@@ -281,7 +317,7 @@ def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def called_function(eqn: JaxprEqn, xs: Values) -> tuple[ClosedJaxpr, Values] | None:
+def called_function(eqn: JaxprEqn, xs: list[Atom]) -> tuple[ClosedJaxpr, list[Atom]] | None:
     """The function that the equation calls and does nothing else, and its arguments; None if it is
     no call.
     """
@@ -298,6 +334,7 @@ def held_function(eqn: JaxprEqn) -> ClosedJaxpr:
 
 
 def _closed(function: Any) -> ClosedJaxpr:
+    # A program, or one with constants, or what traces one when its attributes are read.
     jaxpr, consts = getattr(function, "jaxpr", function), getattr(function, "consts", ())
     return ClosedJaxpr(jaxpr, consts)
 
@@ -313,7 +350,7 @@ def is_nested(eqn: JaxprEqn) -> bool:
 
 def inner_programs(
     eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJaxpr] = lambda f: f
-) -> dict[str, Any]:
+) -> dict[str, ClosedJaxpr | tuple[ClosedJaxpr, ...]]:
     """The functions that control flow holds, by the names of its parameters."""
     params = eqn.params
     if "branches" in params:
@@ -322,7 +359,7 @@ def inner_programs(
     return {name: change(params[name]) for name in names}
 
 
-def lowered(context: Any, closed: ClosedJaxpr, *args: Any) -> Any:
+def lowered(context: Context, closed: ClosedJaxpr, *args: ir.Value) -> Lowered:
     """Lower an operation to the equations of a program."""
     if closed.jaxpr.is_high:  # becomes one of lower operations when it is traced again
         return mlir.lower_fun(jaxpr_as_fun(closed), multiple_results=True)(context, *args)

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
+from jaxtyping import PyTree
 
 from .options import EFFORTS, chosen_options, preference
 from .traced_cache import kept_where_possible
@@ -19,7 +20,7 @@ def outermost() -> bool:
 
 
 def jit(
-    function: Callable[..., Any] | None = None, *, effort: str = "balanced", **options: Any
+    function: Callable[..., PyTree] | None = None, *, effort: str = "balanced", **options: object
 ) -> Any:
     """`jax.jit`, which compiles faster: a function, or a decorator.
 
@@ -62,7 +63,7 @@ class CompilationWarning(UserWarning):
 class Jitted:
     """A compiled function, as returned by `mbd.jit`; a method if it stands in a class."""
 
-    def __init__(self, function: Callable[..., Any], effort: str, options: dict[str, Any]):
+    def __init__(self, function: Callable[..., PyTree], effort: str, options: dict[str, Any]):
         functools.update_wrapper(self, function)
         self._function = function
         self._effort, self._options = effort, options
@@ -71,19 +72,19 @@ class Jitted:
         self._outer: dict[Any, Any] = {}
         self._told = False
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         leaves = jax.tree.leaves((args, kwargs))
         alone = outermost() and not any(isinstance(x, Tracer) for x in leaves)
         return (self._program(kept=True) if alone else self._inner)(*args, **kwargs)
 
-    def __get__(self, owner: Any, kind: Any = None) -> Any:
+    def __get__(self, owner: object, kind: type | None = None) -> Any:
         return self if owner is None else functools.partial(self, owner)
 
-    def lower(self, *args: Any, **kwargs: Any) -> Any:
+    def lower(self, *args: PyTree, **kwargs: PyTree) -> Any:
         """As of `jax.jit`."""
         return self._program().lower(*args, **kwargs)
 
-    def trace(self, *args: Any, **kwargs: Any) -> Any:
+    def trace(self, *args: PyTree, **kwargs: PyTree) -> Any:
         """As of `jax.jit`."""
         return self._program().trace(*args, **kwargs)
 

@@ -1,23 +1,22 @@
 """Work that is done only where it is needed, also in a batch."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer, eval_jaxpr
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Int, PyTree
 
 
-def where_needed(flag: Bool[Array, ""], compute: Callable[[], Any], otherwise: Any) -> Any:
+def where_needed(flag: Bool[Array, ""], compute: Callable[[], PyTree], otherwise: PyTree) -> PyTree:
     """`compute()` where the flag is set, in a batch where it is in any element; a loop of at most
     one turn, because `vmap` takes both sides of a branch.
     """
     closed, shape = jax.make_jaxpr(compute, return_shape=True)()
     tree = jax.tree.structure(shape)
 
-    def turn(state: Any) -> Any:
+    def turn(state: tuple[Array, PyTree]) -> tuple[Array, PyTree]:
         # XLA takes out of a loop what is the same in every turn, which here is everything: the work
         # would be done whether it is needed or not. So it is made to depend on the flag.
         flag, _ = state
@@ -38,7 +37,7 @@ def anywhere(flag: Bool[Array, ""]) -> Bool[Array, ""]:
 
 
 @anywhere.def_vmap
-def _(size: int, batched: Any, flag: Array) -> tuple[Array, bool]:
+def _(size: int, batched: list[bool], flag: Array) -> tuple[Array, bool]:
     return anywhere(jnp.any(flag, axis=0)), False
 
 
@@ -49,5 +48,5 @@ def largest(x: Int[Array, ""]) -> Int[Array, ""]:
 
 
 @largest.def_vmap
-def _(size: int, batched: Any, x: Array) -> tuple[Array, bool]:
+def _(size: int, batched: list[bool], x: Array) -> tuple[Array, bool]:
     return largest(jnp.max(x, axis=0)), False

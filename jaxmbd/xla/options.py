@@ -2,13 +2,12 @@
 
 import functools
 import os
-from typing import Any
 
 import jax
 
 # Level 1 leaves out a sixth of the compilation and no speed; level 0 leaves out more than half,
 # and a step of a small mechanism then takes five times as long.
-EFFORTS: dict[str, dict[str, Any]] = {
+EFFORTS: dict[str, dict[str, bool | int]] = {
     "quick": {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False},
     "balanced": {"xla_backend_optimization_level": 1},
     "full": {},
@@ -24,13 +23,13 @@ def preference() -> str:
     return chosen
 
 
-def chosen_options(effort: str = "balanced") -> dict[str, Any]:
+def chosen_options(effort: str = "balanced") -> dict[str, bool | int]:
     """`compiler_options` of the effort, or of what JAXMBD_COMPILE asks for in its place."""
     return compiler_options({"auto": effort, "quick": "quick", "fast": "full"}[preference()])
 
 
 @functools.cache
-def compiler_options(effort: str) -> dict[str, Any]:
+def compiler_options(effort: str) -> dict[str, bool | int]:
     """Options for `jax.jit`; none on accelerators, and what a version does not know is left out."""
     if jax.default_backend() != "cpu":
         return {}

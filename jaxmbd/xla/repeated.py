@@ -7,16 +7,16 @@ a checkpoint all turns but the last one are found again, so that the loop keeps 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer, eval_jaxpr
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, PyTree
 
 from .custom_rule_call import opaque
-from .jaxprs import Values
+from .jaxprs import Tangents, Values
 from .lazy_cond import anywhere, largest
 from .linear_call import linear
 
@@ -25,11 +25,11 @@ Body = Callable[[Any, Any, Bool[Array, ""]], tuple[Any, Any]]
 
 def repeated(
     body: Body,
-    carry: Any,
-    found: Any,
-    pending: Callable[[Any], Bool[Array, ""]],
+    carry: PyTree,
+    found: PyTree,
+    pending: Callable[[PyTree], Bool[Array, ""]],
     most: int,
-) -> Any:
+) -> PyTree:
     """The carry after `body` was applied to it while `pending`, at most `most` times.
 
     In a batch, turns are taken while any element is pending, and the others keep their carry.
@@ -50,7 +50,14 @@ def repeated(
 class _Loop:
     """The loop as a function of flat arrays: those over which its body closes, and its carry."""
 
-    def __init__(self, body: Body, carry: Any, found: Any, pending: Any, most: int):
+    def __init__(
+        self,
+        body: Body,
+        carry: PyTree,
+        found: PyTree,
+        pending: Callable[[PyTree], Bool[Array, ""]],
+        most: int,
+    ):
         self.leaves, self.tree = jax.tree.flatten(carry)
         found, tree_of_found = jax.tree.flatten(found)
         self.pending, self.most = pending, most
@@ -91,7 +98,7 @@ class _Loop:
         """Placeholders for results that are not found yet."""
         return [jnp.zeros(x.shape, x.dtype) for x in self.shapes[self.count :]]
 
-    def split(self, args: Any) -> tuple[Values, Values]:
+    def split(self, args: Sequence[Array]) -> tuple[Values, Values]:
         """Arrays over which the body closes, and its carry."""
         count = len(self.traced)
         return list(args[:count]), list(args[count:])
@@ -100,10 +107,10 @@ class _Loop:
         """The carry at the end, the number of turns, and what the last one found."""
         traced, leaves = self.split(args)
 
-        def more(state: Any) -> Array:
+        def more(state: PyTree) -> Array:
             return (state[1] < self.most) & anywhere(self.goes(state[0]))
 
-        def turn(state: Any) -> Any:
+        def turn(state: PyTree) -> PyTree:
             after, found, _ = self.turn(traced, state[0])
             return after, state[1] + 1, found
 
@@ -119,7 +126,7 @@ class _Loop:
         numbers = jnp.zeros((self.most, packed.size), packed.dtype)
         counts = jnp.zeros((self.most, flags.size), flags.dtype)
 
-        def turn(state: Any) -> Any:
+        def turn(state: PyTree) -> PyTree:
             k, leaves, numbers, counts = state
             after, found, goes = self.turn(traced, leaves)
             packed, flags = self.packed([*leaves, *found], goes)
@@ -147,7 +154,7 @@ class _Loop:
             values.append(part.reshape(x.shape).astype(x.dtype))
         return values[: self.count], values[self.count :], counts[-1] > 0
 
-    def rule(self, args: Values, dots: Values, known: Values | None) -> tuple[Values, Values]:
+    def rule(self, args: Values, dots: Tangents, known: Values | None) -> tuple[Values, Tangents]:
         """The derivative: turns in their order, or back."""
         varying = [k for k, dot in enumerate(dots) if dot is not None]
         out = opaque(self.forward, self.rule, *args) if known is None else known
@@ -159,7 +166,9 @@ class _Loop:
         begins = [k - first for k in varying if k >= first]
         others = [*args[:first], *turns]
 
-        def at(others: Values, k: Array) -> tuple[Any, Values, Values, Array]:
+        def at(
+            others: Values, k: Array
+        ) -> tuple[Callable[[Values, Values], Values], Values, Values, Array]:
             traced, (_, numbers, counts) = others[:first], others[first:]
             leaves, found, goes = self.unpacked(
                 *(jax.lax.dynamic_index_in_dim(x, k, keepdims=False) for x in (numbers, counts))
@@ -186,7 +195,7 @@ class _Loop:
                 for k in self.floats
             ]
 
-            def turn(state: Any) -> Any:
+            def turn(state: PyTree) -> PyTree:
                 k, dots = state
                 function, some, leaves, goes = at(others, k)
                 new = jax.jvp(function, (some, leaves), (of_closed, dots))[1]
@@ -195,15 +204,15 @@ class _Loop:
             state = jnp.zeros((), int), floats
             return jax.lax.while_loop(lambda s: s[0] < others[first], turn, state)[1]
 
-        def pull(others: Values, cts: Values) -> Values:
+        def pull(others: Values, cts: Tangents) -> Values:
             shapes = [self.shapes[k] for k in self.floats]
-            cts = [
+            starts = [
                 jnp.zeros(x.shape, x.dtype) if ct is None else ct
                 for x, ct in zip(shapes, cts, strict=True)
             ]
             total = [jnp.zeros_like(others[k]) for k in closed]
 
-            def turn(state: Any) -> Any:
+            def turn(state: PyTree) -> PyTree:
                 k, total, cts = state
                 function, some, leaves, goes = at(others, k - 1)
                 passed = [jnp.where(goes, ct, 0.0) for ct in cts]
@@ -211,17 +220,17 @@ class _Loop:
                 total = [a + b for a, b in zip(total, of_closed, strict=True)]
                 return k - 1, total, [jnp.where(goes, a, b) for a, b in zip(back, cts, strict=True)]
 
-            state = others[first], total, cts
-            _, total, cts = jax.lax.while_loop(lambda s: s[0] > 0, turn, state)
-            given = dict(zip(self.floats, cts, strict=True))
+            state = others[first], total, starts
+            _, total, ends = jax.lax.while_loop(lambda s: s[0] > 0, turn, state)
+            given = dict(zip(self.floats, ends, strict=True))
             return [*total, *(given[k] for k in begins)]
 
-        found = linear(apply, pull, others, [dots[k] for k in varying])
-        out_dots: Values = [None] * len(out)
+        found = linear(apply, pull, others, [dot for dot in dots if dot is not None])
+        out_dots: Tangents = [None] * len(out)
         for k, dot in zip(self.floats, found, strict=True):
             out_dots[k] = dot
         return out, out_dots
 
 
-def _varies(x: Any) -> bool:
+def _varies(x: Array | jax.ShapeDtypeStruct) -> bool:
     return bool(jnp.issubdtype(x.dtype, jnp.inexact))

@@ -1,9 +1,9 @@
 """Traced programs kept between processes, beside the compiled ones that JAX keeps.
 
 JAX's own cache spares the compilation, and still traces and lowers every program before it can look
-for it, which takes longer than all the rest of a first result. Here the lowered program
-itself is kept, under a key that says everything it follows from: the code of this package, the
-versions beneath it, the options of JAX, and the structure of the arguments.
+for it, which takes longer than all the rest of a first result. This cache stores the exported
+program under a hash of everything that tracing depends on: the code of this package, the versions
+of the packages beneath it, the options of JAX, and the structure of the arguments.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import export
+from jaxtyping import PyTree
 
 from ..files import written
 from . import disk_cache as cache
 from .cpu_fusion import kernels_wanted, left_apart
-from .descriptions import Undescribed, describe, rebuild, with_slots
+from .descriptions import Description, Undescribed, describe, rebuild, with_slots
 from .functions import describe_function
+from .jaxprs import Array, PyTreeDef, Values
 
 Program = Callable[..., Any]
 _MARK = b"jaxmbd program 2\n"
@@ -41,13 +43,13 @@ class KeptPrograms:
         options: For XLA.
     """
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any] | None):
+    def __init__(self, function: Callable[..., PyTree], options: dict[str, bool | int] | None):
         self._function, self._options = function, options
-        self._known: dict[Any, Program | None] = {}
+        self._known: dict[Hashable, Program | None] = {}
         module, name = function.__module__, function.__qualname__
         self._is_ours = module.split(".")[0] == __name__.split(".")[0] and "<" not in name
 
-    def find(self, args: tuple, kwargs: dict[str, Any]) -> Program | None:
+    def find(self, args: tuple, kwargs: dict[str, PyTree]) -> Program | None:
         """The program for such arguments, read or made; None where none can be kept."""
         folder = cache.folder()
         if folder is None or not self._is_ours:
@@ -61,7 +63,9 @@ class KeptPrograms:
         except TypeError:  # something static that cannot be hashed
             return None
 
-    def _read_or_made(self, folder: Path, leaves: list[Any], structure: Any) -> Program | None:
+    def _read_or_made(
+        self, folder: Path, leaves: list[PyTree], structure: PyTreeDef
+    ) -> Program | None:
         if not all(_is_plain(x) for x in leaves):
             return None
         name = f"{self._function.__module__}.{self._function.__qualname__}"
@@ -85,11 +89,13 @@ class KeptPrograms:
         _write(file, out, bytes(text))
         return self._program(out, exported)
 
-    def _traced(self, leaves: list[Any], structure: Any) -> tuple[Any, export.Exported]:
+    def _traced(
+        self, leaves: list[PyTree], structure: PyTreeDef
+    ) -> tuple[Description, export.Exported]:
         """The description of the output, and the program on arrays alone."""
         described = []
 
-        def flat(*arrays: Any) -> list[Any]:
+        def flat(*arrays: Array) -> Values:
             given = iter(arrays)
             args, kwargs = jax.tree.unflatten(
                 structure, [next(given) if eqx.is_array(x) else x for x in leaves]
@@ -104,15 +110,15 @@ class KeptPrograms:
             exported = export.export(jax.jit(flat))(*arrays)
         return described[-1], exported
 
-    def _program(self, out: Any, exported: export.Exported) -> Program:
-        def program(*arrays: Any) -> Any:
+    def _program(self, out: Description, exported: export.Exported) -> Program:
+        def program(*arrays: Array) -> PyTree:
             return exported.call(*arrays)
 
         program.__name__ = self._function.__name__  # reports of timing show it
         options: dict[str, Any] = {"compiler_options": self._options} if self._options else {}
         jitted = jax.jit(program, **options)
 
-        def run(args: tuple, kwargs: dict[str, Any]) -> Any:
+        def run(args: tuple, kwargs: dict[str, PyTree]) -> PyTree:
             arrays = [x for x in jax.tree.leaves((args, kwargs)) if eqx.is_array(x)]
             return rebuild(out, jitted(*arrays))
 
@@ -120,8 +126,8 @@ class KeptPrograms:
 
 
 def kept_where_possible(
-    function: Callable[..., Any], tell: Callable[[str], None]
-) -> Callable[..., Any]:
+    function: Callable[..., PyTree], tell: Callable[[str], None]
+) -> Callable[..., PyTree]:
     """Wrap a function for `jax.jit` so that a program kept by another process replaces tracing, and
     a traced program is kept for the next process.
 
@@ -131,7 +137,7 @@ def kept_where_possible(
     """
 
     @functools.wraps(function)
-    def traced(*args: Any, **kwargs: Any) -> Any:
+    def traced(*args: PyTree, **kwargs: PyTree) -> PyTree:
         folder = cache.folder()
         if folder is None:
             return function(*args, **kwargs)
@@ -150,8 +156,8 @@ def kept_where_possible(
 
 
 def _kept(
-    function: Callable[..., Any], folder: Path, leaves: list[Any], structure: Any
-) -> tuple[Any, export.Exported]:
+    function: Callable[..., PyTree], folder: Path, leaves: list[PyTree], structure: PyTreeDef
+) -> tuple[Description, export.Exported]:
     """The description of a function's output and its program for such arguments, read or made."""
     about = [_surroundings(), describe_function(function)]
     about.append(_of_arguments(jax.tree.unflatten(structure, leaves)))
@@ -163,7 +169,7 @@ def _kept(
         return known
     described = []
 
-    def flat(*leaves: Any) -> list[Any]:
+    def flat(*leaves: Array) -> Values:
         args, kwargs = jax.tree.unflatten(structure, leaves)
         out = jax.tree.map(jnp.asarray, function(*args, **kwargs))
         described.append(describe(with_slots(out)))
@@ -184,21 +190,21 @@ def _kept(
     return out, exported
 
 
-def _of_arguments(arguments: Any) -> Any:
+def _of_arguments(arguments: PyTree) -> Description:
     try:
         return describe(arguments, functions=describe_function)
     except Undescribed as error:
         raise Undescribed(f"an argument that holds {error}") from None
 
 
-def _kind(x: Any) -> Any:
+def _kind(x: PyTree) -> Hashable:
     """The properties of a leaf that a program depends on."""
     if eqx.is_array(x):
         return x.shape, x.dtype, getattr(x, "weak_type", False)
     return type(x), x
 
 
-def _is_plain(x: Any) -> bool:
+def _is_plain(x: PyTree) -> bool:
     """Whether a leaf lies where a kept program expects it: on one device, the default one."""
     if not isinstance(x, jax.Array):
         return True
@@ -217,7 +223,7 @@ def _code() -> str:
     return digest.hexdigest()
 
 
-def _surroundings() -> list[Any]:
+def _surroundings() -> Description:
     """Everything besides the arguments that a trace follows from."""
     flags = (
         "jax_enable_x64",
@@ -239,7 +245,7 @@ def _surroundings() -> list[Any]:
     ]
 
 
-def _read(file: Path) -> tuple[Any, export.Exported] | None:
+def _read(file: Path) -> tuple[Description, export.Exported] | None:
     """The description and the program in a file; None where it is not there, or spoiled."""
     try:
         content = file.read_bytes()
@@ -254,7 +260,7 @@ def _read(file: Path) -> tuple[Any, export.Exported] | None:
     return out, exported
 
 
-def _write(file: Path, out: Any, text: bytes) -> None:
+def _write(file: Path, out: Description, text: bytes) -> None:
     """Write a program at once or not at all: other processes read while this one writes."""
     body = json.dumps(out).encode() + b"\n" + text
     # A full disk, or a folder that is gone: the program is traced again next time.

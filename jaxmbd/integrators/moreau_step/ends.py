@@ -108,7 +108,7 @@ def on_closed_places(
             free.factors,
             take(pushed.touching, at.spots),
             # What strikes has its gap, whose derivative is that of its instant.
-            at.closable & ~take(hits, at.spots) & ~strikes,
+            jnp.bitwise_and(at.closable, ~take(hits, at.spots)) & ~strikes,
             lowest,
             plan.way,
             _ROUNDING * jnp.finfo(u.dtype).eps * system.length,

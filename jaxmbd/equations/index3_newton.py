@@ -3,13 +3,12 @@ are measured, and what it must know where rows are redundant or nearly so.
 """
 
 import dataclasses
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from ..linalg import SaddleMatrix, damped_correction, factorize, only_forces
 from ..linalg.saddle import scatter_rows
@@ -25,7 +24,7 @@ from ..solvers import (
     Start,
     newton,
 )
-from ..solvers.predictor import UNKNOWN, Past
+from ..solvers.predictor import UNKNOWN, Multipliers, Past, SolvedStep
 from ..xla.lazy_cond import where_needed
 from .index1 import minimum_norm, undetermined_part
 from .index3_step import Step
@@ -62,13 +61,12 @@ class Settings:
     criterion: str
     max_steps: int
 
-    def options(self, tolerance: Any, dtype: Any) -> NewtonOptions:
+    def options(self, tolerance: float | Scalar | None, dtype: np.dtype) -> NewtonOptions:
         """Options of the iteration, with the default tolerance for None."""
         by_position = self.criterion == "position"
-        if tolerance is None:
-            tolerance = float(jnp.finfo(dtype).eps) ** 0.75 if by_position else 1e-3
+        default = float(jnp.finfo(dtype).eps) ** 0.75 if by_position else 1e-3
         return NewtonOptions(
-            tolerance,
+            default if tolerance is None else tolerance,
             max_steps=0 if self.mode == "exact" else self.max_steps,
             max_exact_steps=0 if self.mode in ("frozen", "quasi") else 30,
             estimate_error=by_position,
@@ -95,7 +93,7 @@ class _Exact(eqx.Module):
     """Newton's exact matrix and its factors."""
 
     matrix: SaddleMatrix
-    factors: Any
+    factors: PyTree
 
     @property
     def regularization(self) -> Float[Array, " m"] | None:
@@ -110,8 +108,8 @@ class _Kept(eqx.Module):
     undetermined.
     """
 
-    factors: Any
-    judge: Any
+    factors: PyTree
+    judge: PyTree
     compliance: Float[Array, " m"] | None
 
     @property
@@ -139,7 +137,11 @@ def kept_of(matrix: SaddleMatrix, strategy: str) -> _Kept:
 
 
 def solve_step(
-    step: Step, settings: Settings, tolerance: Any, guess: Guess, active: Bool[Array, ""]
+    step: Step,
+    settings: Settings,
+    tolerance: Scalar | float | None,
+    guess: Guess,
+    active: Bool[Array, ""],
 ) -> tuple[Vector, tuple[NewtonInfo, Past | None]]:
     """The unknowns at the end of a step, what Newton's method says, and what the next step may know
     of this one. A failed solve returns those of the last step: finite, so that a masked member of
@@ -147,7 +149,7 @@ def solve_step(
     """
     last, past = guess.last, guess.past
     options = settings.options(tolerance, last.dtype)
-    x0, assumed, observe, kept = last, UNKNOWN, None, None
+    x0, assumed, observe, kept = last, UNKNOWN, False, None
     if past is not None:
         x0, (assumed, observe, kept) = past.guess(last), past.trusted(guess.undetermined)
     start = Start(x0, last, assumed)
@@ -158,21 +160,9 @@ def solve_step(
         x = jnp.where(info.converged, x, last)
         if past is None:
             return x, (info, None)
-        most = step.most(step.split(x)[1])
-        past = past.after(
-            last,
-            x0,
-            x,
-            equations.length,
-            info.converged,
-            info.contraction,
-            observe,
-            None,
-            None,
-            0.0,
-            most,
-        )
-        return x, (info, past)
+        multipliers = Multipliers(step.most(step.split(x)[1]))
+        solved = SolvedStep(last, x0, x, info.converged, info.contraction, observe)
+        return x, (info, past.after(solved, equations.length, None, multipliers))
     assert past is not None
     equations = KeptMatrix(step, settings, options, guess, past, kept)
     unknown = equations if equations.redundant else None
@@ -181,21 +171,9 @@ def solve_step(
     kept = KeptFactors(tuple(jax.tree.leaves(info.factors)), told.renewed)
     info = dataclasses.replace(info, factors=None, renewed=None)
     x = jnp.where(info.converged, x, last)
-    most = step.most(step.split(x)[1])
-    past = told.past.after(
-        told.before,
-        x0,
-        x,
-        equations.length,
-        info.converged,
-        info.contraction,
-        observe,
-        kept,
-        told.blind,
-        told.idle,
-        most,
-    )
-    return x, (info, past)
+    multipliers = Multipliers(step.most(step.split(x)[1]), told.idle, told.blind)
+    solved = SolvedStep(told.before, x0, x, info.converged, info.contraction, observe)
+    return x, (info, told.past.after(solved, equations.length, kept, multipliers))
 
 
 class StepEquations(AbstractEquations):
@@ -218,12 +196,12 @@ class StepEquations(AbstractEquations):
         matrix = self.step.matrix(x, exact=True)
         return _Exact(matrix, self.unchecked(matrix))
 
-    def unchecked(self, matrix: SaddleMatrix) -> Any:
+    def unchecked(self, matrix: SaddleMatrix) -> PyTree:
         """Factors: the iteration itself tells whether they are good enough."""
         return factorize(matrix, self.system.linear_solver, checked=False)
 
     def length(
-        self, delta: Vector, softness: Float[Array, " m"] | None = None, less: Any = 0.0
+        self, delta: Vector, softness: Float[Array, " m"] | None = None, less: Array | float = 0.0
     ) -> Scalar:
         """The length of a correction in position units, and what E of some factors leaves of the
         constraints' values: E δλ, less what is to be left. By the paper's criterion its norm.
@@ -236,7 +214,7 @@ class StepEquations(AbstractEquations):
             length = jnp.maximum(length, self.step.largest(softness * delta[n:] - less))
         return args.scales.position * length
 
-    def norm(self, delta: Vector, factors: Any, pulled: Any = 0.0) -> Scalar:
+    def norm(self, delta: Vector, factors: PyTree, pulled: Array | float = 0.0) -> Scalar:
         return self.length(delta, factors.regularization)
 
     def turned(self, part: Float[Array, " m"], lam: Float[Array, " m"]) -> Bool[Array, ""]:
@@ -282,7 +260,7 @@ class StepEquations(AbstractEquations):
         step, n = self.step, self.step.size
         bodies = row_bodies(step.formulation, self.system)
 
-        def force(lam):  # at the system's length beside a moment
+        def force(lam: Array):  # at the system's length beside a moment
             forces = scatter_rows(right, lam, bodies, self.system.nb) / self.weights[None]
             return jnp.max(jnp.abs(forces), initial=0.0)
 
@@ -318,10 +296,12 @@ class OwnMatrix(StepEquations):
         self.matrix = step.matrix(x0, exact=settings.mode == "exact")
         self.factors = self.unchecked(self.matrix)
 
-    def frozen_factors(self, x: Vector) -> Any:
+    def frozen_factors(self, x: Vector) -> PyTree:
         return self.factors
 
-    def doubt(self, x: Vector, factors: Any, renewed: Any) -> tuple[Bool[Array, ""], Any]:
+    def doubt(
+        self, x: Vector, factors: PyTree, renewed: Bool[Array, ""] | None
+    ) -> tuple[Bool[Array, ""], PyTree]:
         part = undetermined_part(x, self.factors)
         return self.guess.undetermined | self.turned(part, self.step.split(x)[1]), part
 
@@ -360,7 +340,15 @@ class _Told(eqx.Module):
 class KeptMatrix(StepEquations, AbstractUndetermined):
     """Factors of an earlier step serve, until they are too old."""
 
-    def __init__(self, step: Step, settings: Settings, options: NewtonOptions, guess, past, kept):
+    def __init__(
+        self,
+        step: Step,
+        settings: Settings,
+        options: NewtonOptions,
+        guess: Guess,
+        past: Past,
+        kept: KeptFactors,
+    ):
         super().__init__(step, settings, options, guess)
         self.past: Past = past
         self.turn = past.turned(kept)
@@ -368,7 +356,7 @@ class KeptMatrix(StepEquations, AbstractUndetermined):
     def frozen_factors(self, x: Vector) -> "_Kept":
         return kept_of(self.step.matrix(x, exact=False), self.system.linear_solver)
 
-    def norm(self, delta: Vector, factors: Any, pulled: Any = 0.0) -> Scalar:
+    def norm(self, delta: Vector, factors: PyTree, pulled: Array | float = 0.0) -> Scalar:
         if not isinstance(factors, _Kept):
             return self.length(delta, factors.regularization)
         size = self.length(delta, factors.regularization, pulled)
@@ -377,7 +365,10 @@ class KeptMatrix(StepEquations, AbstractUndetermined):
             size = jnp.maximum(size, self.length(delta * self.turn, factors.compliance))
         return size
 
-    def doubt(self, x: Vector, factors: Any, renewed: Any) -> tuple[Bool[Array, ""], Any]:
+    def doubt(
+        self, x: Vector, factors: PyTree, renewed: Bool[Array, ""] | None
+    ) -> tuple[Bool[Array, ""], PyTree]:
+        assert renewed is not None
         lam = self.step.split(x)[1]
         # Only factors of this pose know what is undetermined here.
         here = where_needed(
@@ -387,7 +378,7 @@ class KeptMatrix(StepEquations, AbstractUndetermined):
         )
         return self.guess.undetermined | here, None
 
-    def pull(self, x: Vector, factors: Any) -> Float[Array, " m"]:
+    def pull(self, x: Vector, factors: PyTree) -> Float[Array, " m"]:
         # The part of the multipliers that E alone determines stays what extrapolation makes of it,
         # whose errors grow from step to step, the faster the higher its order.
         n = self.step.size
@@ -398,7 +389,7 @@ class KeptMatrix(StepEquations, AbstractUndetermined):
     def excessive(self, x: Vector) -> Bool[Array, ""]:
         return self.past.excessive(self.step.most(self.step.split(x)[1]))
 
-    def cleaned(self, x: Vector, factors: Any) -> Vector:
+    def cleaned(self, x: Vector, factors: PyTree) -> Vector:
         return minimum_norm(x, factors.judge, rough=True)
 
     def finished(self, x: Vector, x0: Vector, info: NewtonInfo) -> tuple[Vector, NewtonInfo, _Told]:

@@ -3,11 +3,11 @@ singular.
 """
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Int
 
 from ..xla.lazy_cond import where_needed
 from .iteration import AbstractEquations, Iterate, NewtonOptions, Start, Vector
@@ -62,7 +62,9 @@ class ExactStage:
             new = jax.tree.map(lambda a, b: jnp.where(anew, a, b), start, new)
         return new
 
-    def goes_on(self, state: Iterate, first: Any, limit: Any) -> Bool[Array, ""]:
+    def goes_on(
+        self, state: Iterate, first: Int[Array, ""], limit: Int[Array, ""]
+    ) -> Bool[Array, ""]:
         """Whether another correction is worth it."""
         started = (state.k == first) | state.careful
         within = self.active & ~state.done & (state.k < limit)
@@ -76,11 +78,17 @@ class ExactStage:
         return end, ~begin.done
 
 
-def _shortened(residual, x: Vector, value: Vector, delta: Vector, halvings) -> Vector:
+def _shortened(
+    residual: Callable[[Vector], Vector],
+    x: Vector,
+    value: Vector,
+    delta: Vector,
+    halvings: Int[Array, ""],
+) -> Vector:
     """The correction, halved until the residual falls; as it is where that does not help."""
     size = jnp.linalg.norm(value)
 
-    def too_long(trial):
+    def too_long(trial: tuple[Array, Array]):
         scale, k = trial
         return (k < halvings) & ~(jnp.linalg.norm(residual(x + scale * delta)) < size)
 

@@ -2,12 +2,11 @@
 
 import abc
 import dataclasses
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Int, PyTree
 
 from ..rotations.types import Scalar
 from ..xla.lazy_cond import where_needed
@@ -48,7 +47,7 @@ class FrozenStage:
         return corrected(self.equations, self.options, self.start.assumed, state, factors)
 
     def goes_on(
-        self, state: Iterate, first: Any = 0, enough: float | Scalar | None = None
+        self, state: Iterate, first: Int[Array, ""] | int = 0, enough: float | Scalar | None = None
     ) -> Bool[Array, ""]:
         """Whether another correction is worth it: not where the matrix hardly contracts; NaN
         compares false and ends it too. `first` is the number of corrections before this stage.
@@ -58,7 +57,7 @@ class FrozenStage:
         contracting = (k < 2) | (state.norm < enough * state.previous)
         return self.active & ~state.done & (k < self.options.max_steps) & contracting
 
-    def run(self, state: Iterate) -> tuple[Iterate, Any, Bool[Array, ""] | None]:
+    def run(self, state: Iterate) -> tuple[Iterate, PyTree, Bool[Array, ""] | None]:
         """The last state, the factors, and whether kept ones were renewed."""
         factors = self.equations.frozen_factors(self.start.x)
         state = jax.lax.while_loop(self.goes_on, lambda s: self.step(s, factors), state)
@@ -69,18 +68,18 @@ class AbstractUndetermined(abc.ABC):
     """Treatment of unknowns that the equations leave undetermined, for kept factors."""
 
     @abc.abstractmethod
-    def pull(self, x: Vector, factors: Any) -> Vector:
+    def pull(self, x: Vector, factors: PyTree) -> Vector:
         """A term added to the last components of the residual at the starting point."""
 
     @abc.abstractmethod
     def excessive(self, x: Vector) -> Bool[Array, ""]:
-        """Whether an iterate by kept factors is no root, because they have made too much of such
-        unknowns.
+        """Whether reused factors have inflated undetermined unknowns, so that the iterate is
+        rejected.
         """
 
     @abc.abstractmethod
-    def cleaned(self, x: Vector, factors: Any) -> Vector:
-        """A start without them, by new factors."""
+    def cleaned(self, x: Vector, factors: PyTree) -> Vector:
+        """The starting point without its undetermined part, by new factors."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +89,7 @@ class ReusedStage(FrozenStage):
     kept: KeptFactors
     undetermined: AbstractUndetermined | None = None
 
-    def run(self, state: Iterate) -> tuple[Iterate, Any, Bool[Array, ""]]:
+    def run(self, state: Iterate) -> tuple[Iterate, PyTree, Bool[Array, ""]]:
         """The last state, the factors to go on with, and whether they are new."""
         return iterate_with(
             self.kept,

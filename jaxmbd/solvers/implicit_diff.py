@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..linalg.linear_solve import held, linear_solve
 from ..xla.batch_last import in_lanes
 from ..xla.checkpoint import saved
 from ..xla.cpu_fusion import one_kernel
 from ..xla.custom_rule_call import opaque
-from ..xla.jaxprs import Values, traced_once
+from ..xla.jaxprs import Tangents, Values, traced_once
 
 
 class AbstractRootProblem(eqx.Module):
@@ -33,29 +33,29 @@ class AbstractRootProblem(eqx.Module):
     exact_factors: ClassVar[bool] = False
 
     @abc.abstractmethod
-    def residual(self, x: Float[Array, " n"], args: Any) -> Float[Array, " n"]:
+    def residual(self, x: Float[Array, " n"], args: PyTree) -> Float[Array, " n"]:
         """The function whose root is sought, differentiable in both arguments."""
 
     @abc.abstractmethod
-    def solve(self, guess: Any, args: Any) -> tuple[Float[Array, " n"], Any]:
+    def solve(self, guess: PyTree, args: PyTree) -> tuple[Float[Array, " n"], PyTree]:
         """The root and a pytree of information; never differentiated."""
 
-    def completed(self, x: Float[Array, " n"], args: Any) -> Float[Array, " N"]:
+    def completed(self, x: Float[Array, " n"], args: PyTree) -> Float[Array, " N"]:
         """All unknowns of `residual` at a root of which `solve` returns the first n; the same by
         default.
         """
         return x
 
     @abc.abstractmethod
-    def factors(self, x: Float[Array, " n"], args: Any) -> Any:
+    def factors(self, x: Float[Array, " n"], args: PyTree) -> PyTree:
         """Factors of the exact Jacobian at x, a pytree with `solve` and `solve_transpose`, or with
         `solve_unregularized(b, transpose=...)` where they are exact.
         """
 
 
 def implicit_root(
-    problem: AbstractRootProblem, guess: Any, args: Any
-) -> tuple[Float[Array, " n"], Any]:
+    problem: AbstractRootProblem, guess: PyTree, args: PyTree
+) -> tuple[Float[Array, " n"], PyTree]:
     """The root of `problem` and information about the solve.
 
     Derivatives flow through `args` only: neither the guess nor the information carries any.
@@ -66,17 +66,17 @@ def implicit_root(
     first = len(jax.tree.leaves(given[0]))  # leaves of the guess, which have no derivatives
     shape: Any = None
 
-    def whole(dynamic):
+    def whole(dynamic: Values):
         return eqx.combine(jax.tree.unflatten(structure, dynamic), static)
 
-    def args_of(leaves):
+    def args_of(leaves: Values):
         return eqx.combine(jax.tree.unflatten(structure_of_args, leaves), static[1])
 
     @in_lanes
-    def solve(dynamic):
+    def solve(dynamic: Values):
         return one_kernel(lambda dynamic: problem.solve(*whole(dynamic)), dynamic)
 
-    def flat(*dynamic):
+    def flat(*dynamic: Array):
         nonlocal shape
         out, shape = jax.tree.flatten(saved(solve(list(dynamic))))
         return out
@@ -84,18 +84,18 @@ def implicit_root(
     # The rule is asked for again and again: for the forward pass, the backward pass, and higher
     # derivatives.
     @traced_once
-    def residual(y, leaves):
+    def residual(y: Array, leaves: Values):
         return problem.residual(y, args_of(leaves))
 
     rest: Any = None
 
     @traced_once
-    def arrays_of_factors(y, leaves):
+    def arrays_of_factors(y: Array, leaves: Values):
         nonlocal rest
         arrays, rest = eqx.partition(problem.factors(y, args_of(leaves)), eqx.is_array)
         return arrays
 
-    def rule(dynamic: Values, dots: Values, found: Values | None) -> tuple[Values, Values]:
+    def rule(dynamic: Values, dots: Tangents, found: Values | None) -> tuple[Values, Tangents]:
         out: Values = saved(opaque(flat, rule, *dynamic)) if found is None else found
         x = out[0]
         varying = [k for k in range(first, len(dots)) if dots[k] is not None]
@@ -109,7 +109,7 @@ def implicit_root(
             else problem.completed(x, args)
         )
 
-        def by_varying(some):
+        def by_varying(some: Values):
             changed = dict(zip(varying, some, strict=True))
             leaves = [changed.get(k, dynamic[k]) for k in range(first, len(dynamic))]
             return residual(y, leaves)
@@ -118,13 +118,13 @@ def implicit_root(
             by_varying, ([dynamic[k] for k in varying],), ([dots[k] for k in varying],)
         )
 
-        def matvec(v):
+        def matvec(v: Array):
             return jax.jvp(lambda y: residual(y, dynamic[first:]), (y,), (v,))[1]
 
         if problem.exact_factors:
 
             @in_lanes
-            def factors_at(at_root):
+            def factors_at(at_root: tuple[Array, Values]):
                 return one_kernel(arrays_of_factors, *at_root)
 
             # Factors apart from what they solve: higher derivatives solve by the same.
@@ -132,10 +132,10 @@ def implicit_root(
 
             def solver(transpose: bool):
                 @in_lanes
-                def solve(tree):
+                def solve(tree: PyTree):
                     return one_kernel(solved, *tree)
 
-                def solved(factors, b):
+                def solved(factors: PyTree, b: Array):
                     return eqx.combine(factors, rest).solve_unregularized(b, transpose=transpose)
 
                 return lambda _, b: solve((factors, b))

@@ -2,11 +2,12 @@
 
 import abc
 import dataclasses
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ..rotations.types import Scalar
 
@@ -134,21 +135,21 @@ class AbstractEquations(abc.ABC):
         """Factors of the Jacobian."""
 
     @abc.abstractmethod
-    def norm(self, delta: Vector, factors: Any, pulled: Any = 0.0) -> Scalar:
+    def norm(self, delta: Vector, factors: PyTree, pulled: Vector | float = 0.0) -> Scalar:
         """The size of a correction by some factors, to be compared with the tolerance; `pulled` is
         what was added to the last components of the residual.
         """
 
     def doubt(
-        self, x: Vector, factors: Any, renewed: Bool[Array, ""] | None
-    ) -> tuple[Bool[Array, ""], Any]:
+        self, x: Vector, factors: PyTree, renewed: Bool[Array, ""] | None
+    ) -> tuple[Bool[Array, ""], PyTree]:
         """Whether an iterate of the frozen stage, a root or not, is one for the careful solver
         instead, and what else was found out; from its factors, and whether they were made in this
         solve.
         """
         raise NotImplementedError
 
-    def careful(self, factors: Any, value: Vector) -> tuple[Vector, Scalar, Bool[Array, ""]]:
+    def careful(self, factors: PyTree, value: Vector) -> tuple[Vector, Scalar, Bool[Array, ""]]:
         """From factors of the exact matrix and a residual the correction for a matrix that is
         nearly singular, its norm, and whether the iterate is a root however long the correction.
         """
@@ -192,7 +193,13 @@ class Functions(AbstractEquations):
         norm: From a correction its size.
     """
 
-    def __init__(self, residual, frozen_factors, exact_factors, norm):
+    def __init__(
+        self,
+        residual: Callable[[Vector], Vector],
+        frozen_factors: Callable[[Vector], Factors] | None,
+        exact_factors: Callable[[Vector], Factors],
+        norm: Callable[[Vector], Scalar],
+    ):
         self._residual, self._norm = residual, norm
         self._frozen, self._exact = frozen_factors, exact_factors
 
@@ -200,10 +207,11 @@ class Functions(AbstractEquations):
         return self._residual(x)
 
     def frozen_factors(self, x: Vector) -> Factors:
+        assert self._frozen is not None
         return self._frozen(x)
 
     def exact_factors(self, x: Vector) -> Factors:
         return self._exact(x)
 
-    def norm(self, delta: Vector, factors: Any, pulled: Any = 0.0) -> Scalar:
+    def norm(self, delta: Vector, factors: PyTree, pulled: Vector | float = 0.0) -> Scalar:
         return self._norm(delta)

@@ -1,6 +1,4 @@
-"""Factors that outlive the iteration they were made for: most steps of a smooth motion need none of
-their own.
-"""
+"""Factorizations that are reused in later steps; most steps of a smooth motion need no new one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,25 +6,25 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, PyTree
 
 from ..xla.batch_last import anyone
 from ..xla.lazy_cond import where_needed
 
 
 class KeptFactors(eqx.Module):
-    """The numbers of some factors; what structure they have, those that make them know.
+    """Arrays of a reusable factorization; the caller that builds it knows the pytree structure.
 
     Attributes:
         leaves: The arrays.
         renewed: Before an iteration: whether to make them anew. After it: whether that was done.
     """
 
-    leaves: tuple[Any, ...]
+    leaves: tuple[Array, ...]
     renewed: Bool[Array, ""]
 
     @staticmethod
-    def none(make: Callable[[], Any]) -> "KeptFactors":
+    def none(make: Callable[[], PyTree]) -> "KeptFactors":
         """Room for what `make` returns."""
         shapes = jax.tree.leaves(jax.eval_shape(make))
         return KeptFactors(tuple(jnp.zeros(x.shape, x.dtype) for x in shapes), jnp.ones((), bool))
@@ -34,11 +32,11 @@ class KeptFactors(eqx.Module):
 
 def iterate_with(
     kept: KeptFactors,
-    make: Callable[[], Any],
-    iterate: Callable[[Any, Bool[Array, ""], Any], Any],
-    start: Any,
-    failed: Callable[[Any], Bool[Array, ""]],
-) -> tuple[Any, Any, Bool[Array, ""]]:
+    make: Callable[[], PyTree],
+    iterate: Callable[[PyTree, Bool[Array, ""], PyTree], PyTree],
+    start: PyTree,
+    failed: Callable[[PyTree], Bool[Array, ""]],
+) -> tuple[PyTree, PyTree, Bool[Array, ""]]:
     """The end of an iteration by kept factors; once more by new ones where those were too old.
 
     Args:
@@ -61,7 +59,7 @@ def iterate_with(
         leaves, structure = jax.tree.flatten(make())
         return tuple(leaves)
 
-    def turn(state):
+    def turn(state: PyTree):
         _, renew, leaves, at = state
         leaves = where_needed(renew, new, leaves)
         at = iterate(jax.tree.unflatten(structure, leaves), ~renew, at)

@@ -6,11 +6,11 @@ over, if the equations have one.
 """
 
 import dataclasses
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+import numpy as np
+from jaxtyping import Array, Bool, Int, PyTree
 
 from ..rotations.types import Scalar
 from .exact import ExactStage
@@ -45,13 +45,13 @@ class NewtonInfo(eqx.Module):
     undetermined: Bool[Array, ""]
     singular: Bool[Array, ""]
     contraction: Scalar = eqx.field(default_factory=lambda: jnp.ones(()))
-    factors: Any = None
+    factors: PyTree = None
     renewed: Bool[Array, ""] | None = None
-    found: Any = None
+    found: PyTree = None
     left: Bool[Array, ""] | None = None
 
     @staticmethod
-    def without_unknowns(dtype: Any) -> "NewtonInfo":
+    def without_unknowns(dtype: np.dtype) -> "NewtonInfo":
         """The outcome for equations without unknowns."""
         zero, no = jnp.zeros((), dtype), jnp.zeros((), bool)
         return NewtonInfo(jnp.zeros((), int), ~no, zero, no, no, no, zero)
@@ -65,7 +65,7 @@ def newton(
     kept: KeptFactors | None = None,
     undetermined: AbstractUndetermined | None = None,
 ) -> tuple[Vector, NewtonInfo]:
-    """A root of the equations.
+    """Root of the equations by Newton's method, and information about the solve.
 
     Args:
         equations: With matrices and the measure of corrections.

@@ -1,8 +1,10 @@
-"""What the last steps of a smooth motion say about the next one: where to start its iteration, the
-factors to iterate by, and how well they contract.
+"""Predictor of a time step: extrapolated initial guess, reusable factorization, and estimated
+contraction rate of the iteration.
 """
 
 import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -32,9 +34,43 @@ _GROWN, _IDLE = 2.0, 0.01
 UNKNOWN = 0.5
 
 
+class SolvedStep(NamedTuple):
+    """Unknowns and iteration of one solved step.
+
+    Attributes:
+        last: Unknowns of the step before it.
+        guess: Where its iteration began.
+        x: Its unknowns.
+        converged: Whether they are a root.
+        contraction: Ratio of the last two corrections; NaN where there was one correction only.
+        observe: Whether the contraction was to be observed.
+    """
+
+    last: Float[Array, " n"]
+    guess: Float[Array, " n"]
+    x: Float[Array, " n"]
+    converged: Bool[Array, ""]
+    contraction: Scalar
+    observe: Bool[Array, ""] | bool
+
+
+class Multipliers(NamedTuple):
+    """Sizes of multipliers, each times the size of its row [N·m].
+
+    Attributes:
+        largest: The largest multiplier of the step.
+        idle: The largest part of a multiplier that new factors found to be undetermined.
+        blind: What kept factors leave undetermined of a fixed probe; None where that is not asked.
+    """
+
+    largest: Scalar | float
+    idle: Scalar | float = 0.0
+    blind: Float[Array, " m"] | None = None
+
+
 class Past(eqx.Module):
-    """Unknowns of earlier steps, the factors of one of them and the contraction of their
-    iterations.
+    """Predictor: unknowns of earlier steps, a reusable factorization, and the contraction rate of
+    the iteration.
 
     Attributes:
         x: Unknowns of the last steps but one, but two and so on, (k, n).
@@ -110,7 +146,7 @@ class Past(eqx.Module):
         return table
 
     def valid(self, scale: Scalar, moved: Bool[Array, ""] | bool) -> "Past":
-        """Nothing where the next step has another size, or coordinates moved to other charts."""
+        """The predictor, reset if the step size or the chart of the coordinates has changed."""
         same = (scale == self.scale) & ~jnp.asarray(moved)
         return dataclasses.replace(
             self,
@@ -147,38 +183,38 @@ class Past(eqx.Module):
         return jnp.where(observe, UNKNOWN, assumed), observe, kept
 
     def turned(self, kept: KeptFactors | None) -> Scalar | float:
-        """By how much what rows leave undetermined has turned since the factors were made."""
+        """Relative change of the undetermined multipliers since the factors were made."""
         if kept is None:
             return 0.0
         return jnp.where(kept.renewed, 0.0, self.turn * (self.age + 1).astype(self.turn.dtype))
 
     def excessive(self, most: Scalar) -> Bool[Array, ""]:
-        """Whether multipliers, the largest of which is `most` [N·m], have grown by more than forces
-        do in a few steps: what rows leave undetermined of them may grow from step to step until
-        factors are made anew.
+        """Whether the largest multiplier `most` [N·m] has grown by more than forces do in a few
+        steps. The undetermined part of multipliers may grow from step to step until the matrix is
+        factored again.
         """
         return most > _GROWN * self.most
 
     def after(
         self,
-        x,
-        guess,
-        new,
-        size,
-        converged,
-        contraction: Scalar,
-        observe,
-        kept,
-        blind=None,
-        idle: float | Scalar = 0.0,
-        largest: float | Scalar = 0.0,
+        step: SolvedStep,
+        size: Callable[[Float[Array, " n"]], Scalar],
+        kept: KeptFactors | None,
+        multipliers: Multipliers,
     ) -> "Past":
-        """The past of the step after the next, whose unknowns are `new`.
+        """Predictor of the step that follows a solved one.
 
-        Where the motion is not smooth, extrapolation is worse than none: it begins anew. `idle` is
-        the largest part of a multiplier that new factors found to be undetermined, and `largest`
-        the largest multiplier, each times the size of its row [N·m].
+        Where the motion is not smooth, extrapolation is worse than none: it begins anew.
+
+        Args:
+            step: The solved step.
+            size: The norm of a difference of unknowns.
+            kept: The factors to go on with, or None where every step makes its own.
+            multipliers: Their size, and what the factors leave undetermined of them.
         """
+        x, guess, new, contraction = step.last, step.guess, step.x, step.contraction
+        converged, observe, blind = step.converged, step.observe, multipliers.blind
+        idle, largest = multipliers.idle, multipliers.largest
         smooth = size(new - guess) <= 0.5 * size(new - x)
         known = jnp.where(
             self.known == 0, 1, jnp.where(smooth, jnp.minimum(self.known + 1, len(self.x)), 0)
@@ -209,6 +245,7 @@ class Past(eqx.Module):
         limit = jnp.where(kept.renewed, jnp.clip(limit, 1, _KEPT), self.limit)
         turn, most = self.turn, self.most
         if blind is not None:
+            assert self.blind is not None
             most = jnp.where(kept.renewed, largest, most)
             steps = (self.age + 1).astype(self.turn.dtype)
             seen = jnp.max(jnp.abs(blind - self.blind)) / steps

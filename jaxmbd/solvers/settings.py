@@ -1,9 +1,10 @@
 """How Newton's method is used: one object for every method that takes it."""
 
 import dataclasses
-from typing import Any
 
 import equinox as eqx
+
+from ..rotations.types import Scalar
 
 CRITERIA = ("position", "correction")
 
@@ -40,7 +41,7 @@ class Newton(eqx.Module):
             outside `jit` have both anyway, because they fetch the fallbacks when they are needed.
     """
 
-    tolerance: Any = None
+    tolerance: float | Scalar | None = None
     exact: bool | None = eqx.field(static=True, default=None)
     max_steps: int = eqx.field(static=True, default=10)
     criterion: str = eqx.field(static=True, default="position")

@@ -9,7 +9,7 @@ import pytest
 import jaxmbd as mbd
 from jaxmbd.equations.rows import rows
 from jaxmbd.formulations import RA
-from jaxmbd.solvers.predictor import UNKNOWN, Past
+from jaxmbd.solvers.predictor import UNKNOWN, Multipliers, Past, SolvedStep
 from jaxmbd.xla.batch_last import anyone
 
 METHOD = mbd.GeneralizedAlpha()
@@ -30,7 +30,8 @@ def past_of(solutions, scale=1e-6, contraction=jnp.nan, observe=False, ringing=0
     for new in solutions[1:]:
         past = past.valid(scale, False)
         seen = jnp.asarray(contraction)
-        past = past.after(last, past.guess(last), new, size, ok, seen, observe, None)
+        step = SolvedStep(last, past.guess(last), new, ok, seen, observe)
+        past = past.after(step, size, None, Multipliers(0.0))
         last = new
     return past, last
 
@@ -82,7 +83,8 @@ def test_a_contraction_seen_long_ago_is_trusted_less():
     for _ in range(13):
         trust.append(float(past.trusted()[0]) / 1e-2)
         ok, unseen = jnp.ones((), bool), jnp.asarray(jnp.nan)
-        past = past.after(last, last, last, size, ok, unseen, False, None)
+        step = SolvedStep(last, last, last, ok, unseen, False)
+        past = past.after(step, size, None, Multipliers(0.0))
     assert trust[0] == pytest.approx(2.0) and trust[-1] == pytest.approx(8.0)
     np.testing.assert_allclose(np.diff(trust), 0.5, rtol=1e-9)
 

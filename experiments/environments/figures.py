@@ -14,10 +14,10 @@ def _band(ax, x, runs, color, label):
 
 def curves(results, folder):
     """Cost in the test against actions and processor time."""
-    ppo, exact = (results.get(name, {}) for name in ("ppo", "exact"))
-    if not (ppo.get("seeds") or exact.get("seeds")):
+    ppo, exact, whole = (results.get(name, {}) for name in ("ppo", "exact", "whole_episodes"))
+    if not any(x.get("seeds") for x in (ppo, exact, whole)):
         return
-    figure, axes = panels(2, width=4.8)
+    figure, axes = panels(2, width=4.8, height=3.8)
     if seeds := ppo.get("seeds"):
         y = [run["mean_return"] for run in seeds]
         n = np.array(ppo["actions"])
@@ -25,12 +25,16 @@ def curves(results, folder):
         _band(axes[0], n, y, "tab:orange", "PPO (rejax)")
         # All updates of PPO take the same time.
         _band(axes[1], spent * n / n[-1], y, "tab:orange", "PPO (rejax)")
-    if seeds := exact.get("seeds"):
-        y = [run["mean_return"] for run in seeds]
-        n = exact["actions_of_an_update"] * np.array(seeds[0]["updates"])
-        spent = np.median([run["processor_s"] for run in seeds], axis=0)
-        _band(axes[0], n, y, "tab:blue", "gradients (mbd.train)")
-        _band(axes[1], spent, y, "tab:blue", "gradients (mbd.train)")
+    for part, color, name in (
+        (exact, "tab:blue", "gradients, growing horizon"),
+        (whole, "tab:green", "gradients, whole episodes"),
+    ):
+        if seeds := part.get("seeds"):
+            y = [run["mean_return"] for run in seeds]
+            n = part["actions_of_an_update"] * np.array(seeds[0]["updates"])
+            spent = np.median([run["processor_s"] for run in seeds], axis=0)
+            _band(axes[0], n, y, color, name)
+            _band(axes[1], spent, y, color, name)
     for ax, label in (
         (axes[0], "actions simulated in training"),
         (axes[1], "processor time without compilation [s]"),
@@ -46,7 +50,7 @@ def curves(results, folder):
     figure.legend(
         *axes[0].get_legend_handles_labels(),
         loc="outside upper center",
-        ncols=4,
+        ncols=3,
         fontsize=8,
         frameon=False,
     )

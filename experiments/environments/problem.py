@@ -28,7 +28,9 @@ class Policy(eqx.Module):
     net: eqx.nn.MLP
 
     def __init__(self, key):
-        self.net = eqx.nn.MLP(8, 2, 64, 2, activation=jnp.tanh, key=key, dtype=jnp.float64)
+        net = eqx.nn.MLP(8, 2, 64, 2, activation=jnp.tanh, key=key, dtype=jnp.float64)
+        # Small torques first: a random network throws the arm around.
+        self.net = eqx.tree_at(lambda net: net.layers[-1].weight, net, replace_fn=lambda x: 0.1 * x)
 
     def __call__(self, seen):
         return jnp.tanh(self.net(SCALE * seen))

@@ -33,6 +33,15 @@ class Box(NamedTuple):
         return jnp.all((x >= self.low) & (x <= self.high))
 
 
+def _box(low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """The space of gymnax where it is installed: some of its wrappers ask for that type."""
+    try:
+        from gymnax.environments import spaces  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return Box(low, high, shape, dtype)
+    return spaces.Box(low, high, shape, dtype)
+
+
 class GymnaxParameters(NamedTuple):
     """What libraries read from `default_params`; changing it has no effect on the environment.
 
@@ -51,8 +60,8 @@ class GymnaxEnvironment:
     def __init__(self, env: Environment, split_done: bool = False):
         self.env, self.split_done = env, split_done
         seen = jax.eval_shape(lambda key: env.reset(key)[0], jax.random.key(0))
-        self._observations = Box(-np.inf, np.inf, seen.shape, seen.dtype)
-        self._actions = Box(env.low, env.high, env.low.shape, env.low.dtype)
+        self._observations = _box(-np.inf, np.inf, seen.shape, seen.dtype)
+        self._actions = _box(env.low, env.high, env.low.shape, env.low.dtype)
 
     @property
     def name(self) -> str:
@@ -85,10 +94,10 @@ class GymnaxEnvironment:
         ends = (info["terminated"], info["truncated"]) if self.split_done else (done,)
         return seen, state, reward, *ends, info
 
-    def action_space(self, params: Any = None) -> Box:
+    def action_space(self, params: Any = None) -> Any:
         """Actions within the bounds of the environment."""
         return self._actions
 
-    def observation_space(self, params: Any = None) -> Box:
+    def observation_space(self, params: Any = None) -> Any:
         """Observations, which have no bounds."""
         return self._observations

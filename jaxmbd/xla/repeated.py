@@ -12,22 +12,23 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array as JaxArray
 from jax.core import Tracer, eval_jaxpr
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Bool, PyTree
 
 from .custom_rule_call import opaque
-from .jaxprs import Tangents, Values
+from .jaxprs import Array, Tangents, Values
 from .lazy_cond import anywhere, largest
 from .linear_call import linear
 
-Body = Callable[[Any, Any, Bool[Array, ""]], tuple[Any, Any]]
+Body = Callable[[Any, Any, Bool[JaxArray, ""]], tuple[Any, Any]]
 
 
 def repeated(
     body: Body,
     carry: PyTree,
     found: PyTree,
-    pending: Callable[[PyTree], Bool[Array, ""]],
+    pending: Callable[[PyTree], Bool[JaxArray, ""]],
     most: int,
 ) -> PyTree:
     """The carry after `body` was applied to it while `pending`, at most `most` times.
@@ -55,7 +56,7 @@ class _Loop:
         body: Body,
         carry: PyTree,
         found: PyTree,
-        pending: Callable[[PyTree], Bool[Array, ""]],
+        pending: Callable[[PyTree], Bool[JaxArray, ""]],
         most: int,
     ):
         self.leaves, self.tree = jax.tree.flatten(carry)
@@ -83,7 +84,7 @@ class _Loop:
         consts = [next(each) if isinstance(x, Tracer) else x for x in self.closed.consts]
         return eval_jaxpr(self.closed.jaxpr, consts, *leaves, *found, known)
 
-    def goes(self, leaves: Values) -> Bool[Array, ""]:
+    def goes(self, leaves: Values) -> Bool[JaxArray, ""]:
         """Whether another turn follows, of each element of a batch."""
         return jnp.asarray(self.pending(jax.tree.unflatten(self.tree, leaves)))
 

@@ -458,7 +458,7 @@ def test_a_result_file_holds_the_arrays_under_their_own_names(tmp_path):
     sol.to_npz(path, system)
     with np.load(path, allow_pickle=False) as file:
         motion = {"t", "r", "A", "v", "omega", "a", "alpha", "lam", "angles", "element_states"}
-        assert set(file.files) == motion | {"iterations", "result", "stats"}
+        assert set(file.files) == motion | {"inputs", "iterations", "result", "stats"}
     data = read_npz(path)
     for name in ("t", "r", "A", "lam"):
         np.testing.assert_array_equal(data[name], getattr(sol, name))

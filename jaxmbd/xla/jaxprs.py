@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 else:
     from jax.tree_util import PyTreeDef as PyTreeDef
 
-    # Programs hold tracers, arrays of either library, and the Python numbers of literals.
-    Array = jax.Array | np.ndarray | np.generic | bool | int | float | complex
+    # Programs hold tracers, arrays of either library, and literals, for which every version of JAX
+    # has a class of its own: a checker at run time has nothing to hold on to.
+    Array = object
 
 Values = list[Array]
 Tangents = list[Array | None]  # None stands for a tangent or cotangent that is zero

@@ -293,6 +293,15 @@ ELEMENTS = {
     "RollingSphere": of_bodies(mbd.RollingSphere, point=lambda w: (0.0, 0.0, -w), radius=number),
     "RotationDriver": of_bodies(mbd.RotationDriver, axis=along_y, angle=function),
     "Screw": of_bodies(mbd.Screw, point=point, axis=along_x, lead=number),
+    "Servo with a lag": of_joint(
+        mbd.Servo,
+        control=number,
+        stiffness=number,
+        damping_gain=small,
+        activation=lambda _: "lag",
+        time_constant=number,
+        activation_range=pair,
+    ),
     "Servo with limits": of_joint(
         mbd.Servo, control=number, stiffness=number, control_range=pair, effort_range=pair
     ),

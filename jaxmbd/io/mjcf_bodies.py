@@ -279,8 +279,6 @@ def _act_on_joint(model, data, m, scene: Scene, j: int, joint, report) -> None:
     armature = float(model.dof_armature[dof])
     if armature:
         m.add(mbd.Armature(unused(f"armature of {name}", m.forces), joint, inertia=armature))
-    if np.any(model.jnt_actfrclimited[j]):
-        report.ignore("joint", name, "the range of actuator forces (actuatorfrcrange)")
     if model.jnt_limited[j]:
         if ball or not scene.options.limits:
             why = "the range of a ball joint" if ball else "its range; pass limits=True for stops"

@@ -25,6 +25,7 @@ def add_relations(
     if not off & int(flags.mjDSBL_ACTUATION):
         for a in range(model.nu):
             _add_actuator(mujoco, model, data, m, scene, a, report)
+        _tell_other_limits(mujoco, model, report)
 
 
 # --- equality constraints ---
@@ -222,57 +223,69 @@ def _add_tendon_equality(mujoco, model, data, m, scene: Scene, e: int, label: st
 
 
 def _add_actuator(mujoco, model, data, m, scene: Scene, a: int, report) -> None:
-    """A motor or a servo: gain u + b0 + b1 length + b2 speed along a joint or a fixed tendon."""
+    """A motor or a servo along a joint or a fixed tendon: its force is gain u + b0 + b1 length + b2
+    speed, in which the gain may depend on length and speed, and an activation may stand for u.
+    """
     name = name_of(model, "actuator", a)
     why = _not_affine(mujoco, model, a)
     if why:
         report.refuse("actuator", name, why)
         return
-    gear, gain = float(model.actuator_gear[a][0]), float(model.actuator_gainprm[a][0])
-    affine = int(model.actuator_biastype[a]) == int(mujoco.mjtBias.mjBIAS_AFFINE)
-    b0, b1, b2 = (float(x) for x in model.actuator_biasprm[a][:3]) if affine else (0.0, 0.0, 0.0)
-    control = float(data.ctrl[a])
-    limits = _limits(mujoco, model, a, gear)
+    gear, affine = float(model.actuator_gear[a][0]), mujoco.mjtGain.mjGAIN_AFFINE
+    g0, g1, g2 = (float(x) for x in model.actuator_gainprm[a][:3])
+    if int(model.actuator_gaintype[a]) != int(affine):
+        g1 = g2 = 0.0
+    b0, b1, b2 = (float(x) for x in model.actuator_biasprm[a][:3])
+    if int(model.actuator_biastype[a]) != int(mujoco.mjtBias.mjBIAS_AFFINE):
+        b0 = b1 = b2 = 0.0
+    acts, limits = _activation(mujoco, model, data, a), _limits(mujoco, model, a, gear)
     target, label = int(model.actuator_trnid[a][0]), unused(name, m.forces)
-    if int(model.actuator_trntype[a]) == int(mujoco.mjtTrn.mjTRN_TENDON):
-        found = _wrapped(mujoco, model, target)
-        if found is None:
-            report.refuse("actuator", name, "a spatial tendon cannot be driven")
-            return
-        joints, coefficients = found
-        here = float(data.ten_length[target])
-        m.add(
-            mbd.FixedTendon(
-                label,
-                [m.constraints[scene.joints[j]] for j in joints],
-                coefficients=coefficients,
-                control=control,
-                gain=gear * gain,
-                stiffness=-(gear**2) * b1,
-                damping=-(gear**2) * b2,
-                allow_negative=max(b1, b2) > 0.0,
-                offset=gear * b0 + gear**2 * b1 * here,
-                **limits,
-            )
-        )
-        return
-    if target not in scene.joints:
+    tendon = int(model.actuator_trntype[a]) == int(mujoco.mjtTrn.mjTRN_TENDON)
+    if not tendon and target not in scene.joints:
         report.refuse("actuator", name, "only hinges and slides can be driven")
         return
-    here, _ = _position(model, data, target)
-    m.add(
-        mbd.Servo(
-            label,
-            m.constraints[scene.joints[target]],
-            control=control,
-            gain=gear * gain,
-            stiffness=-(gear**2) * b1,
-            damping=-(gear**2) * b2,
-            allow_negative=max(b1, b2) > 0.0,
-            offset=gear * b0 + gear**2 * b1 * here,
-            **limits,
-        )
-    )
+    # Coordinates count from the pose of the description, and MuJoCo's lengths from elsewhere.
+    here = float(data.ten_length[target] if tendon else _position(model, data, target)[0])
+    law = {
+        "control": float(data.ctrl[a]),
+        "gain": gear * g0 + gear**2 * g1 * here,
+        "stiffness": -(gear**2) * b1,
+        "damping": -(gear**2) * b2,
+        "allow_negative": max(b1, b2) > 0.0,
+        "offset": gear * b0 + gear**2 * b1 * here,
+    }
+    if not tendon:
+        if g1 or g2:
+            law |= {"stiffness_gain": -(gear**2) * g1, "damping_gain": -(gear**2) * g2}
+        limits |= _joint_limits(mujoco, model, target, limits)
+        m.add(mbd.Servo(label, m.constraints[scene.joints[target]], **law, **limits, **acts))
+        return
+    found = _wrapped(mujoco, model, target)
+    if found is None or acts or g1 or g2:
+        why = "a spatial tendon cannot be driven"
+        if found is not None:
+            why = "an actuator with states or a gain that depends on the motion drives joints only"
+        report.refuse("actuator", name, why)
+        return
+    joints, coefficients = found
+    parts = [m.constraints[scene.joints[j]] for j in joints]
+    m.add(mbd.FixedTendon(label, parts, coefficients=coefficients, **law, **limits))
+
+
+def _activation(mujoco, model, data, a: int) -> dict[str, Any]:
+    """What a servo needs to know of an actuator's activation; nothing where it has none."""
+    dynamics = mujoco.mjtDyn
+    kind = int(model.actuator_dyntype[a])
+    if kind == int(dynamics.mjDYN_NONE):
+        return {}
+    found: dict[str, Any] = {"activation": "integrator"}
+    if kind != int(dynamics.mjDYN_INTEGRATOR):
+        tau = max(float(model.actuator_dynprm[a][0]), float(mujoco.mjMINVAL))
+        found = {"activation": "lag", "time_constant": tau}
+    if model.actuator_actlimited[a]:
+        found["activation_range"] = tuple(float(x) for x in model.actuator_actrange[a])
+    found["initial_activation"] = float(data.act[model.actuator_actadr[a]])
+    return found
 
 
 def _limits(mujoco, model, a: int, gear: float) -> dict[str, tuple[float, float]]:
@@ -286,20 +299,59 @@ def _limits(mujoco, model, a: int, gear: float) -> dict[str, tuple[float, float]
     return found
 
 
+def _joint_limits(mujoco, model, joint: int, limits: dict) -> dict[str, tuple[float, float]]:
+    """The range of a joint's actuator forces, where one actuator alone acts there."""
+    if not model.jnt_actfrclimited[joint] or _drivers_of(mujoco, model, joint) != [True]:
+        return {}
+    lower, upper = (float(x) for x in model.jnt_actfrcrange[joint])
+    if "effort_range" in limits:
+        inner = limits["effort_range"]
+        lower, upper = (float(np.clip(x, lower, upper)) for x in inner)
+    return {"effort_range": (lower, upper)}
+
+
+def _drivers_of(mujoco, model, joint: int) -> list[bool]:
+    """Of each actuator that acts in a joint, whether it does so by itself and not by a tendon."""
+    found = []
+    for a in range(model.nu):
+        kind, target = int(model.actuator_trntype[a]), int(model.actuator_trnid[a][0])
+        if kind == int(mujoco.mjtTrn.mjTRN_TENDON):
+            wrapped = _wrapped(mujoco, model, target)
+            found += [False] * (wrapped is not None and joint in wrapped[0])
+        elif kind in (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)):
+            found += [True] * (target == joint)
+    return found
+
+
+def _tell_other_limits(mujoco, model, report) -> None:
+    """Joints whose range of actuator forces no servo takes over."""
+    for j in range(model.njnt):
+        if model.jnt_actfrclimited[j] and _drivers_of(mujoco, model, j) not in ([], [True]):
+            why = "the range of actuator forces (actuatorfrcrange) of several actuators or a tendon"
+            report.ignore("joint", name_of(model, "joint", j), why)
+
+
 def _not_affine(mujoco, model, a: int) -> str:
     """Why an actuator is none of those that are read, or nothing."""
     transmission = mujoco.mjtTrn(int(model.actuator_trntype[a])).name.removeprefix("mjTRN_")
     if transmission not in ("JOINT", "JOINTINPARENT", "TENDON"):
         return f"a transmission by {transmission.lower()} is not supported"
-    if int(model.actuator_dyntype[a]) != int(mujoco.mjtDyn.mjDYN_NONE):
-        return "activation dynamics (dyntype) are not supported"
-    gain, bias = int(model.actuator_gaintype[a]), int(model.actuator_biastype[a])
-    known = (int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE))
-    curved = gain == known[1] and np.any(model.actuator_gainprm[a][1:3])
-    if gain not in known or curved:
-        return "a gain that depends on the motion is not supported"
+    dynamics, gain = int(model.actuator_dyntype[a]), int(model.actuator_gaintype[a])
+    if int(mujoco.mjtDyn.mjDYN_MUSCLE) == dynamics or int(mujoco.mjtGain.mjGAIN_MUSCLE) == gain:
+        return (
+            "MuJoCo's muscle has curves of its own; leave it out with strict=False and add an "
+            "mbd.Muscle between two points"
+        )
+    known_dynamics = ("NONE", "INTEGRATOR", "FILTER", "FILTEREXACT")
+    if dynamics not in [int(getattr(mujoco.mjtDyn, f"mjDYN_{x}")) for x in known_dynamics]:
+        return "activation dynamics of its own kind (dyntype) are not supported"
+    if gain not in (int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)):
+        return "a gain of its own kind (gaintype) is not supported"
+    bias = int(model.actuator_biastype[a])
     if bias not in (int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)):
         return "this bias is not supported"
+    if int(model.actuator_actnum[a]) > 1:
+        return "an actuator with several states is not supported"
     for what in ("armature", "damping", "dampingpoly"):
         values = getattr(model, f"actuator_{what}", None)
         if values is not None and np.any(values[a]):

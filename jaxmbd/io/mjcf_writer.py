@@ -65,6 +65,9 @@ def mjcf_text(mechanism: Mechanism) -> str:
     controls = root.find("actuator")
     if controls is not None and len(controls):
         key.set("ctrl", texts([float(x.attrib.pop("_control")) for x in controls]))
+        states = [float(x.attrib.pop("_activation")) for x in controls if "_activation" in x.attrib]
+        if states:
+            key.set("act", texts(states))
     for empty in [x for x in root if len(x) == 0 and not x.attrib]:
         root.remove(empty)
     if writer.plain:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import model as mbd
+from ..model.forces.activated import LAG
 from ..model.laws import CoulombFriction, JointLimit
 from ..model.mechanism import Mechanism
 from .mjcf_writer_parts import Placed, numbers, refusal, texts
@@ -133,6 +134,8 @@ def _general(actuators: ET.Element, part: Any, target: dict[str, str], gain: Any
         raise refusal(part, "its control is a function of time")
     made = ET.SubElement(actuators, "general", {"name": part.name} | target)
     made.set("gainprm", texts(numbers(gain, f"{part.title}: gain")))
+    if isinstance(part, mbd.Servo):
+        _activated(made, part, gain)
     if isinstance(part, mbd.Servo | mbd.FixedTendon):
         made.set("biastype", "affine")
         bias = (_value(part, "offset"), -_value(part, "stiffness"), -_value(part, "damping"))
@@ -143,6 +146,28 @@ def _general(actuators: ET.Element, part: Any, target: dict[str, str], gain: Any
                 made.set(f"{name}range", texts(numbers(limits, f"{part.title}: {field}")))
                 made.set(f"{name}limited", "true")
     made.set("_control", repr(float(numbers(control, f"{part.title}: control"))))
+
+
+def _activated(made: ET.Element, servo: mbd.Servo, gain: Any) -> None:
+    """What a servo has besides an affine law: an activation, and a gain that depends on motion."""
+    slopes = [
+        0.0 if getattr(servo, x) is None else -_value(servo, x)
+        for x in ("stiffness_gain", "damping_gain")
+    ]
+    if any(slopes):
+        made.set("gaintype", "affine")
+        made.set("gainprm", texts([numbers(gain, f"{servo.title}: gain"), *slopes]))
+    if servo.activation is None:
+        return
+    lags = servo.activation == LAG
+    made.set("dyntype", "filter" if lags else "integrator")
+    if lags:
+        made.set("dynprm", texts([_value(servo, "time_constant")]))
+    if servo.activation_range is not None:
+        limits = numbers(servo.activation_range, f"{servo.title}: activation_range")
+        made.attrib |= {"actlimited": "true", "actrange": texts(limits)}
+    begin = 0.0 if servo.initial_activation is None else _value(servo, "initial_activation")
+    made.set("_activation", repr(begin))
 
 
 def _tendon(

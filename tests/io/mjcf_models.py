@@ -194,6 +194,33 @@ SATURATED = (
     .replace('gear="1.5"', 'gear="1.5" ctrlrange="-0.5 0.5" forcerange="-0.3 5"')
 )
 
+# Actuators with states, a damper that its control sets, and ranges of joints that cut efforts off.
+ACTIVATED = """
+<mujoco model="activated">
+  <default> <geom type="capsule" size="0.03" fromto="0 0 0 0.3 0 0"/> </default>
+  <worldbody>
+    <body name="a"> <joint name="a" axis="0 1 0" ref="0.4"/> <geom/>
+      <body name="b" pos="0.3 0 0">
+        <joint name="b" axis="0 1 0.1" actuatorfrcrange="-0.6 0.5" actuatorfrclimited="true"/>
+        <geom/>
+        <body name="c" pos="0.3 0 0"> <joint name="c" type="slide" axis="1 0 0.2"/> <geom/>
+          <body name="d" pos="0 0.3 0"> <joint name="d" axis="1 0 0"/> <geom/> </body>
+        </body> </body> </body>
+  </worldbody>
+  <actuator>
+    <general name="lag" joint="a" gear="3" dyntype="filterexact" dynprm="0.05" gainprm="2"
+      ctrlrange="-1 1" biastype="affine" biasprm="0.1 -2 -0.3"/>
+    <general name="filter" joint="b" dyntype="filter" dynprm="0.2" gainprm="5" actrange="-1 1"
+      forcerange="-2 0.7"/>
+    <intvelocity name="steer" joint="c" gear="2" kp="3" kv="0.1" actrange="-0.5 0.8"/>
+    <damper name="damper" joint="d" gear="1.5" kv="0.7" ctrlrange="0 2"/>
+    <general name="spring" joint="d" gainprm="0.2 -0.6 0.1" gaintype="affine"/>
+  </actuator>
+  <keyframe> <key name="home" qpos="0.5 -0.3 0.1 0.2" qvel="1 2 -0.5 0.3"
+    ctrl="1.5 0.2 0.3 0.7 -0.4" act="0.4 0.3 -0.2"/> </keyframe>
+</mujoco>
+"""
+
 SPRINGS = """
 <mujoco model="springs">
   <worldbody>
@@ -245,6 +272,7 @@ TREES = {
     "planar": PLANAR,
     "welded": WELDED,
     "servos": SERVOS,
+    "activated": ACTIVATED,
     "saturated": SATURATED,
     "springs": SPRINGS,
     "rotors": HEAVY_ROTOR,

@@ -1,5 +1,7 @@
 """MJCF files: trees against MuJoCo's accelerations, loops that stay closed, what is left out."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -58,7 +60,7 @@ def compared(mechanism, report, model, *, states=20, ctrl=None):
 
 
 # Every kind of joint, spring, damper, rotor and actuator, and several joints in a body.
-QUICK_TREES = ("arm", "balls", "planar", "servos", "springs", "humanoid")
+QUICK_TREES = ("arm", "balls", "planar", "servos", "activated", "springs", "humanoid")
 
 
 @pytest.mark.parametrize(
@@ -154,21 +156,58 @@ def test_load_warns_of_what_it_leaves_out(tmp_path):
     assert system.bodies == ("base", "upper", "fore", "hand")
 
 
-@pytest.mark.parametrize("name", ["servos", "saturated"])
+@pytest.mark.parametrize("name", ["servos", "saturated", "activated"])
 def test_a_keyframe_is_the_description(name):
     """The same accelerations as MuJoCo's at its keyframe, controls and their limits included."""
     text = TREES[name]
     model = smooth(mujoco.MjModel.from_xml_string(text))
     data = mujoco.MjData(model)
     mujoco.mj_resetDataKeyframe(model, data, 0)
-    wanted = mujoco_accelerations(model, data, ["a", "b", "c"])
     mechanism, report = mbd.from_mjcf(text, keyframe="home")
+    wanted = mujoco_accelerations(model, data, list(mechanism.bodies))
     assert report.keyframes == ["home"]
     system, state = mechanism.build()
     acc = mbd.accelerations(system, state)
     np.testing.assert_allclose(acc.a, wanted[:, 3:], rtol=1e-10, atol=1e-9)
     with pytest.raises(ModelFileError, match="no keyframe 'away'; the keyframes are home"):
         mbd.from_mjcf(text, keyframe="away")
+
+
+def test_activations_run_as_those_of_mujoco():
+    """Lags and an integrator that meets its range, at steps of a tenth of a millisecond there."""
+    text = TREES["activated"]
+    model = smooth(mujoco.MjModel.from_xml_string(text))
+    model.opt.timestep = 1e-4
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    for actuator, control in (("lag", 0.8), ("filter", -0.4), ("steer", -3.0)):
+        data.ctrl[model.actuator(actuator).id] = control
+    system, state = _with_controls(text, lag=0.8, filter=-0.4, steer=-3.0)
+    sol = mbd.simulate(system, state, h=1e-3, steps=200, save_every=100)
+    for row in (1, 2):
+        mujoco.mj_step(model, data, 1000)
+        for k, name in enumerate(("lag", "filter", "steer")):
+            found = float(sol[f"{name}.activation"][row])
+            # What acts is cut off at the range, -0.5; the state is led back to it.
+            assert abs(max(found, -0.5) - data.act[k]) < 5e-4
+    np.testing.assert_allclose(sol.joint("a").angle[-1] + 0.5, data.qpos[0], atol=2e-3)
+
+
+def _with_controls(text, **controls):
+    mechanism, _ = mbd.from_mjcf(text, keyframe="home")
+    for name, value in controls.items():
+        mechanism.forces[name] = dataclasses.replace(mechanism.forces[name], control=value)
+    return mechanism.build()
+
+
+def test_a_range_that_several_actuators_share_is_told():
+    text = (
+        TREES["activated"]
+        .replace("</actuator>", '<motor name="second" joint="b"/> </actuator>')
+        .replace("0.7 -0.4", "0.7 -0.4 0")
+    )
+    _, report = mbd.from_mjcf(text)
+    assert [x.name for x in report.ignored if "actuatorfrcrange" in x.why] == ["b"]
 
 
 def test_links_without_joints_are_merged_on_request():
@@ -212,7 +251,7 @@ UNSUPPORTED = {
     "a muscle": (
         '<worldbody> <body> <joint name="j"/> <geom size="1"/> </body> </worldbody>'
         '<actuator> <muscle name="m" joint="j" lengthrange="0 1"/> </actuator>',
-        "<actuator name='m'>: activation dynamics",
+        "<actuator name='m'>: MuJoCo's muscle has curves of its own",
     ),
     "a tendon round a corner": (
         '<worldbody> <site name="x"/> <body> <joint/> <geom size="1"/> <site name="y"/> '

@@ -81,12 +81,17 @@ def test_what_mjcf_cannot_hold_is_refused_by_name(name, tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["servos", "humanoid", *(pytest.param(x, marks=pytest.mark.slow) for x in ("arm", "springs"))],
+    [
+        "servos",
+        "activated",
+        "humanoid",
+        *(pytest.param(x, marks=pytest.mark.slow) for x in ("arm", "springs")),
+    ],
 )
 def test_an_imported_model_comes_back(name, tmp_path):
     """Springs, dampers, rotors, servos, tendons, controls, ball joints, joints in a row."""
     text = TREES[name].replace('gravcomp="0.4"', "")
-    options = {"keyframe": "home"} if name == "servos" else {}
+    options = {"keyframe": "home"} if name in ("servos", "activated") else {}
     first, _ = mbd.from_mjcf(text, **options)
     assert_equal_motion(first, back(first, tmp_path / "m.xml"))
 

@@ -1,5 +1,7 @@
 """Forces along joint coordinates: springs, servos, and tendons that add several coordinates up."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -67,6 +69,7 @@ class AlongCoordinates(AbstractActuator):
     """A spring, a damper and an actuator along L = Σ c_k x_k, x_k being joint coordinates.
 
         f = gain u(t) + offset - stiffness (L - reference) - damping dL/dt - F(L, dL/dt)
+            - u(t) (stiffness_gain L + damping_gain dL/dt)
 
     The coordinate x_k gets the generalized force c_k f. Limits cut off u and f; an f that may be
     cut off has no potential.
@@ -80,6 +83,7 @@ class AlongCoordinates(AbstractActuator):
         effort_range: Least and greatest f, (2,), or None.
         is_angle: Whether L is an angle [rad] and f a torque [N·m], not a length and a force.
         characteristic: F, of a spring that is not linear, or None.
+        stiffness_gain, damping_gain: As in the formula; None for both where u sets neither.
     """
 
     coordinates: tuple[Angle | Displacement, ...]
@@ -94,10 +98,13 @@ class AlongCoordinates(AbstractActuator):
     effort_range: Float[Array, "2"] | None = None
     is_angle: bool = eqx.field(static=True, default=False)
     characteristic: Characteristic | None = None
+    stiffness_gain: Scalar | None = None
+    damping_gain: Scalar | None = None
 
     @property
     def is_motor(self) -> bool:
-        return self.given is not None
+        # Where the control sets a damping, its wrench depends on more than the pose.
+        return self.given is not None and self.damping_gain is None
 
     @property
     def control_units(self) -> tuple[str, str]:
@@ -125,8 +132,11 @@ class AlongCoordinates(AbstractActuator):
         effort = self.offset - self.stiffness * (length - self.reference)
         if self.characteristic is not None:
             effort -= at_rate(self.characteristic, length, rate)
-        effort = effort - self.damping * rate + self.gain * self.control(t)
-        return length, rate, _within(effort, self.effort_range)
+        u = self.control(t)
+        effort = effort - self.damping * rate + self.gain * u
+        if self.stiffness_gain is not None:
+            effort = effort - u * (self.stiffness_gain * length + self.damping_gain * rate)
+        return length, rate, within(effort, self.effort_range)
 
     def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
         """The force f along L, or the torque where L is an angle."""
@@ -141,7 +151,7 @@ class AlongCoordinates(AbstractActuator):
         if self.given is None:
             return jnp.zeros_like(t)
         u = jnp.asarray(self.given(t), t.dtype) if callable(self.given) else self.given
-        return _within(u, self.control_range)
+        return within(u, self.control_range)
 
     def _direction(self, pose: Pose) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
         """The wrenches of f = 1."""
@@ -181,7 +191,8 @@ class AlongCoordinates(AbstractActuator):
         return self if self.effort_range is not None else without_potential(self)
 
 
-def _within(x: Scalar, limits: Float[Array, "2"] | None) -> Scalar:
+def within(x: Any, limits: Float[Array, "2"] | None) -> Any:
+    """Numbers, none of them below the first limit or above the second, where there are limits."""
     return x if limits is None else jnp.clip(x, limits[0], limits[1])
 
 

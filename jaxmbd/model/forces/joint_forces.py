@@ -4,16 +4,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...rotations.types import Array
+from ...rotations.types import Array, Scalar, host
 from .. import given
 from ..body import Body
-from ..coordinates import COORDINATES, AbstractAngle
+from ..coordinates import COORDINATES, AbstractAngle, Angle, Displacement
 from ..joint_coordinates import bodies_of_joints, coordinate_among, joint_coordinate
 from ..joints import Spherical
-from ..validation import NOT_NEGATIVE, USUALLY_NOT_NEGATIVE, array, number, require, shown
+from ..validation import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    USUALLY_NOT_NEGATIVE,
+    array,
+    default_dtype,
+    number,
+    require,
+    shown,
+)
+from .activated import INTEGRATOR, LAG, ActivatedServo
 from .along import AlongCoordinates
+from .base import AbstractForce
 from .descriptions import AbstractForceDescription, AbstractJointForce
 from .inertias import AbstractInertia, AlongCoordinate, OfRotation
+from .stateful import StateRule
 
 ROTATION = "rotation"
 
@@ -64,10 +76,15 @@ class Servo(AbstractJointForce):
 
     With the default gain, which is the stiffness, u is the position that it steers to; with
     `gain` equal to `damping` and no stiffness u is a speed; with gain 1 alone it is the effort.
+    With `damping_gain` and gain 0 it is a damper that u sets, as magnetorheological ones are.
+
+    An `activation` a may stand between the control and what it does, and takes the place of u in
+    the effort: with "lag" it follows, τ da/dt = u - a; with "integrator" u is its rate, da/dt = u.
+    It is a state, "activation".
 
     Attributes:
         joint: The joint (object or name).
-        control: u, a number or a function of time.
+        control: u, a number, a function of time or an `Input`.
         gain: Effort per unit of control; the stiffness by default.
         stiffness: [N·m/rad] or [N/m].
         damping: [N·m·s/rad] or [N·s/m].
@@ -75,6 +92,13 @@ class Servo(AbstractJointForce):
         control_range: Least and greatest u, (2,); None for no limits.
         effort_range: Least and greatest effort, (2,) [N·m] or [N]; None for no limits. With limits
             it has no potential, and `linearize` counts it as an input that is not at them.
+        stiffness_gain, damping_gain: Stiffness and damping per unit of control, besides the other
+            ones. `linearize` counts a servo with them as an input only where `control` is one.
+        activation: None, "lag" or "integrator", see above.
+        time_constant: τ of the lag [s].
+        activation_range: Least and greatest a, (2,); None for no limits. An activation that a large
+            control drives beyond them does not act, and is led back within a millisecond.
+        initial_activation: At the initial time; zero by default.
         coordinate: "angle" or "displacement"; the angle by default where the joint has both.
         allow_negative: Accept a negative stiffness or damping, which drives its bodies on.
     """
@@ -86,13 +110,65 @@ class Servo(AbstractJointForce):
     offset: Any = given.number("N·m or N", 0.0)
     control_range: Any = given.numbers("rad, m or any", None)
     effort_range: Any = given.numbers("N·m or N", None)
+    stiffness_gain: Any = given.number("N·m/rad or N/m per unit of control", None)
+    damping_gain: Any = given.number("N·m·s/rad or N·s/m per unit of control", None)
+    activation: str | None = given.choice(LAG, INTEGRATOR, default=None)
+    time_constant: Any = given.number("s", None, bounds=POSITIVE)
+    activation_range: Any = given.numbers("any", None)
+    initial_activation: Any = given.number("any", None)
     coordinate: str | None = given.choice(*COORDINATES, default=None)
     allow_negative: bool = given.flag(False)
 
-    def element(self, *bodies: Body) -> AlongCoordinates:
+    def element(self, *bodies: Body) -> AbstractForce:
         i, j = bodies
         x = joint_coordinate(self.title, self.joint, self.coordinate, (i, j))
-        return _along(self, (x,), (1.0,), self.control, offset=self.offset, is_angle=_is_angle(x))
+        if self.activation is None:
+            for field in ("time_constant", "activation_range", "initial_activation"):
+                if getattr(self, field) is not None:
+                    raise ValueError(
+                        f'{self.title}: {field} needs activation="lag" or "integrator"'
+                    )
+            offset = self.offset
+            return _along(self, (x,), (1.0,), self.control, offset=offset, is_angle=_is_angle(x))
+        return self._activated(x)
+
+    def _activated(self, x: Angle | Displacement) -> ActivatedServo:
+        """The numeric element with a state."""
+        lags = self.activation == LAG
+        if not lags and self.activation != INTEGRATOR:
+            raise ValueError(
+                f'{self.title}: activation must be "lag" or "integrator", not {self.activation!r}'
+            )
+        if lags != (self.time_constant is not None):
+            which = (
+                'activation="lag" needs time_constant'
+                if lags
+                else "an integrator has no time_constant"
+            )
+            raise ValueError(f"{self.title}: {which}")
+        stiffness = self._number("stiffness")
+        nothing = host.zeros((), default_dtype())
+        begin = nothing if self.initial_activation is None else self._number("initial_activation")
+        per_control = [
+            nothing if getattr(self, field) is None else self._number(field)
+            for field in ("stiffness_gain", "damping_gain")
+        ]
+        return ActivatedServo(
+            coordinate=x,
+            rule=StateRule.held(begin[None]),
+            command=self._value("control"),
+            gain=stiffness if self.gain is None else self._number("gain"),
+            stiffness=stiffness,
+            damping=self._number("damping"),
+            offset=self._number("offset"),
+            stiffness_gain=per_control[0],
+            damping_gain=per_control[1],
+            time_constant=self._number_or_none("time_constant"),
+            control_range=_limits(self, "control_range"),
+            activation_range=_limits(self, "activation_range"),
+            effort_range=_limits(self, "effort_range"),
+            rests=lags,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +263,21 @@ def _along(
         _limits(part, "effort_range"),
         is_angle,
         characteristic,
+        *_per_control(part),
     )
+
+
+def _per_control(part: AbstractForceDescription) -> tuple[Scalar | None, Scalar | None]:
+    """Stiffness and damping per unit of control, or None for both."""
+    fields = ("stiffness_gain", "damping_gain")
+    values = [getattr(part, field, None) for field in fields]
+    if all(x is None for x in values):
+        return None, None
+    stiffness, damping = (
+        number(0.0 if x is None else x, f"{part.title}: {field}")
+        for field, x in zip(fields, values, strict=True)
+    )
+    return stiffness, damping
 
 
 def _limits(part: AbstractForceDescription, field: str) -> Array | None:

@@ -133,10 +133,8 @@ def simulate(
         )
     refuse_unused_key(key, controller, "simulate")
     if controller is not None:
-        if progress or on_chunk is not None or checkpoints != 1:
-            raise ValueError(
-                "simulate: progress, on_chunk and checkpoints are not for runs with a controller"
-            )
+        if checkpoints != 1:
+            raise ValueError("simulate: checkpoints are not for runs with a controller")
         return simulate_controlled(
             system,
             state,
@@ -153,6 +151,8 @@ def simulate(
             metric=metric,
             key=key,
             throw=throw,
+            progress=progress,
+            on_chunk=on_chunk,
         )
     return simulate_fixed(
         system,

@@ -1,6 +1,7 @@
 """Runs with steps of one size."""
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -141,11 +142,7 @@ def simulate_fixed(
             raise_failure(begun, solution, state, h)
         warn_of_run(system, solution, h)
         return solution
-    if progress or on_chunk is not None:
-        raise ValueError(
-            "simulate: progress and on_chunk work on the host, outside jit, vmap and grad; leave "
-            "them out"
-        )
+    refuse_host_work(progress, on_chunk)
     zero = jnp.zeros((), int)
     run, rows = advance(
         *(bare, run, t0, h, zero, saves, save_every, formulation, integrator, kept),
@@ -155,6 +152,19 @@ def simulate_fixed(
     if not in_loop:
         rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
     return solution_of(rows, run)
+
+
+def refuse_host_work(progress: bool, on_chunk: Callable[[Solution], None] | None) -> None:
+    """Refuse what runs on the host, in a traced run.
+
+    Raises:
+        ValueError: Either is asked for.
+    """
+    if progress or on_chunk is not None:
+        raise ValueError(
+            "simulate: progress and on_chunk work on the host, outside jit, vmap and grad; leave "
+            "them out"
+        )
 
 
 def times(t0: Scalar, h: Scalar, n: np.ndarray) -> Float[Array, " T"]:

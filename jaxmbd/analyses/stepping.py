@@ -1,7 +1,7 @@
 """One step of a motion at a time, for a caller's own loops: controllers, learning, environments."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -23,7 +23,7 @@ from ..rotations.types import host
 from .carry import Carry, row_of, taken
 from .commanded import check_controller, commanded, commanded_step, left_to_caller
 from .controllers import Control, Controller
-from .fixed_steps import start_run, times
+from .fixed_steps import refuse_host_work, start_run, times
 from .running.checks import (
     check_run,
     check_system,
@@ -33,6 +33,7 @@ from .running.checks import (
     needs_state,
     solved_by,
 )
+from .running.chunked_run import HostLoop, counted_loop
 from .running.failure import raise_failure
 from .running.initial_state import assembled
 from .running.schedule import FromStep, as_mapping, held_from, instant, over_a_run
@@ -208,6 +209,8 @@ def simulate_controlled(
     save_every: int,
     t0: Any,
     throw: bool,
+    progress: bool,
+    on_chunk: Callable[[Solution], None] | None,
     **options: Any,
 ) -> Solution:
     """`simulate` with a controller; `options` go to `start`."""
@@ -235,32 +238,74 @@ def simulate_controlled(
     begun = start(
         system, state, h=known_h, t0=t0, inputs=begin, controller=controller, throw=throw, **options
     )
-    carry, rows = _run_controlled(
-        system, begun, controller, others, count // save_every, save_every
-    )
-    t = times(t0, h, np.arange(count // save_every + 1) * save_every)
-    inputs_of = rows.inputs
-    solution = dataclasses.replace(
-        rows,
-        t=t,
-        inputs=inputs_of,
-        result=carry.result,
-        stats=rows.stats
-        | {
+    saves = count // save_every
+    begin_row = _first_row(system, begun)
+    row, rest = eqx.partition(begin_row, eqx.is_array)
+
+    def solution_of(rows: Solution, carry: Carry) -> Solution:
+        # A row is a solution of one instant; numbers about the whole run are those of its end.
+        arrays = jax.tree.map(lambda one, all: all[:, 0] if one.ndim else all[-1], row, rows)
+        found = eqx.combine(arrays, rest)
+        stats = {
             "completed_steps": carry.run.completed,
             "undetermined_steps": carry.run.undetermined,
-        },
-        system=system,
-    )
-    if is_concrete(solution):
+        }
+        return dataclasses.replace(
+            found,
+            t=times(t0, h, np.arange(found.r.shape[0]) * save_every),
+            result=carry.result,
+            stats=found.stats | stats,
+            system=system,
+        )
+
+    if is_concrete((begin_row, begun, controller, others)):
+        loop = HostLoop(
+            lambda carry, first, count, size: _some_rows(
+                system, carry, controller, others, count, size, save_every
+            ),
+            lambda carry: ended_as(carry.result, RESULTS.successful),
+            solution_of,
+            system.name,
+            save_every,
+        )
+        solution = loop.run(begun, row, saves, progress=progress, on_chunk=on_chunk)
         if throw:
             raise_failure(system, solution, state, h)
         warn_of_run(system, solution, h)
-    return solution
+        return solution
+    refuse_host_work(progress, on_chunk)
+    carry, rows = _all_rows(system, begun, controller, others, saves, save_every)
+    rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), row, rows)
+    return solution_of(rows, carry)
+
+
+def _row(system: System, carry: Carry, iterations: Any) -> Solution:
+    """The present instant, as a part of a solution."""
+    return dataclasses.replace(row_of(system, carry, iterations), system=None)
 
 
 @eqx.filter_jit
-def _run_controlled(
+def _first_row(system: System, carry: Carry) -> Solution:
+    return _row(system, carry, jnp.zeros((), int))
+
+
+def _to_next_row(
+    system: System, controller: Controller, others: Mapping[str, Any], save_every: int
+) -> Callable[[Carry, Any], tuple[Carry, Solution]]:
+    """A function that takes the steps from one saved row to the next one."""
+
+    def one(carry: Carry, _: None) -> tuple[Carry, Array]:
+        return commanded_step(system, carry, controller, others)
+
+    def save(carry: Carry, _: Any) -> tuple[Carry, Solution]:
+        carry, each = jax.lax.scan(one, carry, length=save_every)
+        return carry, eqx.filter(_row(system, carry, jnp.sum(each)), eqx.is_array)
+
+    return save
+
+
+@eqx.filter_jit
+def _all_rows(
     system: System,
     carry: Carry,
     controller: Controller,
@@ -268,23 +313,21 @@ def _run_controlled(
     saves: int,
     save_every: int,
 ) -> tuple[Carry, Solution]:
-    """The carry at the end, and all rows as a solution."""
+    """The carry at the end, and all rows but the first."""
+    save = _to_next_row(system, controller, others, save_every)
+    return jax.lax.scan(save, carry, length=saves)
 
-    def one(carry: Carry, _: None) -> tuple[Carry, Array]:
-        return commanded_step(system, carry, controller, others)
 
-    def row(carry: Carry, iterations: Any) -> Any:
-        found = dataclasses.replace(row_of(system, carry, iterations), system=None)
-        return eqx.partition(found, eqx.is_array)
-
-    def save(carry: Carry, _: None) -> tuple[Carry, Any]:
-        carry, each = jax.lax.scan(one, carry, length=save_every)
-        return carry, row(carry, jnp.sum(each))[0]
-
-    first, static = row(carry, jnp.zeros((), int))
-    carry, rows = jax.lax.scan(save, carry, length=saves)
-    # Every row is a solution of one instant; numbers about the whole run are those of its end.
-    whole = jax.tree.map(
-        lambda a, b: jnp.concatenate([a, b[:, 0]]) if a.ndim else b[-1], first, rows
-    )
-    return carry, eqx.combine(whole, static)
+@eqx.filter_jit
+def _some_rows(
+    system: System,
+    carry: Carry,
+    controller: Controller,
+    others: Mapping[str, Any],
+    count: Any,
+    size: int,
+    save_every: int,
+) -> tuple[Carry, Solution]:
+    """The same for the next rows, whose number is no part of the program."""
+    save = _to_next_row(system, controller, others, save_every)
+    return counted_loop(save, carry, lambda m: m, count, size, lambda carry: carry.result)

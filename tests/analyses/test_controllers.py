@@ -186,3 +186,50 @@ def test_controllers_that_do_not_fit_are_refused_by_name():
     carry = mbd.start(system, state, h=H, inputs={"u": 0.0})
     with pytest.raises(ValueError, match=r"give the controller to mbd.start as well"):
         mbd.step(system, carry, controller=PD(gains))
+
+
+def test_a_run_with_a_controller_tells_its_rows_and_keeps_them_when_interrupted(capsys):
+    """And the number of its steps is no part of its program."""
+    system, state = cart()
+    controller = PD(jnp.array([30.0, 12.0]), period=PERIOD)
+    run = dict(h=H, controller=controller, save_every=2)
+    whole = mbd.simulate(system, state, steps=200, **run)
+    seen = []
+    told = mbd.simulate(
+        system, state, steps=200, progress=True, on_chunk=lambda s: seen.append(len(s.t)), **run
+    )
+    assert "200" in capsys.readouterr().err
+    assert len(seen) > 20 and seen[-1] == 101 and seen == sorted(seen)
+    np.testing.assert_array_equal(np.asarray(told.r), np.asarray(whole.r))
+    assert int(told.stats["completed_steps"]) == 200
+
+    def stop(sol):
+        if len(sol.t) > 30:
+            raise KeyboardInterrupt
+
+    part = mbd.simulate(system, state, steps=200, progress=True, on_chunk=stop, throw=False, **run)
+    assert part.result == mbd.RESULTS.interrupted and 30 < len(part.t) < 101
+    np.testing.assert_array_equal(np.asarray(part.r), np.asarray(whole.r)[: len(part.t)])
+
+    with pytest.raises(ValueError, match="outside jit"):
+        jax.jit(lambda s: mbd.simulate(system, s, steps=4, progress=True, **run).r)(state)
+
+
+def test_a_failed_run_with_a_controller_keeps_what_it_computed():
+    system, state = cart()
+
+    class Fails(PD):
+        def __call__(self, memory, seen, t):
+            return memory, jnp.where(t > 0.5, jnp.nan, -self.gains @ seen)
+
+    sol = mbd.simulate(
+        system,
+        state,
+        h=H,
+        steps=100,
+        controller=Fails(jnp.array([30.0, 12.0]), period=PERIOD),
+        throw=False,
+    )
+    done = int(sol.stats["completed_steps"])
+    assert sol.result != mbd.RESULTS.successful and 48 <= done <= 52
+    assert np.all(np.isfinite(sol.r[: done + 1])) and np.all(np.isnan(sol.r[done + 1 :]))

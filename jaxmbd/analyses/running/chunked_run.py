@@ -36,9 +36,9 @@ class HostLoop:
 
     def __init__(
         self,
-        piece: Callable[..., tuple[Any, Row]],
+        piece: Callable[..., tuple[Any, Row | Solution]],
         goes_on: Callable[[Any], Any],
-        solution: Callable[[Row, Any], Solution],
+        solution: Callable[[Any, Any], Solution],
         name: str,
         weight: int = 1,
         unit: str = "step",
@@ -49,7 +49,7 @@ class HostLoop:
     def run(
         self,
         run: Any,
-        first: Row | int,
+        first: Row | Solution | int,
         total: int,
         *,
         progress: bool = False,
@@ -111,7 +111,7 @@ class HostLoop:
         return _with_result(solution, RESULTS.interrupted) if interrupted else solution
 
 
-def counted_loop(body, carry: Any, at, count, size: int, result) -> tuple[Any, Row]:
+def counted_loop(body, carry: Any, at, count, size: int, result) -> tuple[Any, Any]:
     """`jax.lax.scan` over `at(0), at(1), ...` whose length `count` is a number, into `size` rows;
     forward only.
 

@@ -15,6 +15,9 @@ from rich.table import Table
 from tqdm import tqdm
 
 from ..analyses import breaks_redundancy, kinematics, simulate
+from ..analyses.running.schedule import ByStep, as_mapping, schedule_of
+from ..formulations import AbstractFormulation
+from ..integrators import AbstractIntegrator
 from ..model.compiled import shared_jit
 from ..model.mechanism import Mechanism
 from .measurements import Measurements, observed
@@ -107,8 +110,9 @@ def fit(
     *,
     h: float | None = None,
     analysis: str = "simulate",
-    formulation: Any = None,
-    integrator: Any = None,
+    formulation: AbstractFormulation | None = None,
+    integrator: AbstractIntegrator | None = None,
+    inputs: Mapping[str, Any] | None = None,
     segments: int = 1,
     starts: int = 1,
     spread: float = 0.3,
@@ -134,6 +138,9 @@ def fit(
             then do not matter).
         formulation: As in `simulate`.
         integrator: As in `simulate`.
+        inputs: What the mechanism's inputs were, by name, see `Input`: functions of time, samples
+            as `Sampled(t, values)`, numbers, or, without `segments`, arrays by step as in
+            `simulate`.
         segments: Parts of the time span that start anew, joined in the course of the fit (multiple
             shooting): for long or chaotic data, where the error of one simulation has many minima.
             Two to three oscillations each.
@@ -158,7 +165,9 @@ def fit(
             redundant loop is to be fitted alone.
         FitError: The motion cannot be computed at the starting values.
     """
-    problem = _Problem(mechanism, parameters, data, h, analysis, formulation, integrator)
+    options = {"formulation": formulation, "integrator": integrator, "inputs": inputs}
+    problem = _Problem(mechanism, parameters, data, h, analysis, options)
+    _check_inputs(problem, inputs, segments)
     z = _best_start(problem, starts, spread, seed)
     history: list[float] = []
     with tqdm(
@@ -185,7 +194,15 @@ def fit(
 class _Problem:
     """The weighted residuals as a function of one vector of unrestricted coordinates."""
 
-    def __init__(self, mechanism, parameters, data, h, analysis, formulation, integrator):
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        parameters: Mapping[str, AbstractTransform],
+        data: Measurements,
+        h: float | None,
+        analysis: str,
+        options: dict[str, Any],
+    ):
         if analysis not in ("simulate", "kinematics"):
             raise ValueError(f"analysis must be 'simulate' or 'kinematics', not {analysis!r}")
         if not parameters:
@@ -219,9 +236,8 @@ class _Problem:
             self.h = h or float(np.min(np.diff(np.concatenate([[0.0], data.t[data.t > 0]]))))
             self.steps = max(1, int(np.ceil(last / self.h - 1e-9)))
         self.analysis = analysis
-        self.options = {"formulation": formulation} | (
-            {"integrator": integrator} if analysis == "simulate" else {}
-        )
+        known_there = ("formulation",) if analysis == "kinematics" else tuple(options)
+        self.options = {name: options[name] for name in known_there if name in options}
         self._compiled = shared_jit(self.predicted)
         self.jacobian = shared_jit(jax.jacfwd(self.predicted))
         self.values_jacobian = jax.jacfwd(self._flat_values)
@@ -283,6 +299,27 @@ class _Problem:
             sol = kinematics(system, state, self.data.t, throw=False, **self.options)
         weighted = self.data.predicted(system, sol) / jnp.asarray(self.data.deviations())[:, None]
         return weighted[self.there]
+
+
+def _check_inputs(problem: _Problem, inputs: Mapping[str, Any] | None, segments: int) -> None:
+    """Refuse inputs that are missing, unknown, or cannot be cut into segments.
+
+    Raises:
+        ValueError: As it says.
+    """
+    if problem.analysis != "simulate":
+        if inputs is not None:
+            raise ValueError("fit: inputs are for analysis='simulate'")
+        return
+    schedule = schedule_of(problem.built(problem.z0)[0], inputs, problem.steps, "fit")
+    if schedule is None or segments == 1:
+        return
+    for name, part in zip(as_mapping(inputs, "fit"), schedule.parts, strict=True):
+        if isinstance(part, ByStep) and part.values.shape[0] > 1:
+            raise ValueError(
+                f"fit: input {name!r} is an array by step, which segments cannot cut; give a "
+                "function of time or mbd.Sampled(t, values)"
+            )
 
 
 def _refuse_broken_loops(mechanism, parameters) -> None:

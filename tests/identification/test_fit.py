@@ -98,7 +98,7 @@ def test_standard_errors_are_the_spread_of_estimates_over_repeated_noise():
     }
     data = mbd.Measurements(T, {"body.r.x": truth + noise[0]})
     # The same fit with other noise, on one compiled problem.
-    problem = _Problem(oscillator(MASS, 45.0, 1.0), parameters, data, 0.02, "simulate", None, None)
+    problem = _Problem(oscillator(MASS, 45.0, 1.0), parameters, data, 0.02, "simulate", {})
     estimates = []
     for n in noise:
         problem.y = truth + n
@@ -264,7 +264,7 @@ def test_a_number_at_its_bound_is_named():
         "bodies.body.mass": mbd.Bounded(1.0, 3.0),
         "forces.spring.stiffness": mbd.Bounded(10.0, 60.0),
     }
-    problem = _Problem(oscillator(), bounded, data, 2e-3, "simulate", None, None)
+    problem = _Problem(oscillator(), bounded, data, 2e-3, "simulate", {})
     assert problem.at_bounds(jnp.zeros(2)) == []
     assert problem.at_bounds(jnp.array([12.0, -12.0])) == [
         "bodies.body.mass is at its upper bound, 3",
@@ -315,7 +315,7 @@ def test_the_jacobian_of_segments_is_that_of_differences():
     m = mbd.load_mechanism("double_pendulum")
     t = np.linspace(0.02, 0.3, 15)
     data = mbd.Measurements(t, {"lower.r.y": np.sin(t), "upper.r.z": np.cos(t)}, sigma=0.1)
-    problem = _Problem(m, {"bodies.lower.mass": mbd.Positive()}, data, 0.01, "simulate", None, None)
+    problem = _Problem(m, {"bodies.lower.mass": mbd.Positive()}, data, 0.01, "simulate", {})
     shooting = ShootingProblem(problem, 3)
     z = shooting.start() + 1e-3 * np.random.default_rng(0).normal(size=shooting.start().size)
     jacobian = shooting.jacobian(z)
@@ -339,3 +339,39 @@ def test_an_axis_that_would_lock_a_redundant_loop_is_refused():
             progress=False,
         )
     assert not mbd.breaks_redundancy(mbd.load_mechanism("slider_crank"))
+
+
+@pytest.mark.parametrize(
+    "kind", ["function", pytest.param("samples", marks=pytest.mark.slow), "steps"]
+)
+def test_a_fit_knows_what_the_motor_was_told(kind):
+    """A mass pushed by sin(5 t), against the closed form; by steps, one that is held over each."""
+    mass, h = 2.5, 0.01
+    m = mbd.Mechanism("cart", gravity=(0, 0, 0))
+    body = m.add_body("cart", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    m.add(mbd.Translational("rail", m.ground, body, point=(0, 0, 0), axis=(1, 0, 0)))
+    m.add(mbd.Actuator("push", "rail", control=mbd.Input("u", unit="N")))
+    t = np.linspace(0.0, 1.0, 101)
+    if kind == "steps":
+        held = np.sin(5.0 * t[1:])
+        speed = np.concatenate([[0.0], np.cumsum(held) * h])
+        exact = np.concatenate([[0.0], np.cumsum(h * speed[:-1] + 0.5 * h**2 * held)]) / mass
+        given = held
+    else:
+        exact = (t / 5.0 - np.sin(5.0 * t) / 25.0) / mass
+        given = "sin(5*t)" if kind == "function" else mbd.Sampled(t, np.sin(5.0 * t))
+    data = mbd.Measurements(t[1:], {"cart.r.x": exact[1:]})
+    options = {"h": h, "progress": False}
+    parameters = {"bodies.cart.mass": mbd.Positive()}
+    report = mbd.fit(m, parameters, data, inputs={"u": given}, **options)
+    # Where the force changes within a step the motion is right to about (ω h)²/12.
+    tolerance = 1e-7 if kind == "steps" else (5.0 * h) ** 2 / 6.0
+    np.testing.assert_allclose(report.estimate["bodies.cart.mass"], mass, rtol=tolerance)
+    if kind == "samples":
+        parts = mbd.fit(m, parameters, data, inputs={"u": given}, segments=2, **options)
+        np.testing.assert_allclose(parts.estimate["bodies.cart.mass"], mass, rtol=tolerance)
+    elif kind == "steps":
+        with pytest.raises(ValueError, match="array by step, which segments cannot cut"):
+            mbd.fit(m, parameters, data, inputs={"u": given}, segments=2, **options)
+        with pytest.raises(ValueError, match="fit.*'u'"):
+            mbd.fit(m, parameters, data, **options)

@@ -6,16 +6,14 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from ..model.sensors import Sensor
 from ..model.system import System
-from ..model.validation import concrete, default_dtype, require, shown
+from ..model.validation import default_dtype, require, shown
 from ..results.columns import columns_by_name
-from ..results.sensors import measured_by, readings_at, sensed_among
 from ..results.solution import Solution
 from ..xla.indexing import take
+from .sensing import Sensing, looks_kept, sensors_among
 
 
 class Controller(eqx.Module):
@@ -99,18 +97,6 @@ class Controller(eqx.Module):
         """
 
 
-class Sensing(eqx.Module):
-    """Sensors that a controller reads with delay, in samples or with noise.
-
-    Attributes:
-        past: Their quantities at the controller's last samples, the newest last, (m, n).
-        key: Data of the key that noise is drawn from, or None.
-    """
-
-    past: Float[Array, "m n"]
-    key: Array | None
-
-
 class Control(eqx.Module):
     """What a controller takes from one step to the next.
 
@@ -145,13 +131,12 @@ class Control(eqx.Module):
             controller.start(),
         )
         line = jnp.zeros((controller.longest_delay + 2, count), system.dtype)
-        sensors = sensors_of(system, controller)
+        sensors = sensors_among(system, controller.observes)
         if not sensors:
             return Control(memory, line)
-        samples = _samples(controller, sensors, h)
-        past = jnp.zeros((samples, sum(sensor.width for sensor in sensors)), system.dtype)
-        data = None if key is None else jax.random.key_data(key)
-        return Control(memory, line, Sensing(past, data))
+        title, bound = type(controller).__name__, controller.longest_sensor_delay
+        looks = looks_kept(sensors, h, controller.period, title, bound)
+        return Control(memory, line, Sensing.begun(system, controller.observes, looks, key))
 
     def sensed(
         self, system: System, controller: Controller, now: Solution, n: Array, h: Array
@@ -159,31 +144,14 @@ class Control(eqx.Module):
         """After a look at the present instant, a solution of one row after n steps of length h; and
         what the controller sees.
         """
-        names = controller.observes
-        seen = jnp.stack([x[0] for x in map(jnp.asarray, columns_by_name(now, system, names))])
+        names, bound = controller.observes, controller.longest_sensor_delay
         if self.sensing is None:
-            return self, seen
-        sensors, past = sensors_of(system, controller), self.sensing.past
-        fresh = jnp.concatenate([jnp.asarray(measured_by(x, now, system))[0] for x in sensors])
-        past = jnp.where(n == 0, fresh, jnp.concatenate([past[1:], fresh[None]]))
-        # Times of the samples since the start; before it the quantities were the first ones.
-        back = controller.period * np.arange(past.shape[0])[::-1].astype(h.dtype)
-        times = (jnp.asarray(n, h.dtype) - back) * h
-        key = self.sensing.key
-        key = None if key is None else jax.random.wrap_key_data(key)
-        readings, first = {}, 0
-        for sensor in sensors:
-            part = past[:, first : first + sensor.width]
-            first += sensor.width
-            bound = controller.longest_sensor_delay
-            if bound is not None:
-                sensor = eqx.tree_at(
-                    lambda x: x.delay, sensor, _within(controller, sensor, jnp.asarray(bound))
-                )
-            readings[sensor.name] = readings_at(sensor, times[-1:], times, part, key=key)[0]
-        for place, sensor, entry in sensed_among(system, names):
-            seen = seen.at[place].set(readings[sensor.name][entry])
-        return Control(self.memory, self.line, Sensing(past, self.sensing.key)), seen
+            seen = map(jnp.asarray, columns_by_name(now, system, names))
+            return self, jnp.stack([x[0] for x in seen])
+        longest = None if bound is None else (bound, type(controller).__name__)
+        place = (n, controller.period, h)
+        sensing, seen = self.sensing.look(system, names, now, place, longest)
+        return Control(self.memory, self.line, sensing), seen
 
     def sampled(self, controller: Controller, seen: Float[Array, " n"], t: Array) -> "Control":
         """After a sample at time t."""
@@ -218,54 +186,3 @@ class Control(eqx.Module):
         most = self.line.shape[0] - 1
         old, new = (take(self.line, jnp.clip(place + k, 0, most)) for k in (0, 1))
         return (1.0 - share) * old + share * new
-
-
-def sensors_of(system: System, controller: Controller) -> list[Sensor]:
-    """The sensors among what a controller observes whose readings need the past, each once."""
-    found = {sensor.name: sensor for _, sensor, _ in sensed_among(system, controller.observes)}
-    return list(found.values())
-
-
-def _samples(controller: Controller, sensors: list[Sensor], h: Any) -> int:
-    """How many of its last samples a controller keeps for its sensors.
-
-    Raises:
-        ValueError: It is not known.
-    """
-    title, bound = type(controller).__name__, controller.longest_sensor_delay
-    if bound is None:
-        bound = 0.0
-        for sensor in sensors:
-            # Each by itself: a sum of known arrays is traced inside `jit`.
-            delay = concrete(sensor.delay)
-            period = 0.0 if sensor.period is None else concrete(sensor.period)
-            if delay is None or period is None:
-                raise ValueError(
-                    f"{title}: delay or period of sensor {sensor.name!r} is traced by JAX; give "
-                    "the controller longest_sensor_delay, which both together do not exceed [s]"
-                )
-            bound = max(bound, float(delay) + float(period))
-    else:
-        for sensor in sensors:
-            _within(controller, sensor, jnp.asarray(bound))
-    step = concrete(h)
-    if step is None:
-        raise ValueError(
-            f"{title}: sensor {sensors[0].name!r} has a delay or a period, and how many samples "
-            "that takes must be known: give a step size h that is not traced by JAX"
-        )
-    return int(np.ceil(bound / (float(step) * controller.period) - 1e-9)) + 2
-
-
-def _within(controller: Controller, sensor: Sensor, bound: Array) -> Array:
-    """The delay of a sensor; NaN where it is traced and beyond the bound.
-
-    Raises:
-        ValueError: It is known and beyond the bound.
-    """
-    return require(
-        sensor.longest <= bound,
-        sensor.delay,
-        f"{type(controller).__name__}: delay and period of sensor {sensor.name!r}, "
-        f"{shown(sensor.longest)} s together, exceed longest_sensor_delay={shown(bound)}",
-    )

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ..analyses.carry import Carry, observe
+from ..analyses.carry import Carry, observe, row_of
+from ..analyses.sensing import Sensing, looks_kept, sensors_among
 from ..analyses.stepping import start, step
 from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator
@@ -37,12 +38,14 @@ class Episode(eqx.Module):
         steps: Actions taken so far, ().
         key: For the next reset.
         goal: Of this episode, see `Environment.goal`; None in environments without goals.
+        sensing: Of sensors with noise, delay or a sampling period among what is observed, or None.
     """
 
     carry: Carry
     steps: Int[Array, ""]
     key: Array
     goal: Any = None
+    sensing: Sensing | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +60,9 @@ class Environment:
         system: The mechanism; all its inputs are actions.
         begin: `begin(key) -> State` at the beginning of an episode, random or not; it is assembled,
             so that `set_joints` with drawn coordinates serves, loops too.
-        observed: Names of quantities (see `quantities`), or `observed(system, carry) -> (n,)`.
+        observed: Names of quantities (see `quantities`), or `observed(system, carry) -> (n,)`. The
+            names of sensors are readings, with noise from the episode's key, delay and samples; a
+            function that calls `observe` gets them without.
         reward: `reward(system, before, action, after)` of the carries around an action.
         terminated: `terminated(system, carry) -> ()`, or None for episodes that end by time alone.
         low, high: Bounds of the actions, (k,), in the order of `System.inputs`.
@@ -138,8 +143,8 @@ class Environment:
         """The first observation and a new episode."""
         own, following = jax.random.split(key)
         carry, goal = self._begun(own), self._drawn(own)
-        episode = Episode(carry, jnp.zeros((), int), following, goal)
-        return self.observe(carry, goal), episode
+        observation, sensing = self._seen(carry, goal, self._sensing(own))
+        return observation, Episode(carry, jnp.zeros((), int), following, goal, sensing)
 
     def step(
         self, key: Array, episode: Episode, action: Float[Array, " k"]
@@ -163,10 +168,11 @@ class Environment:
         carry = _selected(done, fresh, after.carry)
         goal = _selected(done, self._drawn(key), after.goal)
         steps = jnp.where(done, 0, after.steps)
-        observation = jnp.where(done, self.observe(carry, goal), last)
+        first, sensing = self._seen(carry, goal, self._sensing(key))
+        observation = jnp.where(done, first, last)
         return (
             observation,
-            Episode(carry, steps, after.key, goal),
+            Episode(carry, steps, after.key, goal, _selected(done, sensing, after.sensing)),
             reward,
             done,
             info | {"final_observation": last},
@@ -189,15 +195,17 @@ class Environment:
         found = self.reward(self.system, before, action, carry, *goal)
         reward = jnp.asarray(found, self.low.dtype)
         info = {"terminated": terminated, "truncated": truncated, "failed": failed}
-        after = Episode(carry, steps, episode.key, episode.goal)
-        return self.observe(carry, episode.goal), after, reward, terminated | truncated, info
+        observation, sensing = self._seen(carry, episode.goal, episode.sensing)
+        after = Episode(carry, steps, episode.key, episode.goal, sensing)
+        return observation, after, reward, terminated | truncated, info
 
     def observe(self, carry: Carry, goal: Any = None) -> Float[Array, " n"]:
-        """The observation at an instant of an episode with a goal, or without one."""
+        """The observation at an instant of an episode with a goal, or without one; sensors without
+        noise, delay and samples, which belong to an episode.
+        """
         if callable(self.observed):
             return jnp.asarray(self.observed(self.system, carry, *self._further(goal)))
-        seen = observe(self.system, carry, self.observed)
-        return jnp.concatenate([seen, *(jnp.ravel(x) for x in jax.tree.leaves(goal))])
+        return _with_goal(observe(self.system, carry, self.observed), goal)
 
     def to_gymnasium(
         self, count: int | None = None, *, seed: int = 0
@@ -227,6 +235,30 @@ class Environment:
         from .gymnax import GymnaxEnvironment
 
         return GymnaxEnvironment(self, split_done)
+
+    def _sensing(self, key: Array) -> Sensing | None:
+        """Before the first look of an episode at its sensors, with noise from another key than the
+        state and the goal.
+        """
+        if callable(self.observed):
+            return None
+        names = list(self.observed)
+        sensors = sensors_among(self.system, names)
+        if not sensors:
+            return None
+        looks = looks_kept(sensors, self.h, self.substeps, "Environment")
+        return Sensing.begun(self.system, names, looks, jax.random.fold_in(key, 2))
+
+    def _seen(
+        self, carry: Carry, goal: Any, sensing: Sensing | None
+    ) -> tuple[Float[Array, " n"], Sensing | None]:
+        """The observation, and the sensing after it."""
+        if sensing is None or callable(self.observed):
+            return self.observe(carry, goal), sensing
+        place = (carry.steps, self.substeps, carry.h)
+        now = row_of(self.system, carry)
+        sensing, seen = sensing.look(self.system, list(self.observed), now, place)
+        return _with_goal(seen, goal), sensing
 
     def _inputs(self, action: Float[Array, " k"]) -> dict[str, Array]:
         """Actions by the names of inputs."""
@@ -259,6 +291,11 @@ class Environment:
             return self._started(key)
         which = jax.random.randint(key, (), 0, self.starts.h.shape[0])
         return jax.tree.map(lambda x: take(x, which), self.starts)
+
+
+def _with_goal(seen: Float[Array, " n"], goal: Any) -> Float[Array, " m"]:
+    """The numbers of a goal behind what is seen."""
+    return jnp.concatenate([seen, *(jnp.ravel(x) for x in jax.tree.leaves(goal))])
 
 
 def _arrays(carry: Carry) -> Any:

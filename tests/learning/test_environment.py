@@ -238,3 +238,61 @@ def test_a_squeezed_action_is_taken_by_the_adapter():
     begun = jax.eval_shape(adapted.reset, jax.random.key(0))
     found = jax.eval_shape(adapted.step, jax.random.key(0), begun[1], jnp.zeros(()))
     assert found[0].shape == (4,) and found[2].shape == ()
+
+
+def sensed_cart(**errors):
+    """A cart that is pushed and seen by an encoder."""
+    m = mbd.Mechanism("cart", gravity=(0, 0, 0))
+    body = m.add_body("cart", mass=2.0, inertia=(0.1, 0.1, 0.1))
+    m.add(mbd.Translational("rail", m.ground, body, point=(0, 0, 0), axis=(1, 0, 0)))
+    m.add(mbd.Actuator("push", "rail", control=mbd.Input("u", unit="N")))
+    m.add(mbd.Encoder("encoder", "rail", **errors))
+    system, state = m.build()
+    return mbd.Environment(
+        system,
+        lambda key: state,
+        ["rail.displacement", "encoder.displacement"],
+        lambda system, before, action, after: 0.0,
+        low=[-1.0],
+        high=[1.0],
+        h=0.01,
+        substeps=2,
+        horizon=6,
+    )
+
+
+def observations(env, count, key):
+    """What is seen under a constant push, (count + 1, 2), over automatic resets."""
+    first, episode = env.reset(key)
+
+    def one(episode, key):
+        seen, episode, _, _, info = env.step(key, episode, jnp.ones(1))
+        return episode, (seen, info["final_observation"])
+
+    _, (seen, last) = jax.lax.scan(one, episode, jax.random.split(key, count))
+    return jnp.concatenate([first[None], seen]), last
+
+
+def test_an_encoder_is_seen_with_its_delay_bias_and_noise_of_the_episode():
+    """x = t²/4; a delay of two actions shows it later, in each episode anew."""
+    late = sensed_cart(delay=0.04, bias=0.5, gain=2.0)
+    seen, last = jax.jit(lambda key: observations(late, 9, key))(jax.random.key(0))
+    # Six actions make an episode: the seventh observation is the first of the next one.
+    t = np.array([0, 1, 2, 3, 4, 5, 0, 1, 2, 3]) * 0.02
+    np.testing.assert_allclose(seen[:, 0], t**2 / 4, atol=1e-12)
+    delayed = np.maximum(t - 0.04, 0.0)
+    np.testing.assert_allclose(seen[:, 1], 2.0 * delayed**2 / 4 + 0.5, atol=1e-12)
+    np.testing.assert_allclose(last[5], [0.12**2 / 4, 2.0 * 0.08**2 / 4 + 0.5], atol=1e-12)
+
+    density, period = 1e-3, 0.02
+    noisy = sensed_cart(noise_density=density, period=period)
+    run = jax.jit(jax.vmap(lambda key: observations(noisy, 9, key)[0]))
+    keys = jax.random.split(jax.random.key(1), 400)
+    noise = np.asarray(run(keys)[:, :, 1] - run(keys)[:, :, 0])
+    np.testing.assert_array_equal(noise, run(keys)[:, :, 1] - run(keys)[:, :, 0])
+    # White noise of a density, sampled: deviation density/sqrt(period), independent from one
+    # sample, one element and one episode to the next.
+    wanted = density / np.sqrt(period)
+    np.testing.assert_allclose(np.std(noise), wanted, rtol=5.0 / np.sqrt(2 * noise.size))
+    correlation = np.corrcoef(noise, rowvar=False) - np.eye(10)
+    assert np.max(np.abs(correlation)) < 5.0 / np.sqrt(len(keys))

@@ -255,7 +255,7 @@ def test_a_traced_delay_needs_a_bound_and_stays_below_it():
         controller = _Tape(**bound)
         return mbd.simulate(system, state, h=1e-3, steps=4, controller=controller)
 
-    with pytest.raises(ValueError, match="give the controller longest_sensor_delay"):
+    with pytest.raises(ValueError, match="a controller takes it as longest_sensor_delay"):
         jax.jit(lambda d: run(d).result)(0.1)
     with pytest.raises(ValueError, match="exceed longest_sensor_delay=0.01"):
         run(0.1, longest_sensor_delay=0.01)

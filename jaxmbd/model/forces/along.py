@@ -134,7 +134,7 @@ class AlongCoordinates(AbstractActuator):
             effort -= at_rate(self.characteristic, length, rate)
         u = self.control(t)
         effort = effort - self.damping * rate + self.gain * u
-        if self.stiffness_gain is not None:
+        if self.stiffness_gain is not None and self.damping_gain is not None:
             effort = effort - u * (self.stiffness_gain * length + self.damping_gain * rate)
         return length, rate, within(effort, self.effort_range)
 

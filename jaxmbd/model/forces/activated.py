@@ -36,7 +36,8 @@ class ActivatedServo(AbstractAlongCoordinate):
         rests: Whether ż = 0 determines a, as it does not of an integrator.
     """
 
-    most_iterations: ClassVar[int] = 3  # it is linear within the range and on both sides of it
+    most_iterations: ClassVar[int] = 3
+    linear_in_pieces: ClassVar[bool] = True
 
     coordinate: Angle | Displacement
     rule: StateRule
@@ -52,6 +53,10 @@ class ActivatedServo(AbstractAlongCoordinate):
     activation_range: Float[Array, "2"] | None
     effort_range: Float[Array, "2"] | None
     rests: bool = eqx.field(static=True)
+
+    @property
+    def linear(self) -> bool:
+        return self.activation_range is None
 
     def labels(self) -> tuple[StateLabel, ...]:
         return (StateLabel("activation", "-"),)

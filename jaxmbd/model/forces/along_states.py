@@ -55,15 +55,29 @@ class AbstractAlong(AbstractStatefulForce):
     ) -> Float[Array, " s"]:
         return self.rates_at(*self.motion(pose, twist), z, t)
 
+    def seen(self, pose: Pose, twist: Twist) -> tuple[Scalar, Scalar]:
+        return self.motion(pose, twist)
+
+    def rates_seen(
+        self, motion: tuple[Scalar, Scalar], z: Float[Array, " s"], t: Scalar
+    ) -> Float[Array, " s"]:
+        return self.rates_at(*motion, z, t)
+
     def loads(
         self, pose: Pose, twist: Twist, z: Float[Array, " s"], t: Scalar
     ) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
         return self.wrench_of(self.effort(*self.motion(pose, twist), z, t), pose)
 
+    def wrench(
+        self, pose: Pose, twist: Twist, t: Scalar
+    ) -> tuple[Float[Array, "2 3"], Float[Array, "2 3"]]:
+        motion = self.motion(pose, twist)
+        return self.wrench_of(self.effort(*motion, self.states_seen(motion, t), t), pose)
+
     def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
         """The effort, x and its rate, the power that the bodies get, and the states."""
         x, rate = self.motion(pose, twist)
-        effort = self.effort(x, rate, self.states(pose, twist, t), t)
+        effort = self.effort(x, rate, self.states_seen((x, rate), t), t)
         return (
             *self.named(x, rate, effort),
             self.power(pose, twist, t),

@@ -3,7 +3,7 @@ element, which both share, and its two descriptions.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -39,7 +39,7 @@ class LinearFilter(AbstractAlongCoordinate):
         rests: Whether A is regular, as far as it is known.
     """
 
-    linear: ClassVar[bool] = True
+    linear = True
 
     coordinate: Angle | Displacement
     rule: StateRule

@@ -36,7 +36,7 @@ class Winding(AbstractAlongCoordinate):
         effort_limit: At the joint [N·m] or [N], or None.
     """
 
-    linear: ClassVar[bool] = True
+    linear = True
 
     coordinate: Angle | Displacement
     rule: StateRule
@@ -206,7 +206,8 @@ class Controlled(AbstractAlongCoordinate):
         tracking_time: T [s], by which I is led back while u is at its limit.
     """
 
-    most_iterations: ClassVar[int] = 3  # it is linear on both sides of its limit
+    most_iterations: ClassVar[int] = 3
+    linear_in_pieces: ClassVar[bool] = True
     rests = False
 
     coordinate: Angle | Displacement
@@ -218,6 +219,10 @@ class Controlled(AbstractAlongCoordinate):
     filter_time: Scalar
     limit: Scalar | None
     tracking_time: Scalar
+
+    @property
+    def linear(self) -> bool:
+        return self.limit is None
 
     def labels(self) -> tuple[StateLabel, ...]:
         units = ("N·m", "rad/s") if isinstance(self.coordinate, AbstractAngle) else ("N", "m/s")
@@ -292,7 +297,7 @@ class Bristles(AbstractAlongCoordinate):
         stribeck_rate: v_s [rad/s] or [m/s].
     """
 
-    linear: ClassVar[bool] = True
+    linear = True
     rests = False
 
     coordinate: Angle | Displacement

@@ -3,7 +3,7 @@ cylinder; the numeric elements and, below each, its description.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -32,7 +32,7 @@ class SeriesOfSpringAndDamper(AbstractAlongLine):
         free_length: L₀ [m].
     """
 
-    linear: ClassVar[bool] = True
+    linear = True
 
     s_i_bar: Vec3
     s_j_bar: Vec3

@@ -60,16 +60,18 @@ class AbstractStatefulForce(AbstractForce):
 
     Class attributes:
         linear: Whether ż is linear in z, so that one solution finds it.
-        most_iterations: Of Newton's method, where it is not.
+        linear_in_pieces: Whether it is so on either side of limits.
+        most_iterations: Of Newton's method, where it is not linear.
         rests: Whether ż = 0 determines the states of bodies that rest, as `equilibrium` needs.
 
     Attributes:
         rule: What the states are now; described with `StateRule.held` and their initial values.
     """
 
-    linear: ClassVar[bool] = False
     most_iterations: ClassVar[int] = 12
-    # No ClassVar: a filter knows it by its numbers.
+    linear_in_pieces: ClassVar[bool] = False
+    # No ClassVars: elements may know these by their numbers.
+    linear = False
     rests = True
 
     rule: eqx.AbstractVar[StateRule]
@@ -94,37 +96,47 @@ class AbstractStatefulForce(AbstractForce):
         """What the states store [J]; zero where nothing is defined."""
         return jnp.zeros((), z.dtype)
 
+    def seen(self, pose: Pose, twist: Twist) -> Any:
+        """What its states see of its bodies' motion, found once and not in every turn of Newton."""
+        return pose, twist
+
+    def rates_seen(self, motion: Any, z: Float[Array, " s"], t: Scalar) -> Float[Array, " s"]:
+        """`state_rates` of what `seen` returned."""
+        pose, twist = motion
+        return self.state_rates(pose, twist, z, t)
+
     def states(self, pose: Pose, twist: Twist, t: Scalar) -> Float[Array, " s"]:
-        """The states that satisfy the rule at this motion, differentiable in all numbers.
+        """The states that satisfy the rule at this motion, differentiable in all numbers."""
+        return self.states_seen(self.seen(pose, twist), t)
 
-        Newton's method from `past`. Its last two turns are differentiated: each squares what the
-        ones before leave of an error, so that derivatives up to the third are those of the root.
+    def states_seen(self, motion: Any, t: Scalar) -> Float[Array, " s"]:
+        """`states` at what `seen` returned: Newton's method from `past`.
+
+        Of its last turns some are differentiated: of rates that are linear in z in pieces one,
+        otherwise two, of which each squares what the ones before leave of an error, so that
+        derivatives up to the third are those of the root.
         """
-        rule = self.rule
 
-        def missing(z: Array) -> Array:
-            rates = self.state_rates(pose, twist, z, t)
-            return rule.share * (z - rule.past) - rule.weight * rates
+        def better(z: Array, given: tuple[AbstractStatefulForce, Any, Scalar]) -> Array:
+            element, motion, t = given
+            rule = element.rule
 
-        def better(z: Array) -> Array:
-            return z - _solved(jax.jacfwd(missing)(z), missing(z))
+            def missing(z: Array) -> tuple[Array, Array]:
+                rates = element.rates_seen(motion, z, t)
+                rest = rule.share * (z - rule.past) - rule.weight * rates
+                return rest, rest
 
-        if self.linear:
-            return better(rule.past)
-        still = jax.tree.map(jax.lax.stop_gradient, (self, pose, twist, t))
+            J, rest = jax.jacfwd(missing, has_aux=True)(z)
+            return z - _solved(J, rest)
 
-        def held_better(_, z: Array) -> Array:
-            element, *motion = still
-
-            def missing(z: Array) -> Array:
-                rates = element.state_rates(*motion[:2], z, motion[2])
-                return element.rule.share * (z - element.rule.past) - element.rule.weight * rates
-
-            return z - _solved(jax.jacfwd(missing)(z), missing(z))
-
-        z = jax.lax.stop_gradient(rule.past)
-        z = jax.lax.fori_loop(0, self.most_iterations, held_better, z)
-        return better(better(jax.lax.stop_gradient(z)))
+        z, known = self.rule.past, (self, motion, t)
+        if not self.linear:
+            still, z = jax.tree.map(jax.lax.stop_gradient, (known, z))
+            z = jax.lax.fori_loop(0, self.most_iterations, lambda _, z: better(z, still), z)
+            z = jax.lax.stop_gradient(z)
+            if not self.linear_in_pieces:
+                z = better(z, known)
+        return better(z, known)
 
     def checked_states(self, pose: Pose, twist: Twist, t: Scalar) -> Float[Array, " s"]:
         """`states`, or NaN where Newton's method has not found them."""
@@ -156,8 +168,15 @@ class AbstractStatefulForce(AbstractForce):
 
 
 def _solved(J: Float[Array, "s s"], b: Float[Array, " s"]) -> Float[Array, " s"]:
-    """J⁻¹ b for few unknowns, by elimination with pivots: a library's call would take longer."""
+    """J⁻¹ b for few unknowns: a library's call would take longer. By determinants up to two, else
+    by elimination with pivots.
+    """
     n = b.shape[0]
+    if n == 1:
+        return b / J[0]
+    if n == 2:
+        (p, q), (r, s) = J
+        return jnp.stack([s * b[0] - q * b[1], p * b[1] - r * b[0]]) / (p * s - q * r)
     rows = jnp.concatenate([J, b[:, None]], axis=1)
     for k in range(n):
         pivot = k + jnp.argmax(jnp.abs(rows[k:, k])) if k + 1 < n else k

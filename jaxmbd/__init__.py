@@ -215,7 +215,7 @@ def __getattr__(name):
 
 
 def load(model):
-    """System and state, as described, of a packaged mechanism or a JSON file.
+    """Return system and state, as described, of a packaged mechanism or a model file.
 
     Args:
         model: A packaged name ("slider_crank", "n_pendulum:16"; see `jaxmbd list`) or a path.
@@ -369,7 +369,8 @@ def from_urdf(
 
 
 def view(source, system=None, **options):
-    """A motion, or a mechanism before it is simulated, in three dimensions: see `jaxmbd.viz.view`.
+    """Show a motion, or a mechanism before it is simulated, in three dimensions: see
+    `jaxmbd.viz.view`.
 
         mbd.view(sol)                                  # in a notebook: shows it
         mbd.view(sol, out="view.html")                 # one file, with everything inside

@@ -5,7 +5,7 @@ import numpy as np
 
 
 class RESULTS(eqx.Enumeration):
-    """What became of a run. Codes travel through `jit` and `vmap`; nothing raises inside a loop."""
+    """Outcome codes of a run. They pass through `jit` and `vmap`; nothing raises inside a loop."""
 
     successful = "successful"
     assembly_failed = (

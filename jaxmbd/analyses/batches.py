@@ -25,8 +25,8 @@ def run_batch(
     progress: bool = True,
     on_chunk: Callable[[Any], None] | None = None,
 ) -> Any:
-    """Apply a function of one member, which returns only what you want to keep, to every member of
-    a batch.
+    """Apply a function of one batch element, which returns only the results to keep, to every
+    element of a batch.
 
         heights = mbd.run_batch(lambda mass: mbd.simulate(build(mass), state, ...).r[-1], masses)
 

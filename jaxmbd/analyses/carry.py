@@ -30,8 +30,8 @@ from .running.schedule import Schedule
 
 
 class Carry(eqx.Module):
-    """All that a motion takes from one step to the next; a pytree of arrays, which `jax.lax.scan`
-    carries and `equinox.tree_serialise_leaves` writes. Made by `start`.
+    """The data that a motion carries from one time step to the next; a pytree of arrays, which
+    `jax.lax.scan` carries and `equinox.tree_serialise_leaves` writes. Made by `start`.
 
     Attributes:
         run: The motion, the method's memory, turns of angles, what earlier solves taught.
@@ -129,8 +129,8 @@ def _steps_on(
 
 
 def observe(system: System, carry: Carry, names: str | Sequence[str]) -> Float[Array, "*n"]:
-    """Quantities of a motion at its present instant, by the names that `quantities` lists; can be
-    jitted, batched and differentiated.
+    """Evaluate quantities of a motion at its present instant, by the names that `quantities` lists;
+    can be jitted, batched and differentiated.
 
     Returns:
         The quantities in the order of their names, (n,); of one name, a number.
@@ -146,8 +146,8 @@ def observe(system: System, carry: Carry, names: str | Sequence[str]) -> Float[A
 
 
 def quantities(system: System) -> dict[str, str]:
-    """All quantities that a motion of the mechanism has, with their units: what `observe`,
-    `Solution` in brackets, tables, plots and `Measurements` know by these names.
+    """Names and units of all quantities of a motion, as `observe`, `Solution` in brackets, tables,
+    plots and `Measurements` use them.
     """
     return {column.name: column.unit for column in columns_of(system)}
 

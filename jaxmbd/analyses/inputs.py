@@ -111,8 +111,8 @@ def unit_wrenches(inputs: Sequence[AbstractInput], pose: Pose) -> Float[Array, "
 def actuator_wrenches(
     system: System, state: State, names: Sequence[str] | None = None
 ) -> Float[Array, "k nb 6"]:
-    """What each actuator does to each body at control one: force [N], global, and torque [N·m],
-    body frame.
+    """Force [N], global, and torque [N·m], body frame, of each actuator on each body at unit
+    control.
 
     For a platform on legs without mass this is the transpose of its Jacobian: leg rates are its
     product with twists (v, omega), and where it loses rank the platform is singular.

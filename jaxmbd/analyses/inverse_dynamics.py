@@ -34,7 +34,7 @@ _BALANCED = 1e-6
 
 
 class InverseDynamics(eqx.Module):
-    """What a prescribed motion takes.
+    """Efforts and reactions of a prescribed motion.
 
     Attributes:
         solution: The motion; its multipliers and `reactions` are those of joints that the efforts
@@ -78,8 +78,7 @@ def inverse_dynamics(
     formulation: AbstractFormulation | None = None,
     throw: bool = True,
 ) -> InverseDynamics:
-    """The efforts that the motion of a driven mechanism takes, of its drivers or of actuators in
-    their place.
+    """Efforts of the drivers of a driven mechanism, or of actuators in their place, for its motion.
 
     Drivers prescribe the motion, as in `kinematics`. Without `actuators` they are what makes it,
     and `efforts` are theirs. With `actuators` the drivers only say what the motion is: the named

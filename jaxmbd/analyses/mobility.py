@@ -42,7 +42,7 @@ class RedundantSet:
 
 @dataclass(frozen=True, repr=False)
 class Mobility:
-    """What the constraint Jacobian says at one pose.
+    """Rank of the constraint Jacobian at one pose: degrees of freedom and redundant constraints.
 
     Attributes:
         coordinates: 6 per body.

@@ -30,8 +30,8 @@ _CLOSED = 1e-10  # a gap that counts as closed, of a distance in parts of the me
 
 @needs_state
 def move_apart(system: System, state: State, *, t: float = 0.0) -> State:
-    """The state with bodies moved out of each other, and joints back within their stops, by the
-    least displacement, weighted by mass, that also meets the joints.
+    """Separate overlapping bodies, and move joints back within their stops, by the least
+    displacement, weighted by mass, that satisfies the joints.
 
         state = mbd.move_apart(system, state)
 

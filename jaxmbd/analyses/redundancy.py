@@ -17,8 +17,8 @@ _TOLERANCE = 1e-6  # of what a number changes in the constraints
 
 
 def breaks_redundancy(mechanism: Mechanism, paths: Sequence[str] | None = None) -> dict[str, float]:
-    """Numbers that, changed alone, open or lock a redundant loop at the described pose, with how
-    much they do.
+    """List the numbers that open or lock a redundant loop if they alone are changed at the
+    described pose, with the size of the effect.
 
     Redundant constraints hold in a special geometry, for instance parallel axes. A number that
     leaves it (one axis of a planar loop) has no neighboring motion, and what automatic

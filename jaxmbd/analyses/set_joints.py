@@ -44,7 +44,7 @@ class _Ramp(eqx.Module):
 
 @needs_state
 def set_joints(system: System, state: State, values: Mapping[str, Any], *, t: Any = 0.0) -> State:
-    """The state with some joints at given coordinates; nobody computes poses by hand.
+    """Return the state with some joints at given coordinates.
 
         state = mbd.set_joints(system, state, {"pin": 0.3, "elbow": {"angle": 0.7, "rate": 1.0}})
 

@@ -57,8 +57,8 @@ def start(
     key: Array | None = None,
     throw: bool = True,
 ) -> Carry:
-    """The beginning of a motion that `step` goes on with: the assembled state, its accelerations
-    and the memory of the method. A pure function that can be jitted, batched and differentiated.
+    """Assemble a state and return the carry from which `step` continues: accelerations and the
+    memory of the method included. A pure function that can be jitted, batched and differentiated.
 
     Args:
         system: The mechanism; see `Mechanism.build`.
@@ -134,8 +134,8 @@ def step(
     controller: Controller | None = None,
     steps: int = 1,
 ) -> Carry:
-    """The motion some steps later; a pure function that can be jitted, scanned, batched and
-    differentiated. `simulate` takes the same steps.
+    """Take some time steps of `simulate` from a carry; a pure function that can be jitted, scanned,
+    batched and differentiated.
 
     Nothing is raised where a step fails: `Carry.result` says why, and the motion stays where it
     was, in a batch that of the failed element alone.

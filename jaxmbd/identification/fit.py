@@ -39,7 +39,7 @@ class FitError(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class FitReport:
-    """What the data say.
+    """Estimated numbers of a fit, with their standard errors and diagnostics.
 
     Attributes:
         mechanism: The mechanism with the estimates.

@@ -43,7 +43,7 @@ class Motion(eqx.Module):
 
 
 class AbstractIntegrator(eqx.Module):
-    """One step method; it knows neither joints nor Euler angles.
+    """Base class of step methods, which know neither joints nor Euler angles.
 
     Class attributes:
         name: Its name in files and on the command line.

@@ -52,8 +52,8 @@ class Memory(eqx.Module):
 
 
 class EnergyMomentum(AbstractIntegrator):
-    """The midpoint-based method that keeps energy and momenta to rounding, of second order; for
-    `Directors`.
+    """Midpoint-based method of second order that conserves energy and momenta to machine precision;
+    for `Directors`.
 
         q - q_n = h (v_n + v) / 2,   M (v - v_n) = h Q(q_n, q) - h G(q_n, q)ᵀ λ,   Φ(q) = 0
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Episode(eqx.Module):
-    """Where an episode is; a pytree.
+    """The state of an episode; a pytree.
 
     Attributes:
         carry: The motion.

@@ -29,12 +29,12 @@ _FORMAT = "jaxmbd training 1"
 
 
 class TrainingWarning(UserWarning):
-    """Runs of a training failed and were left out, or it ended early."""
+    """Some simulations of a training failed and were left out, or the training ended early."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """What `train` returns.
+    """The result of `train`.
 
     Attributes:
         model: The trained model.

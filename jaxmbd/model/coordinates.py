@@ -78,7 +78,7 @@ class AbstractAngle(AbstractFollowed):
 
 class Angle(AbstractAngle):
     """The rotation of body j relative to body i about an axis of body i, zero at the initial pose,
-    over any number of turns: as a field of a force or a primitive of your own it counts them.
+    over any number of turns. A force or a primitive of your own may have it as a field.
 
     Attributes:
         axis_i_bar: Unit axis in body i [-].

@@ -188,8 +188,7 @@ class Screw(AbstractConstraint):
 
 @dataclass(frozen=True, eq=False)
 class AbstractCoupling(AbstractRelation):
-    """A relation between the coordinates of two joints, which have been added before it; to be
-    derived from.
+    """Base class of relations between the coordinates of two joints that were added before.
 
     Attributes:
         name: Unique among the parts of a mechanism.

@@ -16,7 +16,7 @@ from .validation import default_dtype, vector
 
 @dataclass(frozen=True, eq=False)
 class Frame(AbstractElement):
-    """A frame fixed on a body; `Solution.frame` tells its motion.
+    """A frame fixed on a body; `Solution.frame` returns its motion.
 
     Attributes:
         name: Unique among the frames of a mechanism.

@@ -65,8 +65,8 @@ def perpendicular_2(i: Body, j: Body, normal: Array, point_i: Array, point_j: Ar
 
 @dataclass(frozen=True, eq=False)
 class AbstractRelation(AbstractElement):
-    """An element that adds rows: a joint, a driver, a coupling of joints. See `AbstractConstraint`
-    for one between bodies, and `AbstractCoupling` for one between joints.
+    """Base class of elements that add constraint rows: see `AbstractConstraint` for relations
+    between bodies, and `AbstractCoupling` for relations between joints.
 
     Attributes:
         name: Unique among the parts of a mechanism.
@@ -149,7 +149,7 @@ class AbstractRelation(AbstractElement):
 
 @dataclass(frozen=True, eq=False)
 class AbstractConstraint(AbstractRelation):
-    """A joint, a driver or a free set of primitives, as described; to be derived from.
+    """Base class of joints, drivers and free sets of primitives between bodies, as described.
 
     A joint is its fields, declared with `given`, and its `rows`:
 
@@ -174,7 +174,7 @@ class AbstractConstraint(AbstractRelation):
 
 @dataclass(frozen=True, eq=False)
 class Spherical(AbstractConstraint):
-    """A ball joint: a common point. Removes 3 freedoms."""
+    """A ball joint: a common point. Removes 3 degrees of freedom."""
 
     point: Any = given.point()
 
@@ -186,7 +186,7 @@ class Spherical(AbstractConstraint):
 
 @dataclass(frozen=True, eq=False)
 class Revolute(AbstractConstraint):
-    """A hinge: a common point and a common axis. Removes 5 freedoms."""
+    """A hinge: a common point and a common axis. Removes 5 degrees of freedom."""
 
     point: Any = given.point()
     axis: Any = given.axis()
@@ -202,7 +202,7 @@ class Revolute(AbstractConstraint):
 @dataclass(frozen=True, eq=False)
 class Universal(AbstractConstraint):
     """A cross joint: a common point, and `axis_i` of body i stays perpendicular to `axis_j` of body
-    j. Removes 4.
+    j. Removes 4 degrees of freedom.
     """
 
     point: Any = given.point()
@@ -235,7 +235,7 @@ class Universal(AbstractConstraint):
 
 @dataclass(frozen=True, eq=False)
 class Cylindrical(AbstractConstraint):
-    """A sleeve: a common axis, free to turn and to slide. Removes 4 freedoms."""
+    """A sleeve: a common axis, free to turn and to slide. Removes 4 degrees of freedom."""
 
     point: Any = given.point()
     axis: Any = given.axis()
@@ -252,7 +252,7 @@ class Cylindrical(AbstractConstraint):
 
 @dataclass(frozen=True, eq=False)
 class Translational(AbstractConstraint):
-    """A slide (prismatic joint): a common axis, no relative rotation. Removes 5 freedoms."""
+    """A prismatic joint: a common axis, no relative rotation. Removes 5 degrees of freedom."""
 
     point: Any = given.point()
     axis: Any = given.axis()
@@ -274,7 +274,7 @@ class Translational(AbstractConstraint):
 
 @dataclass(frozen=True, eq=False)
 class Planar(AbstractConstraint):
-    """Plane on plane: a common normal `axis` through `point`. Removes 3 freedoms."""
+    """Plane on plane: a common normal `axis` through `point`. Removes 3 degrees of freedom."""
 
     point: Any = given.point()
     axis: Any = given.axis()
@@ -294,7 +294,7 @@ class Planar(AbstractConstraint):
 
 @dataclass(frozen=True, eq=False)
 class Fixed(AbstractConstraint):
-    """A weld: no relative motion. Removes 6 freedoms. `point` says where reactions are given."""
+    """A weld: no relative motion. Removes 6 degrees of freedom. Reactions are given at `point`."""
 
     point: Any = given.point()
 
@@ -311,8 +311,8 @@ class Fixed(AbstractConstraint):
 
 @dataclass(frozen=True, eq=False)
 class Distance(AbstractConstraint):
-    """A massless link: the distance of two points. Removes 1 freedom. `length` defaults to the
-    initial distance [m].
+    """A massless link: the distance of two points. Removes 1 degree of freedom. `length` defaults
+    to the initial distance [m].
     """
 
     point_i: Any = given.point()

@@ -36,7 +36,7 @@ class Triangles:
 
 
 class Mesh(AbstractShape):
-    """A solid, or a surface to look at, that triangles bound.
+    """A solid, or a surface for display, bounded by triangles.
 
     With a mass or a density it must enclose a volume: mass, mass center and inertia are those of
     the homogeneous solid, and the body frame is at its mass center. With neither it has no mass,

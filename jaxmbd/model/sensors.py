@@ -82,7 +82,7 @@ class Measurable(Protocol):
 
 
 class AbstractMeasured(eqx.Module):
-    """A quantity of a motion that a sensor reads; to be derived from."""
+    """Base class of the quantities that sensors read."""
 
     @abc.abstractmethod
     def channels(self) -> tuple[Channel, ...]:
@@ -159,8 +159,8 @@ class Sensor(eqx.Module):
 
 @dataclass(frozen=True, eq=False)
 class AbstractSensor(AbstractElement):
-    """A sensor, as described; to be derived from. The errors are arrays over the entries of a
-    reading, or one number for all.
+    """Base class of sensors, as described. The errors are arrays over the entries of a reading, or
+    one number for all.
 
     Attributes:
         gain: What a reading is multiplied by; 1 for a true one.

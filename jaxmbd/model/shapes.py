@@ -159,7 +159,7 @@ class HollowCylinder(AbstractShape):
 
 
 def Cylinder(radius, length, *, mass=None, density=None, axis: str = "z") -> HollowCylinder:
-    """A solid cylinder along a body axis: a hollow one without a hole."""
+    """A solid cylinder along a body axis."""
     return HollowCylinder(0.0, radius, length, mass=mass, density=density, axis=axis)
 
 

@@ -176,7 +176,7 @@ def nonzero(value: Any, what: str) -> Array:
 
 
 class DescriptionWarning(UserWarning):
-    """A number or a part of a description is possible, and is seldom what is meant."""
+    """A number or a part of a description is valid but unusual."""
 
 
 def degrees_for_radians(value: Any, what: str) -> list[str]:

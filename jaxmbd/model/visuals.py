@@ -52,7 +52,7 @@ def _color(color: Any) -> tuple[float, ...]:
 
 
 class Looks(eqx.Module):
-    """What a body shows: several shapes, as `Composite` has them, with colors.
+    """The shapes that a body displays, as `Composite` has them, with colors.
 
     Attributes:
         parts: The shapes.

@@ -15,7 +15,8 @@ from ..model.validation import is_concrete
 
 
 class BeamMotion(eqx.Module):
-    """The n elements of a beam over a motion, in the axes of the section: x along the beam.
+    """Strains, section forces and energies of the n elements of a beam over a motion, in the axes
+    of the section: x along the beam.
 
     Attributes:
         force: Normal force and shear forces along y and z, (T, n, 3) [N]; positive normal force is

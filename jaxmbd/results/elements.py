@@ -19,7 +19,7 @@ from .moment import Moment
 
 
 class ElementMotion(eqx.Module):
-    """What a force element did, at the instants of a motion.
+    """Outputs of a force element over a motion.
 
     Every element has outputs of its own, which are attributes here: `power` [W], which it gives to
     its bodies, and among others

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SensorReadings(ElementMotion):
-    """What a sensor read, at the instants of a motion; its channels are attributes.
+    """Readings of a sensor over a motion; its channels are attributes.
 
     Of an `IMU` `acceleration` (T, 3) [m/s²] and `angular_velocity` (T, 3) [rad/s] in its frame, of
     an `Encoder` `angle` [rad] or `displacement` [m], of a `ForceTorque` `force` [N] and `torque`

@@ -120,7 +120,8 @@ class Violation(eqx.Module):
 
 
 class Solution(eqx.Module):
-    """A motion at T instants; a pytree. Rows after a failure are NaN, `result` says what happened.
+    """A motion at T instants; a pytree. Rows after a failure are NaN, and `result` holds the
+    reason.
 
     Attributes:
         t: Times, (T,) [s].

@@ -22,7 +22,7 @@ def outermost() -> bool:
 def jit(
     function: Callable[..., PyTree] | None = None, *, effort: str = "balanced", **options: object
 ) -> Any:
-    """`jax.jit`, which compiles faster: a function, or a decorator.
+    """`jax.jit` with compiler options that suit mechanisms: for a function, or as a decorator.
 
     The result is that of `jax.jit` to rounding. Within another program, which has options of its
     own, within `jax.grad` and `jax.vmap`, and on accelerators it is `jax.jit`: write

@@ -41,11 +41,11 @@ class AssemblyWarning(UserWarning):
 
 
 class YieldingAxesWarning(UserWarning):
-    """No joints hold what a tooth force presses apart, and the motion leaves that part out."""
+    """No joint resists the force that separates two gears, and the motion leaves that force out."""
 
 
 class RedundantJointWarning(UserWarning):
-    """Dry friction follows the force of a joint whose force is not unique."""
+    """Dry friction depends on the force of a joint that is not unique."""
 
 
 def open_joints(system: System, violation, shares) -> list[tuple[str, str, float]]:

@@ -14,9 +14,7 @@ _MUCH_TURNED, _MUCH_CHANGED = 0.3, 0.1
 
 
 class SingularPoseWarning(UserWarning):
-    """A run passed a singular pose so closely that reactions of some steps leave out forces without
-    bound.
-    """
+    """A run passed close to a singular pose, where the reactions of some steps are undetermined."""
 
 
 class DroppedBounceWarning(UserWarning):
@@ -26,11 +24,11 @@ class DroppedBounceWarning(UserWarning):
 
 
 class BentBeamWarning(UserWarning):
-    """An element of a beam bends by more than its strains can tell."""
+    """A beam element bends so far that its strains are ambiguous."""
 
 
 class LostContactWarning(UserWarning):
-    """The normal force of a rolling or sliding pair pulls, where a real contact would be lost."""
+    """The normal force of a rolling or sliding pair is tensile, so a real contact would open."""
 
 
 class LargeRotationWarning(UserWarning):

@@ -27,7 +27,7 @@ _MAX_STEPS = 50
 
 
 class Buckling(eqx.Module):
-    """Where the loads of a mechanism make it buckle.
+    """Buckling load factors of a mechanism.
 
     Attributes:
         factor: Multiples of the loads at which the stiffness vanishes, smallest first, (n,); NaN

@@ -48,7 +48,7 @@ class EquilibriumError(RuntimeError):
 
 
 class Equilibrium(eqx.Module):
-    """A mechanism in balance; a pytree.
+    """An equilibrium of a mechanism; a pytree.
 
     Attributes:
         state: Poses, and the velocities of the steady rotation or zeros.

@@ -29,7 +29,7 @@ def modes(
     spinning: Mapping[str, Any] | None = None,
     freedoms: int | None = None,
 ) -> Modes:
-    """The natural modes of the small motions about an equilibrium.
+    """Natural modes of small motions about an equilibrium.
 
     Undamped modes solve K y = ω² M y along the displacements that the joints allow, K being the
     tangent stiffness with its geometric part; shapes are real and scaled to unit modal mass,
@@ -196,8 +196,8 @@ def frequency_response(
     spinning: Mapping[str, Any] | None = None,
     freedoms: int | None = None,
 ) -> FrequencyResponse:
-    """How the bodies vibrate under harmonic forces about an equilibrium, H(ω) = S (K + iωC - ω²M)⁻¹
-    B.
+    """Frequency response of the bodies to harmonic forces about an equilibrium, H(ω) = S (K + iωC -
+    ω²M)⁻¹ B.
 
     A pure function that can be differentiated by the system, the equilibrium and omega.
 

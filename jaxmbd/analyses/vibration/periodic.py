@@ -86,7 +86,8 @@ def periodic(
     max_iterations: int = 20,
     throw: bool = True,
 ) -> Periodic:
-    """The periodic motion near a state, by shooting with exact derivatives of the simulated motion.
+    """Find the periodic motion near a state, by shooting with exact derivatives of the simulated
+    motion.
 
     The orbit closes under the integrator's own steps, in the displacements and rates that the
     joints allow; what a method leaves of velocities across the joints is not counted.

@@ -142,7 +142,7 @@ class AbstractAlongLine(AbstractAlong):
 
 @dataclass(frozen=True, eq=False)
 class AbstractCoordinateForce(AbstractJointForce):
-    """A force element along the coordinate of a joint, as described; to be derived from.
+    """Base class of descriptions of force elements along the coordinate of a joint.
 
     Attributes:
         joint: The joint (object or name).
@@ -159,7 +159,7 @@ class AbstractCoordinateForce(AbstractJointForce):
 
 @dataclass(frozen=True, eq=False)
 class AbstractLineForce(AbstractPairForce):
-    """A force element between two points, as described; to be derived from.
+    """Base class of descriptions of force elements between two points.
 
     Attributes:
         body_i, body_j: The bodies (objects or names); either may be the ground.

@@ -20,7 +20,7 @@ OF_FORCE, OF_TORQUE, OF_EITHER = ("N", "m/s"), ("N·m", "rad/s"), ("N or N·m", 
 
 
 class Output(eqx.Module):
-    """A quantity that an element says of itself, see `AbstractForce.outputs`.
+    """An output quantity of a force element, see `AbstractForce.outputs`.
 
     Attributes:
         name: What it is: "force", "length", ...

@@ -45,7 +45,7 @@ SIDES = {"tension": 1, "compression": -1}
 
 @dataclass(frozen=True, eq=False)
 class AbstractForceDescription(AbstractElement):
-    """A force element, as described; to be derived from.
+    """Base class of descriptions of force elements.
 
     It is its fields, declared with `given`, the bodies it acts on (`targets`), and the numeric
     `element` on them.

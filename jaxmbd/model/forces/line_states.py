@@ -158,7 +158,7 @@ class TwoChambers(AbstractAlongLine):
 @dataclass(frozen=True, eq=False)
 class HydraulicCylinder(AbstractLineForce):
     """A double-acting hydraulic cylinder between two points, with compressible oil in its two
-    chambers and a proportional valve, which a set length may lead.
+    chambers and a proportional valve, optionally controlled by a set length.
 
     Attributes:
         body_i, body_j: The bodies (objects or names); either may be the ground.

@@ -37,7 +37,7 @@ class StateLabel(NamedTuple):
 
 
 class StateRule(eqx.Module):
-    """What ties the states of an element to their rates: share (z - past) = weight ż.
+    """The discretized equation of an element's states and their rates: share (z - past) = weight ż.
 
     Attributes:
         past: (s,), in units of the states.
@@ -56,7 +56,7 @@ class StateRule(eqx.Module):
 
 
 class AbstractStatefulForce(AbstractForce):
-    """A force element with states; to be derived from.
+    """Base class of force elements with states.
 
     Class attributes:
         linear: Whether ż is linear in z, so that one solution finds it.

@@ -57,7 +57,7 @@ class DryFriction(AbstractLaw):
 
 @dataclass(frozen=True, eq=False)
 class CoulombFriction(AbstractLawDescription):
-    """Dry friction in a joint, which sticks exactly. It takes `mbd.Moreau`.
+    """Dry friction in a joint, with exact sticking; `mbd.Moreau` integrates it.
 
     Its bound is constant, or a coefficient times the force that the joint itself transmits, or
     both together: R = bound + friction · radius · |F| for an angle, R = bound + friction · |F| for

@@ -176,7 +176,7 @@ class _AbstractRow(eqx.Module):
 
 
 class AbstractPrimitive(_AbstractRow):
-    """A scalar constraint Φ = geometry(poses) - f(t) = 0 on two to four bodies, to be derived from.
+    """Base class of scalar constraints Φ = geometry(poses) - f(t) = 0 on two to four bodies.
 
     Only `geometry` has to be written, with JAX, as a smooth function of poses:
 

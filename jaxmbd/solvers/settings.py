@@ -29,16 +29,15 @@ class Newton(eqx.Module):
             earlier ones; most of them then take one iteration. Only with `exact` None and the
             criterion "position", and without constraints at velocity level.
         keep_factors: Whether such steps also keep the factors of earlier ones, for at most 16 steps
-            and as long as they contract well. A step takes about two thirds of the time then, in a
-            batch a third to a half. Steps stop at the same tolerance, but no longer far below it:
-            positions err by e, up to the tolerance times the system's length, accelerations and
-            multipliers of the steps that follow by up to 60 e/h². A smaller tolerance helps. Not
-            for formulations that observe multipliers (rotation elements).
+            and as long as they contract well. Steps of chains and batches are faster then. The
+            tolerance is the same but is no longer undershot: the position error e may reach
+            tolerance x length, and accelerations and multipliers of later steps may err by 60 e/h².
+            Not for formulations that observe multipliers (rotation elements).
         fallbacks: False leaves out what `exact` None falls back on, the exact matrix and the
             careful solver near singular poses: a run that needs them ends there as
-            `RESULTS.newton_max_steps`. Within your own `jax.jit` a program is a sixth smaller
-            then, and steps of small mechanisms take two thirds of the time. Runs of `simulate`
-            outside `jit` have both anyway, because they fetch the fallbacks when they are needed.
+            `RESULTS.newton_max_steps`. Programs in your own `jax.jit` are smaller and faster
+            then. Runs of `simulate` outside `jit` gain nothing: they compile the fallbacks only
+            when they are needed.
     """
 
     tolerance: float | Scalar | None = None

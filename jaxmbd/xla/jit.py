@@ -38,9 +38,9 @@ def jit(
 
     Args:
         function: What to compile; without it, a decorator is returned.
-        effort: How much the compiler does. "balanced" takes a sixth less time than `jax.jit` at no
-            loss of speed; "quick", for trying things out, takes less than half the time, and what
-            it makes takes four to seven times as long; "full" is `jax.jit`.
+        effort: How much the compiler does. "balanced" compiles faster than `jax.jit` without making
+            programs slower; "quick", for trying things out, compiles faster still and makes
+            programs several times slower; "full" is `jax.jit`.
         options: Passed on to `jax.jit`, for instance `static_argnames`.
 
     Returns:

@@ -1,5 +1,6 @@
 """Speed figures stand on the pages of the experiments alone, and agree with the stored results."""
 
+import json
 import re
 from pathlib import Path
 
@@ -20,6 +21,18 @@ def test_the_tables_of_the_benchmarks_are_those_of_the_stored_results():
     text = tables.PAGE.read_text(encoding="utf-8")
     assert tables.renewed(text) == text  # else: python -m experiments.benchmarks.tables
     assert all(f"<!-- table: {table.__name__} -->" in text for table in tables.TABLES)
+
+
+def test_the_costs_of_gradients_are_the_stored_ones():
+    folder = ROOT / "experiments" / "gradients"
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    ratios = json.loads((folder / "results.json").read_text(encoding="utf-8"))["ratios"]
+    for model, rows in ratios.items():
+        for x in rows:
+            kept = "none" if x["checkpoints"] == 1 else x["checkpoints"]
+            numbers = f"{x['forward_us_per_step']:.1f} | {x['gradient_over_forward']:.2f} | "
+            numbers += f"{x['jvp_over_forward']:.2f} | {x['gradient_memory_MB']:.2f}"
+            assert f"| `{model}` | {x['steps']} | {kept} | {numbers} |" in page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -60,12 +60,12 @@ class Carry(eqx.Module):
 
     @property
     def t(self) -> Scalar:
-        """The time [s]: t0 + n h, exactly; after a failure that of the last good step."""
+        """The time [s]: t0 + n h, exactly; after a failure the time of the last good step."""
         return self.t0 + self.run.completed.astype(self.h.dtype) * self.h
 
     @property
     def result(self) -> RESULTS:
-        """What ended the motion, `RESULTS.successful` as long as it goes on."""
+        """Outcome code of the motion, `RESULTS.successful` while it continues."""
         return self.run.result
 
     @property

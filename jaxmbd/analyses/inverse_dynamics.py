@@ -57,7 +57,7 @@ class InverseDynamics(eqx.Module):
 
     @property
     def power(self) -> dict[str, Float[Array, " T"]]:
-        """What each effort delivers, by name, (T,) [W]."""
+        """Power of each effort, by name, (T,) [W]."""
         return {name: effort * self.rates[name] for name, effort in self.efforts.items()}
 
     def motion(self, name: str) -> Sampled:

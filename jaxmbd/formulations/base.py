@@ -63,7 +63,7 @@ class AbstractFormulation(eqx.Module):
     def accelerations(
         self, q: Coordinates, u: Float[Array, " d"], a: Vec3, alpha: Vec3
     ) -> Float[Array, " d"]:
-        """Second derivatives of the coordinates from those of position and the rate of omega."""
+        """Second derivatives of the coordinates from the acceleration and the rate of omega."""
 
     @abc.abstractmethod
     def physical_accelerations(

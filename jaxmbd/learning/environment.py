@@ -50,8 +50,8 @@ class Episode(eqx.Module):
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """A mechanism whose inputs are actions; `reset` and `step` are pure and can be jitted, batched
-    by `jax.vmap` and differentiated. The interface is that of gymnax.
+    """A mechanism whose inputs are actions, with the interface of gymnax; `reset` and `step` are
+    pure and can be jitted, batched by `jax.vmap` and differentiated.
 
         observation, episode = env.reset(key)
         observation, episode, reward, done, info = env.step(key, episode, action)

@@ -125,7 +125,7 @@ class Beam(AbstractElement):
         ]
 
     def joints(self) -> list["RigidElement"]:
-        """What holds strains at their natural values, if it is so described."""
+        """Constraints that keep strains at their natural values, if the beam is described so."""
         if not RIGID[self.rigid]:
             return []
         nodes = self.nodes

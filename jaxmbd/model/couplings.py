@@ -207,8 +207,8 @@ class AbstractCoupling(AbstractRelation):
 
 @dataclass(frozen=True, eq=False)
 class Coupler(AbstractCoupling):
-    """The coordinate of joint 2 is a polynomial of that of joint 1, x₂ = Σ c_k x₁ᵏ. Removes 1
-    degree of freedom.
+    """The coordinate of joint 2 is a polynomial in the coordinate of joint 1, x₂ = Σ c_k x₁ᵏ.
+    Removes 1 degree of freedom.
 
     The `equality/joint` of MJCF and the `mimic` of URDF; also the ratio of a gearbox, of a worm or
     of a hypoid pair. Coordinates are zero at the initial pose as described.

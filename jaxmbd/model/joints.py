@@ -353,7 +353,7 @@ class Distance(AbstractConstraint):
 @dataclass(frozen=True, eq=False)
 class PointOnLine(AbstractConstraint):
     """`point` of body j stays on the line of body i through the same place along `axis`. Removes 2
-    freedoms.
+    degrees of freedom.
     """
 
     point: Any = given.point()

@@ -86,7 +86,7 @@ class AbstractMeasured(eqx.Module):
 
     @abc.abstractmethod
     def channels(self) -> tuple[Channel, ...]:
-        """What its numbers are."""
+        """Channels of the quantity: names, units and components."""
 
     @abc.abstractmethod
     def of(self, motion: Measurable) -> Float[Array, "T n"]:

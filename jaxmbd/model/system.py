@@ -506,7 +506,7 @@ class System(eqx.Module):
             )
 
     def at_state(self, state: State) -> "System":
-        """The system with its angles near those of the state, and its elements' states."""
+        """The system with the angles and the element states of a state."""
         return self.wound(state.angles).with_element_states(state.element_states)
 
     # --- angles over many turns

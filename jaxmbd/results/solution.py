@@ -173,8 +173,8 @@ class Solution(eqx.Module):
 
     @property
     def lam(self) -> Float[Array, "*batch T nc"]:
-        """Multipliers, (T, nc), in the order of `System.row_names`; where rows are redundant, those
-        of least norm.
+        """Multipliers, (T, nc), in the order of `System.row_names`; of least norm if rows are
+        redundant.
 
         Steps do not need those, so they are computed when they are asked for.
         """
@@ -329,9 +329,9 @@ class Solution(eqx.Module):
     def sensor(
         self, name: str, system: System | None = None, *, key: Array | None = None
     ) -> SensorReadings:
-        """What a sensor read at all rows: with its errors, its delay, its sampling period, and its
-        noise where a key is given. Between rows its quantity is taken as linear, and before the
-        first as that of the first.
+        """Readings of a sensor at all rows, with its errors, delay and sampling period, and with
+        noise if a key is given. Its quantity is interpolated linearly between rows and constant
+        before the first row.
 
         Args:
             name: Of the sensor.
@@ -352,8 +352,8 @@ class Solution(eqx.Module):
         return beam_motion(self._own(system), name, self.state, self.lam, _by_rows)
 
     def element(self, name: str, system: System | None = None) -> ElementMotion:
-        """What a force element did, see `ElementMotion`: a spring, damper, servo, actuator, tendon,
-        load or user's force, or a stop or contact with stiffness.
+        """Outputs of a force element, see `ElementMotion`: a spring, damper, servo, actuator,
+        tendon, load or user's force, or a stop or contact with stiffness.
 
         Raises:
             ValueError: There is no such element.
@@ -364,7 +364,7 @@ class Solution(eqx.Module):
         return found[name]
 
     def elements(self, system: System | None = None) -> dict[str, ElementMotion]:
-        """What all force elements did, by name, see `ElementMotion`; beams have `beam`."""
+        """Outputs of all force elements by name, see `ElementMotion`; beams have `beam`."""
         return element_motions(self._own(system), self.state, self._moments, _by_rows)
 
     def energy(self, system: System | None = None) -> Energy:
@@ -416,15 +416,17 @@ class Solution(eqx.Module):
         )
 
     def contact(self, name: str, system: System | None = None) -> LawMotion:
-        """What a contact did, see `LawMotion`."""
+        """Gaps, forces and states of a contact, see `LawMotion`."""
         return self._law(name, CONTACT, system)
 
     def limit(self, name: str, system: System | None = None) -> LawMotion:
-        """What the stops of a joint did, the lower one first; for signs see `LawMotion`."""
+        """Gaps, forces and states of the stops of a joint, the lower one first; for signs see
+        `LawMotion`.
+        """
         return self._law(name, STOP, system)
 
     def friction(self, name: str, system: System | None = None) -> LawMotion:
-        """What dry friction did, see `LawMotion`."""
+        """Forces and states of dry friction, see `LawMotion`."""
         return self._law(name, DRY, system)
 
     def contact_places(self, system: System | None = None) -> dict[str, ContactPlaces]:

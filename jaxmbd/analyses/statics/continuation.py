@@ -98,12 +98,12 @@ class Path:
 
     @property
     def limits(self) -> tuple[SpecialPoint, ...]:
-        """Where the parameter turns back."""
+        """Limit points, at which the parameter turns back."""
         return tuple(p for p in self.points if p.kind == "limit")
 
     @property
     def branches(self) -> tuple[SpecialPoint, ...]:
-        """Where another path crosses."""
+        """Branch points, at which another path crosses."""
         return tuple(p for p in self.points if p.kind == "branch")
 
     def at(self, k: int) -> State:

@@ -86,9 +86,9 @@ class AbstractAlong(AbstractStatefulForce):
 
 
 class AbstractAlongCoordinate(AbstractAlong):
-    """An element with states along the coordinate x of a joint, an angle [rad] or a displacement
-    [m]; to be derived from. Its `effort` is a torque [N·m] or a force [N] on body j, and the
-    opposite on body i.
+    """Base class of elements with states along the coordinate x of a joint, an angle [rad] or a
+    displacement [m]. Its `effort` is a torque [N·m] or a force [N] on body j, and the opposite on
+    body i.
 
     Attributes:
         coordinate: x; a description gets it from `AbstractCoordinateForce._coordinate`.
@@ -109,8 +109,8 @@ class AbstractAlongCoordinate(AbstractAlong):
 
 
 class AbstractAlongLine(AbstractAlong):
-    """An element with states between a point of body i and one of body j, whose distance x is its
-    length [m]; to be derived from. Its `effort` is the pull [N], positive in tension.
+    """Base class of elements with states between a point of body i and one of body j, at the
+    distance x [m]. Its `effort` is the pull [N], positive in tension.
 
     Attributes:
         s_i_bar, s_j_bar: Its points in bodies i and j, (3,) [m]; a description gets them from

@@ -76,7 +76,7 @@ class AbstractForce(eqx.Module):
         return jnp.zeros((), invariants.dtype)
 
     def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
-        """What `Solution.element`, tables and plots say about the element, of names of its own.
+        """Output quantities of the element for `Solution.element`, tables and plots.
 
         By default its forces [N], global, and torques [N·m], body frame, on the bodies, and the
         power that it gives to them.
@@ -89,7 +89,7 @@ class AbstractForce(eqx.Module):
         )
 
     def power(self, pose: Pose, twist: Twist, t: Scalar) -> Output:
-        """What it gives to its bodies [W]; negative where it takes."""
+        """Power delivered to the bodies [W]; negative if the element takes power from them."""
         return Output("power", "W", power_of(self.wrench(pose, twist, t), twist))
 
     def line(self) -> tuple[Float[Array, "*n 3"], Float[Array, "*n 3"]] | None:

@@ -93,7 +93,7 @@ class AbstractStatefulForce(AbstractForce):
         """The wrench at given states, as `AbstractForce.wrench` returns it."""
 
     def internal_energy(self, z: Float[Array, " s"]) -> Scalar:
-        """What the states store [J]; zero where nothing is defined."""
+        """Energy stored in the states [J]; zero by default."""
         return jnp.zeros((), z.dtype)
 
     def seen(self, pose: Pose, twist: Twist) -> Any:

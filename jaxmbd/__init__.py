@@ -275,7 +275,7 @@ def from_mjcf(
     strict=True,
     anywhere=False,
 ):
-    """The mechanism of an MJCF file of MuJoCo, and a report of what was left out.
+    """The mechanism of an MJCF file of MuJoCo, and a report of the parts that were left out.
 
         mechanism, report = mbd.from_mjcf("robot.xml", keyframe="home")
 
@@ -325,7 +325,7 @@ def from_urdf(
     strict=True,
     anywhere=False,
 ):
-    """The mechanism of a URDF file, and a report of what was left out.
+    """The mechanism of a URDF file, and a report of the parts that were left out.
 
         mechanism, report = mbd.from_urdf("arm.urdf", loops=[("tip", "rod_end")])
 

@@ -354,9 +354,9 @@ class JointLoad(AbstractMeasured):
 
 @dataclass(frozen=True, eq=False)
 class ForceTorque(AbstractSensor):
-    """A force-torque sensor in a joint: what the joint does to its body j, at the joint's point on
-    that body and along the axes of that body (global ones where it is the ground). Entries of a
-    reading: the force along x, y, z [N], the torque about x, y, z [N·m].
+    """A force-torque sensor in a joint: the force and torque that the joint exerts on its body j,
+    at the joint's point on that body and in its axes (global axes if body j is the ground). Entries
+    of a reading: the force along x, y, z [N], the torque about x, y, z [N·m].
 
     Attributes:
         joint: The joint (object or name), such as a `Fixed` one; forces of motors and springs in it

@@ -182,8 +182,8 @@ class Sphere(AbstractShape):
 
 
 class Capsule(AbstractShape):
-    """A solid cylinder along a body axis with half balls on both ends; `length` [m] is that of the
-    cylinder alone.
+    """A solid cylinder along a body axis with half balls on both ends; `length` [m] is the length
+    of the cylinder alone.
     """
 
     radius: Scalar

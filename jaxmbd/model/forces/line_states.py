@@ -65,8 +65,8 @@ class SeriesOfSpringAndDamper(AbstractAlongLine):
 
 @dataclass(frozen=True, eq=False)
 class Maxwell(AbstractLineForce):
-    """A spring and a damper in series between two points, as in viscoelastic mounts: stiff for what
-    is fast, soft for what is slow; with a spring beside them, the standard linear solid.
+    """A spring and a damper in series between two points, as in viscoelastic mounts: stiff in
+    fast motion, soft in slow motion; with a spring in parallel, the standard linear solid.
 
     Attributes:
         body_i, body_j: The bodies (objects or names); either may be the ground.

@@ -203,6 +203,7 @@ from .solvers import Newton as Newton
 from .xla.disk_cache import enable_compilation_cache as enable_compilation_cache
 from .xla.jit import CompilationWarning as CompilationWarning
 from .xla.jit import jit as jit
+from .xla.options import options as options
 
 
 def __getattr__(name):

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from ..xla.cpu_fusion import left_apart, one_kernel
 from ..xla.jaxprs import eval_jaxpr
 from ..xla.jit import outermost
-from ..xla.options import compiler_options, preference
+from ..xla.options import compiler_options, preference, switches
 from ..xla.traced_cache import KeptPrograms
 from .forces import FunctionForce
 from .functions import forward_mode
@@ -130,7 +130,7 @@ class Compiled:
             return self(*args)
         args = _unnamed(args)
         leaves, structure = jax.tree.flatten(args)
-        like = structure, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves)
+        like = structure, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves), switches()
         if like not in self._beside:
             with left_apart():
                 self._beside[like] = self._quick.lower(*args).compile()
@@ -166,7 +166,7 @@ def _like(program: Compiled, args: Any) -> Any:
     """What decides whether a program is compiled again."""
     leaves, structure = jax.tree.flatten(_unnamed(args))
     kinds = tuple((x.shape, x.dtype) if eqx.is_array(x) else id(x) for x in leaves)
-    return id(program), structure, kinds
+    return id(program), structure, kinds, switches()
 
 
 def compiled_once(function: Callable[..., Any]) -> Compiled:
@@ -205,7 +205,7 @@ def shared_jit(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any) -> Any:
         flat, structure = jax.tree.flatten(args)
         flat = [jnp.asarray(x) for x in flat]
-        like = structure, tuple((x.shape, x.dtype) for x in flat)
+        like = structure, tuple((x.shape, x.dtype) for x in flat), switches()
         if like not in known:
             closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
 

@@ -6,12 +6,11 @@ elements. So under `vmap` a function wrapped by `in_lanes` is traced once for a 
 its operations are replayed on arrays with a trailing axis. An operation without a rule here goes
 through its own rule
 of `vmap`: always right, at worst as slow as that. Where the replay fails altogether, as it may with
-a version of JAX that it does not know, plain `vmap` takes over with one warning. The environment
-variable JAXMBD_LANES=0, read while a program is traced, leaves everything to plain `vmap`.
+a version of JAX that it does not know, plain `vmap` takes over with one warning.
+`mbd.options(lanes=False)` leaves everything to plain `vmap`.
 """
 
 import functools
-import os
 import warnings
 from collections.abc import Callable
 
@@ -41,6 +40,7 @@ from .jaxprs import (
     solve_part,
 )
 from .jaxprs import reached as reached_by
+from .options import switches
 
 # Larger batches go in chunks of so many members: on a CPU, whose numbers stay in the cache of a
 # core. A GPU is full with them, and of a million in single precision not all were right there.
@@ -85,7 +85,7 @@ def in_lanes(function: Callable[[PyTree], PyTree]) -> Callable[[PyTree], PyTree]
     def rule(size: int, batched: PyTree, tree: PyTree):
         leaves, structure = jax.tree.flatten(tree)
         flags = jax.tree.leaves(batched)
-        if os.environ.get("JAXMBD_LANES") == "0":
+        if not switches().lanes:
             return _plain(function, leaves, flags, structure, size)
         chunk = _CHUNK if jax.default_backend() == "cpu" else _GPU_CHUNK
         if size > chunk:
@@ -111,13 +111,20 @@ def in_lanes(function: Callable[[PyTree], PyTree]) -> Callable[[PyTree], PyTree]
         return out
 
     mapped.def_vmap(_Rule(rule, in_lanes=True))
-    return mapped
+
+    @functools.wraps(function)
+    def wrapped(tree: PyTree) -> PyTree:
+        return mapped(tree) if switches().lanes else function(tree)
+
+    return wrapped
 
 
 def batched_in_lanes(function: Callable[..., PyTree], *args: PyTree) -> PyTree:
     """`function(*args)`, which differentiates as itself, and whose `vmap` where nothing is
     differentiated works with the batch axis last throughout.
     """
+    if not (switches().lanes or switches().kernels):
+        return function(*args)
     arrays, rest = eqx.partition(args, eqx.is_array)
     given, structure = jax.tree.flatten(arrays)
     shape: PyTree = None
@@ -244,8 +251,8 @@ def _warn(reason: Exception) -> None:
         "jaxmbd could not put the batch axis last in a vmapped solve and uses plain jax.vmap "
         "instead: results are the same, batches may take up to twice as long. Please report it "
         f"with your version of jax ({jax.__version__}) and this reason: {type(reason).__name__}: "
-        f"{words[0] if words else ''}. JAXMBD_LANES=0 in the environment chooses plain jax.vmap "
-        "without this warning",
+        f"{words[0] if words else ''}. mbd.options(lanes=False), or JAXMBD_LANES=0 in the "
+        "environment, chooses plain jax.vmap without this warning",
         stacklevel=2,
     )
 

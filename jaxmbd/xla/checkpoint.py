@@ -3,7 +3,7 @@
 `jax.checkpoint` does that, but takes a step apart into single operations. Here a step stays one
 part, which a CPU can run as few compiled functions, in the forward pass as in the backward pass.
 What the latter needs comes as one array of each type. The derivatives are those of the step whose
-roots are known.
+roots are known. `mbd.options(checkpoints=False)` leaves steps to `jax.checkpoint`.
 """
 
 import math
@@ -22,6 +22,7 @@ from .custom_rule_call import known, opaque
 from .fused_ad import as_part
 from .jaxprs import OPAQUE, Array, Atom, PyTreeDef, Tangents, Values, bind, needed, reached, shaped
 from .linear_call import linear
+from .options import switches
 
 ROOT_NAME = "jaxmbd_root"
 
@@ -51,6 +52,8 @@ def checkpointed(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
     """
 
     def whole(*args: PyTree) -> PyTree:
+        if not switches().checkpoints:
+            return function(*args)
         leaves, structure = jax.tree.flatten(args)
         shape: PyTreeDef | None = None
 

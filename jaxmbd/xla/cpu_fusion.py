@@ -8,14 +8,11 @@ loops; `one_kernel` asks for it.
 What needs a library, or handles larger arrays, stays outside, and what lies between becomes
 kernels. On other devices there are none. Under plain `vmap` there are none either, but a batch in
 lanes (`xla/batch_last.py`) becomes kernels itself. A function that is differentiated keeps only
-those inside its roots. The environment variable JAXMBD_KERNELS=0, read while a program is compiled,
-leaves all of them out; 1 asks for them on versions of jaxlib, too, with which they have not been
-tested.
+those inside its roots. `mbd.options(kernels=False)` leaves all of them out.
 """
 
 import contextlib
 import math
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,8 +52,8 @@ from .jaxprs import (
     scan_parts,
     variables,
 )
+from .options import switches
 
-_TESTED = (0, 13)  # the first version of jaxlib with which kernels have not been tested
 _RETURNED = 1_000  # numbers, up to which an argument is returned whole
 _WORTH = 4  # operations, from which a call is worth what it costs
 
@@ -91,19 +88,20 @@ _call = operation("jaxmbd_kernel_call")
 
 def kernels_wanted() -> bool:
     """Whether a program that is compiled now gets kernels."""
-    chosen = os.environ.get("JAXMBD_KERNELS", "")
-    return not _apart.value and chosen != "0" and (JAXLIB < _TESTED or chosen == "1")
+    return not _apart.value and bool(switches().kernels)
 
 
-def left_apart() -> contextlib.AbstractContextManager:
+def left_apart(apart: bool = True) -> contextlib.AbstractContextManager:
     """No kernels in what is compiled here: without optimizations they take longer to compile."""
-    return _apart(True)
+    return _apart(apart)
 
 
 def one_kernel(function: Callable[..., PyTree], *args: PyTree, batch: bool = False) -> PyTree:
     """`function(*args)`, on a CPU as few compiled functions, one if possible; `batch` tells that
     its arrays are those of a batch in lanes.
     """
+    if not switches().kernels:
+        return function(*args)
     given, static = eqx.partition(args, eqx.is_array)
     leaves, structure = jax.tree.flatten(given)
     shape: PyTree = None

@@ -21,6 +21,7 @@ from .cpu_fusion import one_kernel
 from .custom_rule_call import opaque
 from .jaxprs import Tangents, Values
 from .linear_call import linear
+from .options import switches
 
 
 def as_part(function: Callable[..., Values], *args: PyTree) -> Values:
@@ -30,6 +31,8 @@ def as_part(function: Callable[..., Values], *args: PyTree) -> Values:
     Neither it nor its derivatives may use arrays that depend on what is differentiated or batched
     except its arguments.
     """
+    if not switches().checkpoints:
+        return function(*args)
     leaves, structure = jax.tree.flatten(args)
 
     def of_leaves(leaves: Values) -> Values:

@@ -4,7 +4,7 @@ other.
 `x[index]` of JAX takes milliseconds of tracing each, and adds operations that turn negative indices
 and those out of bounds into others; a step takes hundreds of parts. Its transpose is a scatter, for
 which XLA visits one index after another. What is gathered here has a sum as its transpose, which
-gathers as well.
+gathers as well. `mbd.options(indexing=False)` leaves both to JAX.
 """
 
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from .jaxprs import Array
+from .options import switches
 
 _SPARSE = 8  # places to gather, with those of no value, over values: from which a scatter is faster
 
@@ -48,14 +49,19 @@ def take(x: Array | np.ndarray, index: Array | np.ndarray | int) -> Array:
     if isinstance(x, np.ndarray):
         return x[index]
     assert not isinstance(index, int)
-    if not isinstance(index, np.ndarray) or not jnp.issubdtype(x.dtype, jnp.floating):
+    if not isinstance(index, np.ndarray) or not _own(x):
         return _gathered(x, index, 0)
     return _take.bind(x, places=Places(index), axis=0)
 
 
+def _own(x: Array) -> bool:
+    """Whether an array has derivatives, which the operations of this module are made for."""
+    return switches().indexing and bool(jnp.issubdtype(x.dtype, jnp.floating))
+
+
 def take_or_zero(x: Array, index: np.ndarray) -> Array:
     """`take` with zero for an index that equals the length."""
-    if not jnp.issubdtype(x.dtype, jnp.floating):
+    if not _own(x):
         return taken(x, Places(index), 0)
     return _take.bind(x, places=Places(index), axis=0)
 
@@ -66,6 +72,8 @@ def sums_at(values: Array, index: np.ndarray, count: int) -> Array:
     Places are known numbers; values of other places than those below `count` are left out.
     """
     index = np.where((index >= 0) & (index < count), index, count)
+    if not switches().indexing:
+        return jnp.zeros((count, *values.shape[1:]), values.dtype).at[index].add(values)
     return _sums.bind(values, places=Places(index), count=count, axis=0, together=False)
 
 

@@ -1,7 +1,6 @@
 """Helpers to evaluate, split and rewrite jaxprs, and the types of their values."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from importlib.metadata import version
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +14,9 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, Va
 from jax.extend.mlir import ir
 from jax.interpreters import mlir
 from jaxtyping import PyTree
+
+from .options import switches
+from .versions import JAXLIB as JAXLIB
 
 if TYPE_CHECKING:
     from jax import Array
@@ -34,8 +36,6 @@ T = TypeVar("T")
 Atom = Var | Literal
 Context = mlir.LoweringRuleContext
 Lowered = Sequence[ir.Value | Sequence[ir.Value]]
-
-JAXLIB = tuple(int(x) for x in version("jaxlib").split(".")[:2])
 
 # Operations of this package.
 KERNEL, LINEAR, OPAQUE = "jaxmbd_kernel", "jaxmbd_linear", "jaxmbd_opaque"
@@ -305,9 +305,11 @@ def traced_once(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
     known: dict[Hashable, tuple[ClosedJaxpr, PyTreeDef]] = {}
 
     def call(*args: PyTree) -> PyTree:
+        if not switches().programs:
+            return function(*args)
         leaves, structure = jax.tree.flatten(args)
         shapes = [jax.typeof(x) for x in leaves]
-        key = structure, tuple(shapes)
+        key = structure, tuple(shapes), switches()
         if key not in known:
             like = jax.tree.unflatten(structure, shapes)
             closed, out = jax.make_jaxpr(function, return_shape=True)(*like)

@@ -8,11 +8,16 @@ from jax.core import Tracer, eval_jaxpr
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Int, PyTree
 
+from .options import switches
+
 
 def where_needed(flag: Bool[Array, ""], compute: Callable[[], PyTree], otherwise: PyTree) -> PyTree:
     """`compute()` where the flag is set, in a batch where it is in any element; a loop of at most
-    one turn, because `vmap` takes both sides of a branch.
+    one turn, because `vmap` takes both sides of a branch. `mbd.options(loops=False)` makes it a
+    branch.
     """
+    if not switches().loops:
+        return jax.lax.cond(flag, compute, lambda: otherwise)
     closed, shape = jax.make_jaxpr(compute, return_shape=True)()
     tree = jax.tree.structure(shape)
 

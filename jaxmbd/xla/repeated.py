@@ -4,8 +4,10 @@
 branch computes of every turn, taken or not: a gradient took ten times as long. Here the derivative
 runs through the turns that were taken, and computes each of them again from where it began. Under
 a checkpoint all turns but the last one are found again, so that the loop keeps what one turn does.
+`mbd.options(loops=False)` makes it a scan over branches.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,10 +18,12 @@ from jax import Array as JaxArray
 from jax.core import Tracer, eval_jaxpr
 from jaxtyping import Bool, PyTree
 
+from .checkpoint import save_roots
 from .custom_rule_call import opaque
 from .jaxprs import Array, Tangents, Values
 from .lazy_cond import anywhere, largest
 from .linear_call import linear
+from .options import switches
 
 Body = Callable[[Any, Any, Bool[JaxArray, ""]], tuple[Any, Any]]
 
@@ -43,9 +47,31 @@ def repeated(
         pending: Whether another turn follows.
         most: Turns at most.
     """
+    if not switches().loops:
+        return _scanned(body, carry, found, pending, most)
     loop = _Loop(body, carry, found, pending, most)
     out = opaque(loop.forward, loop.rule, *loop.traced, *loop.leaves)
     return jax.tree.unflatten(loop.tree, out[: loop.count])
+
+
+def _scanned(
+    body: Body,
+    carry: PyTree,
+    found: PyTree,
+    pending: Callable[[PyTree], Bool[JaxArray, ""]],
+    most: int,
+) -> PyTree:
+    """The same by JAX's own operations; every turn keeps its roots for a derivative."""
+    nothing = jax.tree.map(lambda x: jnp.zeros(jnp.shape(x), x.dtype), found)
+
+    @functools.partial(jax.checkpoint, policy=save_roots, prevent_cse=False)
+    def turn(carry: PyTree, _: None) -> tuple[PyTree, None]:
+        def taken(carry: PyTree) -> PyTree:
+            return body(carry, nothing, jnp.zeros((), bool))[0]
+
+        return jax.lax.cond(pending(carry), taken, lambda carry: carry, carry), None
+
+    return jax.lax.scan(turn, carry, length=most)[0]
 
 
 class _Loop:

@@ -10,7 +10,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Hashable
 from importlib.metadata import version
@@ -29,6 +28,7 @@ from .cpu_fusion import kernels_wanted, left_apart
 from .descriptions import Description, Undescribed, describe, rebuild, with_slots
 from .functions import describe_function
 from .jaxprs import Array, PyTreeDef, Values
+from .options import switches
 
 Program = Callable[..., Any]
 _MARK = b"jaxmbd program 2\n"
@@ -52,10 +52,10 @@ class KeptPrograms:
     def find(self, args: tuple, kwargs: dict[str, PyTree]) -> Program | None:
         """The program for such arguments, read or made; None where none can be kept."""
         folder = cache.folder()
-        if folder is None or not self._is_ours:
+        if folder is None or not self._is_ours or not switches().programs:
             return None
         leaves, structure = jax.tree.flatten((args, kwargs))
-        like = structure, tuple(_kind(x) for x in leaves)
+        like = structure, tuple(_kind(x) for x in leaves), switches()
         try:
             if like not in self._known:
                 self._known[like] = self._read_or_made(folder, leaves, structure)
@@ -139,7 +139,7 @@ def kept_where_possible(
     @functools.wraps(function)
     def traced(*args: PyTree, **kwargs: PyTree) -> PyTree:
         folder = cache.folder()
-        if folder is None:
+        if folder is None or not switches().programs:
             return function(*args, **kwargs)
         leaves, structure = jax.tree.flatten((args, kwargs))
         try:
@@ -240,7 +240,7 @@ def _surroundings() -> Description:
         jax.default_backend(),
         jax.local_devices()[0].device_kind,
         [str(getattr(jax.config, flag, None)) for flag in flags],
-        os.environ.get("JAXMBD_LANES", ""),
+        list(switches().values()),
         kernels_wanted(),
     ]
 

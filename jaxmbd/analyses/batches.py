@@ -11,9 +11,9 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tqdm import tqdm
 
-from ..model.compiled import program_of
 from ..xla.jaxprs import eval_jaxpr
 from ..xla.jit import jit
+from ..xla.shared_programs import program_of
 
 
 def run_batch(

@@ -18,8 +18,8 @@ from ..analyses import breaks_redundancy, kinematics, simulate
 from ..analyses.running.schedule import ByStep, as_mapping, schedule_of
 from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator
-from ..model.compiled import shared_jit
 from ..model.mechanism import Mechanism
+from ..xla.shared_programs import shared_jit
 from .measurements import Measurements, observed
 from .shooting import STAGES, ShootingProblem
 from .transforms import AbstractTransform

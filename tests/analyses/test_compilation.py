@@ -10,7 +10,8 @@ import pytest
 import jaxmbd as mbd
 from helpers import CompilationCounter
 from jaxmbd.library import names
-from jaxmbd.model.compiled import Compiled, shared_jit
+from jaxmbd.model.compiled import Compiled
+from jaxmbd.xla.shared_programs import shared_jit
 
 
 def angle(t):

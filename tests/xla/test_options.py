@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.model.compiled import Compiled, shared_jit
+from jaxmbd.model.compiled import Compiled
 from jaxmbd.xla import batch_last, checkpoint, disk_cache, self_check, versions
 from jaxmbd.xla import options as module
 from jaxmbd.xla.batch_last import batched_in_lanes, in_lanes
@@ -27,6 +27,7 @@ from jaxmbd.xla.jaxprs import traced_once
 from jaxmbd.xla.lazy_cond import anywhere, where_needed
 from jaxmbd.xla.options import INTERNAL, switches
 from jaxmbd.xla.repeated import repeated
+from jaxmbd.xla.shared_programs import shared_jit
 
 NAMES = ("kernels", "lanes", "checkpoints", "loops", "indexing", "programs")
 INDEX = np.array([2, 0, 1, 1])

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ..formulations.base import AbstractFormulation, Coordinates
+from ..formulations.base import AbstractFormulation, BodyMotion, Coordinates
 from ..linalg import BlockFactors, SaddleMatrix, factorize, linear_solve
 from ..linalg.saddle import apply_rows
 from ..model.system import System
@@ -75,9 +75,16 @@ def dynamic_accelerations(
     return a, lam
 
 
-def _with_joint_inertia(formulation, system, q, u, blocks) -> SaddleMatrix:
+def _with_joint_inertia(
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    blocks: Float[Array, "m k d"],
+) -> SaddleMatrix:
     none = jnp.zeros((), u.dtype)
-    rotors = joint_inertia_blocks(formulation, system, q, u, jnp.zeros_like(u), none, none)
+    motion = BodyMotion(q, u, jnp.zeros_like(u))
+    rotors = joint_inertia_blocks(formulation, system, motion, none, none)
     return saddle_matrix(formulation, system, mass_matrix(formulation, system, q), blocks, rotors)
 
 

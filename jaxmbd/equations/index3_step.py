@@ -19,7 +19,7 @@ from ..formulations import AbstractFormulation
 from ..linalg import SaddleMatrix
 from ..model.system import System
 from ..rotations.types import Scalar
-from .motion import StepScales, balance, step_matrices
+from .motion import StepEnd, StepScales, balance, step_matrices
 from .rows import row_sizes, step_values
 
 
@@ -97,10 +97,9 @@ class Step:
         args, (a, lam) = self.args, self.split(x)
         increment = args.displacement(a)
         q = jax.vmap(self.formulation.retract)(args.q, increment)
-        u, t, scales = args.velocity(a), args.t, args.scales
+        end = StepEnd(q, args.velocity(a), a, lam, args.t)
         moved = increment if tangent else None
-        system = args.system
-        return step_matrices(self.formulation, system, q, u, a, lam, t, scales, moved, exact=exact)
+        return step_matrices(self.formulation, args.system, end, args.scales, moved, exact=exact)
 
     def matrix(self, x: Float[Array, " n"], *, exact: bool) -> SaddleMatrix:
         """Newton's matrix, exact or without variations of the rows."""

@@ -2,23 +2,36 @@
 blocks of the matrices that couple two bodies through their accelerations.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..formulations.base import AbstractFormulation, Coordinates
+from ..formulations.base import AbstractFormulation, BodyMotion, Coordinates
 from ..linalg import Coupling
 from ..linalg.saddle import with_identity
 from ..linalg.small_matrices import times_last
+from ..model.forces.inertias import AbstractInertia
 from ..model.system import System
 from ..rotations.types import Scalar
 from ..xla.indexing import take
 
+Load = Callable[
+    [AbstractInertia, Coordinates, Float[Array, "2 d"], Float[Array, "2 d"]],
+    Float[Array, "2 d"],
+]
 
-def _resistance(formulation: AbstractFormulation):
+
+def _resistance(formulation: AbstractFormulation) -> Load:
     """The generalized forces that an element takes, (2, d), from coordinates of its two bodies."""
 
-    def load(element, q, u, a):
+    def load(
+        element: AbstractInertia,
+        q: Coordinates,
+        u: Float[Array, "2 d"],
+        a: Float[Array, "2 d"],
+    ) -> Float[Array, "2 d"]:
         pose = jax.vmap(formulation.pose)(q)
         twist = jax.vmap(formulation.twist)(q, u)
         force, torque = element.resistance(
@@ -34,7 +47,11 @@ def _padded(x: Float[Array, "nb d"]) -> Float[Array, "nb+1 d"]:
 
 
 def joint_inertia(
-    formulation: AbstractFormulation, system: System, q: Coordinates, u, a
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    a: Float[Array, "nb d"],
 ) -> Float[Array, "nb d"]:
     """What the inertia of joints adds to the balance of all bodies."""
     load = _resistance(formulation)
@@ -49,9 +66,7 @@ def joint_inertia(
 def joint_inertia_blocks(
     formulation: AbstractFormulation,
     system: System,
-    q: Coordinates,
-    u,
-    a,
+    motion: BodyMotion,
     velocity: Scalar,
     position: Scalar,
     tangent: Float[Array, "nb s s"] | None = None,
@@ -63,10 +78,17 @@ def joint_inertia_blocks(
         return []
     load = _resistance(formulation)
     turns = None if tangent is None else with_identity(tangent)
+    q, u, a = motion
     states = (formulation.with_ground(q), _padded(u), _padded(a), turns)
 
-    def block(element, q, u, a, T):
-        def moved(delta):
+    def block(
+        element: AbstractInertia,
+        q: Coordinates,
+        u: Float[Array, "2 d"],
+        a: Float[Array, "2 d"],
+        T: Float[Array, "2 s s"] | None,
+    ) -> Float[Array, "2 d 2 d"]:
+        def moved(delta: Float[Array, "2 d"]) -> Float[Array, "2 d"]:
             turned = delta if T is None else times_last(T, delta)
             q_new = jax.vmap(formulation.retract)(q, position * turned)
             return load(element, q_new, u + velocity * delta, a + delta)

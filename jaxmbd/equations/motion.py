@@ -2,20 +2,23 @@
 method for them.
 """
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..formulations.base import AbstractFormulation, Coordinates
+from ..formulations.base import AbstractFormulation, BodyMotion, Coordinates, Wrench
 from ..linalg import Coupling, SaddleMatrix
 from ..linalg.geometric_mean import geometric_mean
 from ..linalg.saddle import apart, apply_tangent, scatter_rows, with_identity
 from ..linalg.small_matrices import times_last, times_last_transposed
+from ..model.forces.base import AbstractForce
 from ..model.state import Twist
 from ..model.system import System
-from ..rotations.types import Scalar
+from ..rotations.types import Mat3, Scalar
 from ..xla.indexing import take
 from .joint_inertia import joint_inertia, joint_inertia_blocks
 from .rows import (
@@ -42,29 +45,62 @@ class StepScales(eqx.Module):
     position: Scalar
 
 
+class StepEnd(NamedTuple):
+    """All bodies at the end of a step.
+
+    Attributes:
+        q: Coordinates.
+        u: Velocities, (nb, d).
+        a: Accelerations, (nb, d).
+        lam: Multipliers, (m,).
+        t: Time [s].
+    """
+
+    q: Coordinates
+    u: Float[Array, "nb d"]
+    a: Float[Array, "nb d"]
+    lam: Float[Array, " m"]
+    t: Scalar
+
+
 def applied(
     formulation: AbstractFormulation,
     system: System,
     q: Coordinates,
     u: Float[Array, "nb d"],
     t: Scalar,
-):
+) -> Wrench:
     """Applied forces and torques on all bodies (see `System.wrenches`)."""
     pose = jax.vmap(formulation.pose)(formulation.with_ground(q))
     twist = jax.vmap(formulation.twist)(q, u)
     zero = jnp.zeros((1, 3), u.dtype)
     padded = Twist(jnp.concatenate([twist.v, zero]), jnp.concatenate([twist.omega, zero]))
-    return system.wrenches(pose, padded, t)
+    return Wrench(*system.wrenches(pose, padded, t))
 
 
-def unbalanced(formulation: AbstractFormulation, system: System, q: Coordinates, u, a, t: Scalar):
+def unbalanced(
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    a: Float[Array, "nb d"],
+    t: Scalar,
+) -> Float[Array, "nb d"]:
     """Inertia minus applied loads of all bodies, without reactions, (nb, d)."""
     force, torque = applied(formulation, system, q, u, t)
     own = jax.vmap(formulation.body_balance)(system.mass, system.inertia, q, u, a, force, torque)
     return own + joint_inertia(formulation, system, q, u, a) if system.inertias else own
 
 
-def balance(formulation: AbstractFormulation, system: System, q: Coordinates, u, a, lam, t: Scalar):
+def balance(
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    a: Float[Array, "nb d"],
+    lam: Float[Array, " m"],
+    t: Scalar,
+) -> Float[Array, "nb d"]:
     """Equations of motion of all bodies, Mq̈ + h - Q + Rᵀλ, (nb, d); `system` is at time t."""
     free = unbalanced(formulation, system, q, u, a, t)
     return free + scatter_rows(
@@ -78,26 +114,22 @@ def mass_matrix(
     """Mass matrix of every body in its coordinates; inertia of joints is not part of it."""
     zero, none = jnp.zeros((system.nb, formulation.size), system.dtype), jnp.zeros((), system.dtype)
     no_load = jnp.zeros((system.nb, 3), system.dtype)
-    return body_blocks(
-        formulation, system, q, zero, zero, no_load, no_load, StepScales(none, none), None
-    )
+    motion, load = BodyMotion(q, zero, zero), Wrench(no_load, no_load)
+    return body_blocks(formulation, system, motion, load, StepScales(none, none), None)
 
 
 def body_blocks(
     formulation: AbstractFormulation,
     system: System,
-    q,
-    u,
-    a,
-    force,
-    torque,
+    motion: BodyMotion,
+    load: Wrench,
     scales: StepScales,
-    tangent,
-):
+    tangent: Float[Array, "nb s s"] | None,
+) -> Float[Array, "nb d d"]:
     """Derivatives of every body's balance by its accelerations through a step, the applied wrench
     held, (nb, d, d).
     """
-    bodies = (system.mass, system.inertia, q, u, a, force, torque)
+    bodies = (system.mass, system.inertia, motion, load)
     if tangent is None:
         return jax.vmap(
             lambda *args: formulation.body_block(
@@ -105,16 +137,24 @@ def body_blocks(
             )
         )(*bodies)
 
-    def turned(T, *args):
+    def turned(
+        T: Float[Array, "s s"], mass: Scalar, inertia: Mat3, motion: BodyMotion, load: Wrench
+    ) -> Float[Array, "d d"]:
         eye = jnp.asarray(np.eye(formulation.size, dtype=T.dtype))
         position = scales.position * times_last_transposed(T[None], eye)
-        return formulation.body_block(*args, velocity=scales.velocity, position=position)
+        return formulation.body_block(mass, inertia, motion, load, scales.velocity, position)
 
     return jax.vmap(turned)(tangent, *bodies)
 
 
 def force_blocks(
-    formulation: AbstractFormulation, system: System, q, u, t: Scalar, scales: StepScales, tangent
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    t: Scalar,
+    scales: StepScales,
+    tangent: Float[Array, "nb s s"] | None,
 ) -> list[Coupling]:
     """Derivatives of the applied forces (with the sign of the balance) on the coordinates of their
     bodies.
@@ -130,7 +170,12 @@ def force_blocks(
             take(padded_u, index),
         )
 
-        def block(element, q_k, u_k, T):
+        def block(
+            element: AbstractForce,
+            q_k: Coordinates,
+            u_k: Float[Array, "k d"],
+            T: Float[Array, "k s s"] | None,
+        ) -> Float[Array, "k e k e"]:
             if formulation.plain:
                 twist = jax.vmap(formulation.twist)(q_k, u_k)
                 if (found := element.tangent(formulation.pose(q_k), twist, t)) is not None:
@@ -140,7 +185,7 @@ def force_blocks(
                         turned = times_last_transposed(T[None, None], by_pose)
                     return -(scales.position * turned + scales.velocity * by_twist)
 
-            def moved(delta):
+            def moved(delta: Float[Array, "k d"]) -> Float[Array, "k d"]:
                 turned = delta if T is None else times_last(T, delta)
                 q_new = jax.vmap(formulation.retract)(q_k, scales.position * turned)
                 u_new = u_k + scales.velocity * delta
@@ -161,11 +206,7 @@ def force_blocks(
 def step_matrices(
     formulation: AbstractFormulation,
     system: System,
-    q: Coordinates,
-    u: Float[Array, "nb d"],
-    a: Float[Array, "nb d"],
-    lam: Float[Array, " m"],
-    t: Scalar,
+    end: StepEnd,
     scales: StepScales,
     increment: Float[Array, "nb d"] | None,
     *,
@@ -184,6 +225,7 @@ def step_matrices(
     all that the forces in ball joints and hinges vary by remains. What goes are the moments of DP1
     rows and the forces of DP2 and D rows.
     """
+    q, u, a, lam, t = end
     tangent = None
     if increment is not None and formulation.moves_on_manifold:
         tangent = jax.vmap(formulation.tangent)(increment)
@@ -192,15 +234,15 @@ def step_matrices(
         scales.velocity, scales.position if exact else jnp.zeros_like(scales.position)
     )
     if exact:
-        force, torque = applied(formulation, system, q, u, t)
+        load = applied(formulation, system, q, u, t)
     else:
-        force = torque = jnp.zeros(
-            (system.nb, 3), u.dtype
-        )  # held: they do not matter at fixed position
-    diagonal = body_blocks(formulation, system, q, u, a, force, torque, held, tangent)
+        none = jnp.zeros((system.nb, 3), u.dtype)
+        load = Wrench(none, none)  # held: they do not matter at fixed position
+    motion = BodyMotion(q, u, a)
+    diagonal = body_blocks(formulation, system, motion, load, held, tangent)
     couplings = force_blocks(formulation, system, q, u, t, scales, tangent)
     couplings += joint_inertia_blocks(
-        formulation, system, q, u, a, scales.velocity, scales.position, tangent
+        formulation, system, motion, scales.velocity, scales.position, tangent
     )
     # E is about M, whatever reactions do to the diagonal.
     softness = regularization(formulation, system, diagonal, right)
@@ -246,8 +288,14 @@ def step_matrices(
 
 
 def _left_rows(
-    formulation: AbstractFormulation, system: System, q, u, right, scales: StepScales, tangent
-):
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    right: Float[Array, "m k d"],
+    scales: StepScales,
+    tangent: Float[Array, "nb s s"] | None,
+) -> Float[Array, "m k d"]:
     """Derivatives of the rows' values through a step: those at velocity level follow velocities and
     coordinates.
     """
@@ -272,12 +320,12 @@ def _at_velocity(system: System, m: int) -> np.ndarray:
 
 
 def normalization_variations(
-    formulation: AbstractFormulation, system: System, q: Coordinates, lam
+    formulation: AbstractFormulation, system: System, q: Coordinates, lam: Float[Array, " m"]
 ) -> Float[Array, "nb d d"]:
     """Derivatives of the normalizations' part of Rᵀ λ, body by body."""
     weights = lam[system.nc :].reshape(system.nb, formulation.normalizations)
 
-    def one(q, w):
+    def one(q: Coordinates, w: Float[Array, " k"]) -> Float[Array, "d d"]:
         zero = jnp.zeros(formulation.size, w.dtype)
         return jax.jacfwd(lambda d: w @ formulation.normalization_rows(formulation.retract(q, d)))(
             zero
@@ -287,7 +335,10 @@ def normalization_variations(
 
 
 def regularization(
-    formulation: AbstractFormulation, system: System, mass, right: Float[Array, "m k d"]
+    formulation: AbstractFormulation,
+    system: System,
+    mass: Float[Array, "nb d d"],
+    right: Float[Array, "m k d"],
 ) -> Float[Array, " m"] | None:
     """A small multiple of the geometric mean of the diagonal of R M⁻¹ Rᵀ, the same for all rows of
     joints where these are divided by their sizes (`row_sizes`).
@@ -304,7 +355,10 @@ def regularization(
 
 
 def compliance(
-    formulation: AbstractFormulation, system: System, mass, right: Float[Array, "m k d"]
+    formulation: AbstractFormulation,
+    system: System,
+    mass: Float[Array, "nb d d"],
+    right: Float[Array, "m k d"],
 ) -> Float[Array, " m"]:
     """The geometric mean of the diagonal of R M⁻¹ Rᵀ for all rows of joints divided by their sizes,
     times the squares of these; zero for normalizations, (m,).

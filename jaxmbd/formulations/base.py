@@ -5,7 +5,7 @@ these maps, by automatic differentiation where no closed form is known.
 """
 
 import abc
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -19,6 +19,32 @@ from ..rotations.vectors import cross
 from .pose_jet import PoseJet
 
 Coordinates = Any  # of all bodies: a pytree with leading axis nb
+
+
+class BodyMotion(NamedTuple):
+    """Coordinates of one body or, with leading axis nb, of all bodies, and their rates.
+
+    Attributes:
+        q: Coordinates.
+        u: Velocities, (d,).
+        a: Accelerations, (d,).
+    """
+
+    q: Coordinates
+    u: Float[Array, " *nb d"]
+    a: Float[Array, " *nb d"]
+
+
+class Wrench(NamedTuple):
+    """Force and torque on one body or, with leading axis nb, on all bodies.
+
+    Attributes:
+        force: In global components, (3,) [N].
+        torque: In the body frame, (3,) [N·m].
+    """
+
+    force: Float[Array, " *nb 3"]
+    torque: Float[Array, " *nb 3"]
 
 
 class AbstractFormulation(eqx.Module):
@@ -106,7 +132,7 @@ class AbstractFormulation(eqx.Module):
     # --- all bodies
     # ----------------------------------------------------------------------------------
 
-    def with_ground(self, x: Any) -> Any:
+    def with_ground(self, x: Coordinates) -> Coordinates:
         """Append the ground's row to the coordinates of all bodies."""
         ground = self.coordinates(ground_pose(jax.tree.leaves(x)[0].dtype))
         return jax.tree.map(lambda b, g: jnp.concatenate([b, g[None]]), x, ground)
@@ -138,7 +164,7 @@ class AbstractFormulation(eqx.Module):
         """
         zero = jnp.zeros(self.size, jax.tree.leaves(q)[0].dtype)
 
-        def slope(delta):
+        def slope(delta: Float[Array, " d"]) -> Float[Array, "12 d"]:
             at = self.retract(q, delta)
             return jax.jacfwd(lambda e: _numbers(self.pose(self.retract(at, e))))(zero)
 
@@ -148,10 +174,10 @@ class AbstractFormulation(eqx.Module):
         """The pose along s -> retract(q, s u), with two derivatives by s."""
         zero, one = jnp.zeros((), u.dtype), jnp.ones((), u.dtype)
 
-        def moved(s):
+        def moved(s: Scalar) -> Float[Array, "12"]:
             return _numbers(self.pose(self.retract(q, s * u)))
 
-        def rate(s):
+        def rate(s: Scalar) -> tuple[Float[Array, "12"], Float[Array, "12"]]:
             return jax.jvp(moved, (s,), (one,))
 
         (value, first), (_, second) = jax.jvp(rate, (zero,), (one,))
@@ -166,7 +192,7 @@ class AbstractFormulation(eqx.Module):
         """γ of the normalizations of one body."""
         zero, one = jnp.zeros((), u.dtype), jnp.ones((), u.dtype)
 
-        def rate(s):
+        def rate(s: Scalar) -> Float[Array, " k"]:
             return jax.jvp(lambda s: self.normalization(self.retract(q, s * u)), (s,), (one,))[1]
 
         return -jax.jvp(rate, (zero,), (one,))[1]
@@ -174,7 +200,14 @@ class AbstractFormulation(eqx.Module):
     # --- the equations of motion of one body -----------------------------------------------------
 
     def body_balance(
-        self, mass: Scalar, inertia: Mat3, q, u, a, force: Vec3, torque: Vec3
+        self,
+        mass: Scalar,
+        inertia: Mat3,
+        q: Coordinates,
+        u: Float[Array, " d"],
+        a: Float[Array, " d"],
+        force: Vec3,
+        torque: Vec3,
     ) -> Float[Array, " d"]:
         """Newton and Euler for one body, inertia minus applied wrench, in its coordinates (Kissel
         et al. Eq. 31).
@@ -188,13 +221,10 @@ class AbstractFormulation(eqx.Module):
         self,
         mass: Scalar,
         inertia: Mat3,
-        q,
-        u,
-        a,
-        force: Vec3,
-        torque: Vec3,
+        motion: BodyMotion,
+        wrench: Wrench,
         velocity: Scalar,
-        position: Array,
+        position: Float[Array, ""] | Float[Array, "d d"],
     ) -> Float[Array, "d d"]:
         """Derivative of `body_balance` by accelerations that velocities and coordinates follow, the
         wrench held.
@@ -202,12 +232,11 @@ class AbstractFormulation(eqx.Module):
         `velocity` is ∂u/∂a; `position` is ∂q/∂a at q, a number, or a matrix (d, d) where `retract`
         is no addition.
         """
+        q, u, a = motion
 
-        def moved(delta):
+        def moved(delta: Float[Array, " d"]) -> Float[Array, " d"]:
             q_new = self.retract(q, position @ delta if position.ndim else position * delta)
-            return self.body_balance(
-                mass, inertia, q_new, u + velocity * delta, a + delta, force, torque
-            )
+            return self.body_balance(mass, inertia, q_new, u + velocity * delta, a + delta, *wrench)
 
         return jax.jacfwd(moved)(jnp.zeros(self.size, u.dtype))
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from ..model.state import Pose, Twist
 from ..rotations import so3
 from ..rotations.types import Mat3, Scalar, Vec3
-from .base import AbstractFormulation
+from .base import AbstractFormulation, BodyMotion, Wrench
 
 Vec12 = Float[Array, "12"]
 
@@ -67,14 +67,22 @@ class Directors(AbstractFormulation):
     # constant mass; the gyroscopic terms are in the reactions of rigidity
 
     def body_balance(
-        self, mass: Scalar, inertia: Mat3, q, u, a, force: Vec3, torque: Vec3
+        self, mass: Scalar, inertia: Mat3, q: Vec12, u: Vec12, a: Vec12, force: Vec3, torque: Vec3
     ) -> Vec12:
         return mass_times(mass, inertia, a) - self.generalized(q, force, torque)
 
     def body_block(
-        self, mass, inertia, q, u, a, force, torque, velocity, position
+        self,
+        mass: Scalar,
+        inertia: Mat3,
+        motion: BodyMotion,
+        wrench: Wrench,
+        velocity: Scalar,
+        position: Scalar,
     ) -> Float[Array, "12 12"]:
-        def load(delta):
+        torque = wrench.torque
+
+        def load(delta: Vec12) -> Vec12:
             return self.generalized(position * delta, jnp.zeros_like(torque), torque)
 
         # The load is linear in q for a torque that is held.

@@ -9,8 +9,8 @@ from jaxtyping import Array, Float
 
 from ..model.state import Pose, Twist
 from ..rotations import so3
-from ..rotations.types import Vec3
-from .base import AbstractFormulation, check_rows
+from ..rotations.types import Mat3, Scalar, Vec3
+from .base import AbstractFormulation, BodyMotion, Wrench, check_rows
 from .pose_jet import PoseJet
 
 
@@ -92,12 +92,18 @@ class RA(AbstractFormulation):
         )
 
     def body_block(
-        self, mass, inertia, q, u, a, force, torque, velocity, position
+        self,
+        mass: Scalar,
+        inertia: Mat3,
+        motion: BodyMotion,
+        wrench: Wrench,
+        velocity: Scalar,
+        position: Float[Array, ""] | Float[Array, "6 6"],
     ) -> Float[Array, "6 6"]:
         # M, J and the gyroscopic term h (ω̃ J - sk(Jω)) of Eq. 38c; neither depends on position.
-        omega = u[3:]
+        omega, dtype = motion.u[3:], motion.u.dtype
         gyroscopic = so3.skew(omega) @ inertia - so3.skew(inertia @ omega)
-        eye, zero = np.eye(3, dtype=u.dtype), jnp.zeros((3, 3), u.dtype)
+        eye, zero = np.eye(3, dtype=dtype), jnp.zeros((3, 3), dtype)
         return jnp.block([[mass * eye, zero], [zero, inertia + velocity * gyroscopic]])
 
 

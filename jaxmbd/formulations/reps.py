@@ -7,7 +7,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ..model.state import Pose, Twist
 from ..rotations import euler_angles as ea
@@ -113,7 +113,13 @@ class REps(AbstractFormulation):
             leave,
         )
 
-    def _switch(self, q: AngleCoordinates, u: Float[Array, "6"], a: Float[Array, "6"], leave):
+    def _switch(
+        self,
+        q: AngleCoordinates,
+        u: Float[Array, "6"],
+        a: Float[Array, "6"],
+        leave: Bool[Array, ""],
+    ) -> tuple[AngleCoordinates, Float[Array, "6"], Float[Array, "6"]]:
         pose, twist = self.pose(q), self.twist(q, u)
         r_ddot, omega_dot = self.physical_accelerations(q, u, a)
         # The new chart is regular everywhere, also where it is not taken, so gradients stay finite.

@@ -131,7 +131,14 @@ class RotationElements(AbstractFormulation):
     # constant mass; the gyroscopic terms are in the reactions of rigidity
 
     def body_balance(
-        self, mass: Scalar, inertia: Mat3, q, u, a, force: Vec3, torque: Vec3
+        self,
+        mass: Scalar,
+        inertia: Mat3,
+        q: Elements,
+        u: Vec12,
+        a: Vec12,
+        force: Vec3,
+        torque: Vec3,
     ) -> Vec12:
         r_ddot, _ = _unpacked(q, a)
         X = mass * r_ddot

@@ -11,7 +11,7 @@ import jaxmbd as mbd
 from helpers import ALL_FORMULATIONS, FORMULATIONS, ROUNDOFF, VARIANTS, name_of, random_state, vec
 from jaxmbd.equations import rows as equations
 from jaxmbd.equations.index3 import Index3Step, StepData
-from jaxmbd.equations.motion import StepScales, step_matrices
+from jaxmbd.equations.motion import StepEnd, StepScales, step_matrices
 from jaxmbd.equations.rows import dense_rows
 from jaxmbd.formulations import RA, RP
 from jaxmbd.rotations import euler_parameters as ep
@@ -170,7 +170,7 @@ def test_a_matrix_nearby_lacks_what_reactions_vary_by_between_bodies(formulation
         lambda lam: [
             m.dense()
             for m in step_matrices(
-                formulation, system.at(t), q, u, a, lam, t, scales, h * u, exact=True
+                formulation, system.at(t), StepEnd(q, u, a, lam, t), scales, h * u, exact=True
             )
         ]
     )
@@ -192,13 +192,11 @@ def test_forces_in_ball_joints_vary_with_one_body_each(rng):
     q, u = RA().from_state(state)
     t, h = jnp.zeros(()), jnp.array(1e-2)
     lam = jnp.array(rng.normal(size=system.nc))
-    exact, nearby = step_matrices(
-        RA(), system.at(t), q, u, 0.0 * u, lam, t, StepScales(h, h**2), h * u, exact=True
-    )
+    scales, end = StepScales(h, h**2), StepEnd(q, u, 0.0 * u, lam, t)
+    exact, nearby = step_matrices(RA(), system.at(t), end, scales, h * u, exact=True)
     np.testing.assert_array_equal(exact.dense(), nearby.dense())
-    none, _ = step_matrices(
-        RA(), system.at(t), q, u, 0.0 * u, 0.0 * lam, t, StepScales(h, h**2), h * u, exact=True
-    )
+    unloaded = end._replace(lam=0.0 * lam)
+    none, _ = step_matrices(RA(), system.at(t), unloaded, scales, h * u, exact=True)
     assert np.abs(exact.dense() - none.dense()).max() > 1e-6
 
 

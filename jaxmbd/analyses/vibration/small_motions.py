@@ -15,6 +15,7 @@ from ...equations.motion import mass_matrix
 from ...equations.rows import row_bodies, rows
 from ...equations.statics import Rest, Spin, metric, rate_blocks, static_matrix
 from ...formulations import RA
+from ...formulations.base import BodyMotion
 from ...linalg import SaddleMatrix, factorize, linear_solve
 from ...model.compiled import compiled_once
 from ...model.state import Pose, State
@@ -126,7 +127,7 @@ def small_motions(base: Base) -> SmallMotions:
     lam, none = system.to_stacked(base.lam), jnp.zeros_like(t)
     stiffness = static_matrix(args, pose, lam, none)
     still = jnp.zeros((system.nb, 6), t.dtype)
-    rotors = joint_inertia_blocks(RA(), system, pose, still, still, none, none)
+    rotors = joint_inertia_blocks(RA(), system, BodyMotion(pose, still, still), none, none)
     inertia = SaddleMatrix(
         mass_matrix(RA(), system, pose),
         tuple(rotors),

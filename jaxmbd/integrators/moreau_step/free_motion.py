@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from ...complementarity import Groups, grouped
 from ...equations.index1 import minimum_norm
 from ...equations.laws import LawRows, held, law_rows, places, rates_along
-from ...equations.motion import StepScales, step_matrices, unbalanced
+from ...equations.motion import StepEnd, StepScales, step_matrices, unbalanced
 from ...equations.pressing import borne_of_each
 from ...equations.rows import acceleration_right_side
 from ...formulations.base import AbstractFormulation, Coordinates
@@ -72,9 +72,8 @@ def free_motion(
     now, f_dot, f_ddot = system.jet(middle)
     zero, none = jnp.zeros_like(u0), jnp.zeros(f_dot.shape, u0.dtype)
     scales = StepScales(0.5 * span, 0.25 * span**2)
-    matrix, _ = step_matrices(
-        formulation, now, q, u0, zero, none, middle, scales, None, exact=False
-    )
+    end = StepEnd(q, u0, zero, none, middle)
+    matrix, _ = step_matrices(formulation, now, end, scales, None, exact=False)
     factors = factorize(matrix, system.linear_solver)
     n = u0.size
 

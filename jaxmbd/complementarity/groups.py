@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..linalg import BlockFactors, Schedule, schedule
+from ..linalg import BlockFactors, Schedule, Topology, schedule
 from ..xla.indexing import take
 
 # Below so many rows one dense factorization is faster.
@@ -60,14 +60,9 @@ def grouped(
     most, rows = max(places), 3 * sum(places)
     if rows < MANY:
         return None
-    plan = schedule(
-        len(elements),
-        3 * most,
-        (),
-        0,
-        _sharing([bodies for bodies, _ in elements], linked, nb),
-        dense_nodes=min(_DENSE_ROWS, rows // 4) // (3 * most),
-    )
+    coupled = _sharing([bodies for bodies, _ in elements], linked, nb)
+    topology = Topology(len(elements), 3 * most, (), 0, coupled)
+    plan = schedule(topology, dense_nodes=min(_DENSE_ROWS, rows // 4) // (3 * most))
     if 2.0 * _SLOWER * _work(plan) > rows**3 / 3.0:
         return None
     start = np.cumsum([0, *places])

@@ -12,6 +12,7 @@ from .linear_solve import linear_solve as linear_solve
 from .nearby import NearbyFactors as NearbyFactors
 from .nearby import near_or_exact as near_or_exact
 from .ordering import Schedule as Schedule
+from .ordering import Topology as Topology
 from .ordering import carried_bodies as carried_bodies
 from .ordering import schedule as schedule
 from .rank_deficient import damped_correction as damped_correction

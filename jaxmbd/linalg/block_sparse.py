@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from ..xla.indexing import take, take_or_zero
 from .dense import DenseFactors
 from .node_blocks import Blocks, node_blocks
-from .ordering import Level, Schedule, schedule
+from .ordering import Level, Schedule, Topology, schedule
 from .saddle import SaddleMatrix
 from .small_matrices import gauss_jordan, product, saddle_inverse, times, times_transposed
 
@@ -65,17 +65,10 @@ class BlockFactors(eqx.Module):
         # Where rows may repeat, the inverse of several nodes would be large in all its parts.
         definite = bodies_first and matrix.regularization is None
         coupled = tuple(sorted({pair for c in matrix.couplings for pair in c.bodies}))
-        plan = schedule(
-            nb,
-            d,
-            matrix.bodies,
-            matrix.inner,
-            coupled,
-            bodies_first,
-            matrix.couplers,
-            matrix.light,
-            definite=definite,
+        topology = Topology(
+            nb, d, matrix.bodies, matrix.inner, coupled, matrix.couplers, matrix.light
         )
+        plan = schedule(topology, bodies_first=bodies_first, definite=definite)
         weights = _weights(matrix, plan)
 
         def inverses(pivots: Array, first: int, level: Level) -> Array:
@@ -131,10 +124,12 @@ class BlockFactors(eqx.Module):
             first, skipped = first + 1, skipped + level.count
         return self._swept(b, place, first, skipped, transpose=transpose)
 
-    def _solve(self, b, *, transpose: bool):
+    def _solve(self, b: Float[Array, " n"], *, transpose: bool) -> Float[Array, " n"]:
         return self._swept(b, self.schedule.position, 0, 0, transpose=transpose)
 
-    def _swept(self, b, place: np.ndarray, first: int, skipped: int, *, transpose: bool):
+    def _swept(
+        self, b: Float[Array, " n"], place: np.ndarray, first: int, skipped: int, *, transpose: bool
+    ) -> Float[Array, " n"]:
         """Solutions at some places, where b is, by the levels from the `first` on; the nodes before
         them are the `skipped` ones.
         """
@@ -253,7 +248,7 @@ def _weights(matrix: SaddleMatrix, plan: Schedule) -> Float[Array, "nodes m"]:
     return weights.reshape(plan.nodes, size)
 
 
-def _sum_of(values, table):
+def _sum_of(values: Float[Array, "n *s"], table: np.ndarray):
     """For every row of the table the sum of those values; an index past the last counts as zero."""
     if not table.shape[1]:
         return jnp.zeros((table.shape[0], *values.shape[1:]), values.dtype)

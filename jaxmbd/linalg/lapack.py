@@ -8,26 +8,30 @@ another they take the same time there. On other devices a batch stays a batch.
 Factors have no derivative; `linear_solve` gives that of a solution.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, Int
 
+Inputs = ParamSpec("Inputs")
+Output = TypeVar("Output")
 
-def _one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
+
+def _one_at_a_time(function: Callable[Inputs, Output]) -> Callable[Inputs, Output]:
     """The same function, whose batches are loops on a CPU."""
+    plain: Callable[..., Output] = function
     single = custom_vmap(function)
 
     @single.def_vmap
-    def _(size: int, batched: Any, *args: Array):
+    def _(size: int, batched: Sequence[bool], *args: Array):
         moving = [x for x, flag in zip(args, batched, strict=True) if flag]
 
-        def element(own):
-            own = iter(own)
+        def element(moved: tuple[Array, ...]) -> Output:
+            own = iter(moved)
             return single(*[next(own) if b else x for x, b in zip(args, batched, strict=True)])
 
         def one_by_one(*moving):
@@ -37,7 +41,7 @@ def _one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
             axes = [0 if flag else None for flag in batched]
             own = iter(moving)
             every = [next(own) if b else x for x, b in zip(args, batched, strict=True)]
-            return jax.vmap(function, in_axes=axes)(*every)
+            return jax.vmap(plain, in_axes=axes)(*every)
 
         out = jax.lax.platform_dependent(*moving, cpu=one_by_one, default=together)
         return out, jax.tree.map(lambda _: True, out)
@@ -80,7 +84,9 @@ def _columns(function: Callable[..., Array]) -> Callable[..., Array]:
         return function(factors, permutation, b[:, None])[:, 0]
 
     @single.def_vmap
-    def _(size: int, batched: Any, factors: Array, permutation: Array, b: Array):
+    def _(
+        size: int, batched: Sequence[bool], factors: Array, permutation: Array, b: Array
+    ) -> tuple[Array, bool]:
         if not (batched[0] or batched[1]):
             return function(factors, permutation, b.T).T, True
         axes = [0 if flag else None for flag in batched]

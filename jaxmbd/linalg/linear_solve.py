@@ -2,15 +2,32 @@
 its transpose.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+Vector = Float[Array, " n"]
+Tree = TypeVar("Tree")
 
-def linear_solve(matvec, factors, b: Float[Array, " n"]) -> Float[Array, " n"]:
+
+@runtime_checkable
+class TwoWayFactors(Protocol):
+    """Factors of a matrix K that serve it and its transpose."""
+
+    def solve(self, b: Vector, /) -> Vector:
+        """X with K x = b."""
+        ...
+
+    def solve_transpose(self, b: Vector, /) -> Vector:
+        """X with Kᵀ x = b."""
+        ...
+
+
+def linear_solve(matvec: Callable[[Array], Array], factors: TwoWayFactors, b: Vector) -> Vector:
     """The solution of matvec(x) = b, differentiable in what `matvec` closes over; `factors` serve
     both directions.
     """
@@ -28,7 +45,7 @@ def linear_solve(matvec, factors, b: Float[Array, " n"]) -> Float[Array, " n"]:
     )
 
 
-def solved(factors, b: Float[Array, " n"]) -> Float[Array, " n"]:
+def solved(factors: TwoWayFactors, b: Vector) -> Vector:
     """K⁻¹ b by factors that have no derivative: linear in b, in forward and in reverse mode.
 
     Operations of a solver itself, such as those of LAPACK, cannot be transposed.
@@ -42,15 +59,17 @@ def solved(factors, b: Float[Array, " n"]) -> Float[Array, " n"]:
     )
 
 
-def held(tree: Any) -> Any:
+def held(tree: Tree) -> Tree:
     """The tree with no derivative in its arrays; functions among its leaves stay as they are."""
     return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, tree)
 
 
-def _refined(matvec, solve, b, corrections: int):
+def _refined(
+    matvec: Callable[[Array], Array], solve: Callable[[Array], Array], b: Vector, corrections: int
+) -> Vector:
     """Iterative refinement, as a loop: one solve is a large part of a program."""
 
-    def corrected(_, x):
+    def corrected(_: Array, x: Vector) -> Vector:
         return x + solve(b - matvec(x))
 
     return jax.lax.fori_loop(0, corrections, corrected, solve(b))

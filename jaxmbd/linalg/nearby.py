@@ -3,8 +3,9 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
+from ..rotations.types import Scalar
 from ..xla.lazy_cond import where_needed
 from .block_sparse import BlockFactors
 from .dense import DenseFactors
@@ -20,6 +21,11 @@ _DONE, _ENOUGH = 4.0, 64.0
 # Unknowns up to which a matrix that is not near is inverted by a loop of our own. That is slower
 # than a library, and rare; a call of a library cuts the backward pass of every step in two.
 _SMALL = 44
+
+# Turns, the solution, its residual, and the size of that after this turn and before.
+_Refinement = tuple[
+    Int[Array, ""], Float[Array, " n"], Float[Array, " n"], Float[Array, ""], Float[Array, ""]
+]
 
 
 class NearbyFactors(eqx.Module):
@@ -47,22 +53,22 @@ class NearbyFactors(eqx.Module):
         x = solve(b)
         eps = jnp.finfo(b.dtype).eps
 
-        def largest(v):
+        def largest(v: Float[Array, " n"]) -> Float[Array, "2"]:
             return jnp.stack([jnp.max(jnp.abs(v[:n])), jnp.max(jnp.abs(v[n:]), initial=0.0)])
 
         # Forces and constraint values differ in unit and size: each part has its own scale.
         scale = largest(matrix.magnitude(x) + jnp.abs(b))
         scale = jnp.where(scale > 0.0, scale, 1.0)
 
-        def rest_of(x):
+        def rest_of(x: Float[Array, " n"]) -> tuple[Float[Array, " n"], Scalar]:
             rest = b - matrix.matvec(x)
             return rest, jnp.max(largest(rest) / scale)
 
-        def goes_on(state):
+        def goes_on(state: _Refinement) -> Bool[Array, ""]:
             k, _, _, size, before = state
             return (k < _MOST) & (size > _DONE * eps) & (size < _CONTRACTION * before)
 
-        def refine(state):
+        def refine(state: _Refinement) -> _Refinement:
             k, x, rest, size, _ = state
             x = x + solve(rest)
             return k + 1, x, *rest_of(x), size
@@ -70,7 +76,7 @@ class NearbyFactors(eqx.Module):
         start = jnp.zeros((), int), x, *rest_of(x), jnp.full((), jnp.inf, b.dtype)
         _, x, _, size, _ = jax.lax.while_loop(goes_on, refine, start)
 
-        def again():
+        def again() -> Float[Array, " n"]:
             if b.size > _SMALL:
                 factors = factorize(self.matrix, self.strategy)
                 return factors.solve_unregularized(b, transpose=transpose)

@@ -14,7 +14,9 @@ go in any order. These blocks are half the size of supernodes.
 """
 
 import functools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -81,29 +83,45 @@ class Schedule:
         return self.slot_of.shape[0]
 
 
+class Topology(NamedTuple):
+    """Where a saddle matrix has blocks.
+
+    Attributes:
+        nb: Number of bodies; as an index, the ground.
+        d: Unknowns of a body.
+        row_bodies: Bodies of each row.
+        inner: Number of rows at the end that bind the coordinates of one body alone.
+        coupled: Sets of bodies that further blocks couple.
+        couplers: Rows that bind, of each of their bodies, what its joint leaves free.
+        light: Bodies without inertia of their own, which wait for those that they carry.
+    """
+
+    nb: int
+    d: int
+    row_bodies: tuple[tuple[int, ...], ...]
+    inner: int = 0
+    coupled: tuple[tuple[int, ...], ...] = ()
+    couplers: tuple[int, ...] = ()
+    light: tuple[int, ...] = ()
+
+
 @functools.lru_cache(maxsize=256)
 def schedule(
-    nb: int,
-    d: int,
-    row_bodies: tuple[tuple[int, ...], ...],
-    inner: int,
-    coupled: tuple[tuple[int, ...], ...],
+    topology: Topology,
+    *,
     bodies_first: bool = False,
-    couplers: tuple[int, ...] = (),
-    light: tuple[int, ...] = (),
     dense_nodes: int | None = None,
     definite: bool = False,
 ) -> Schedule:
-    """The elimination of a saddle matrix with nb bodies of d unknowns and rows between the given
-    bodies.
+    """The elimination of a saddle matrix.
 
-    Index nb is the ground; the last `inner` rows bind the coordinates of one body alone; `coupled`
-    are sets of bodies that further blocks couple. `bodies_first` eliminates bodies before all rows
-    that bind two of them. `couplers` are rows that bind, of each of their bodies, what its joint
-    leaves free. Bodies that are `light`, without inertia of their own, wait for those that they
-    carry. `dense_nodes` is how many nodes a dense factorization takes at the end. `definite` are
-    rows that do not repeat, eliminated after bodies.
+    Args:
+        topology: Where it has blocks.
+        bodies_first: Eliminate bodies before all rows that bind two of them.
+        dense_nodes: How many nodes a dense factorization takes at the end.
+        definite: Whether rows do not repeat, where they are eliminated after bodies.
     """
+    nb, d, row_bodies, inner, coupled, couplers, light = topology
     own, cut, waits = (
         _bodies_and_rows(nb, d, row_bodies, inner)
         if bodies_first
@@ -115,8 +133,8 @@ def schedule(
 
     adjacent: list[set[int]] = [set() for _ in members]
 
-    def join(nodes):
-        nodes = [k for k in nodes if k < len(members)]
+    def join(together: Iterable[int]) -> None:
+        nodes = [k for k in together if k < len(members)]
         for a in nodes:
             adjacent[a].update(b for b in nodes if b != a)
 
@@ -183,11 +201,12 @@ def _dense_nodes(members: int, bodies_first: bool) -> int:
     return _DENSE_NODES
 
 
+_BodiesOfRows = Sequence[tuple[int, ...]]
 _Nodes = tuple[list[list[int]], list[tuple[list[int], tuple[int, ...]]], list[set[int]]]
 
 
 def _rows(
-    nb: int, row_bodies, inner: int
+    nb: int, row_bodies: _BodiesOfRows, inner: int
 ) -> tuple[list[list[int]], dict[tuple[int, ...], list[int]]]:
     """Rows that bind one body alone, by body, and those between several, by the set of them.
 
@@ -204,7 +223,7 @@ def _rows(
     return own, groups
 
 
-def _bodies_and_rows(nb: int, d: int, row_bodies, inner: int) -> _Nodes:
+def _bodies_and_rows(nb: int, d: int, row_bodies: _BodiesOfRows, inner: int) -> _Nodes:
     """As `_supernodes`, with the rows of all joints apart from the bodies and after them.
 
     Rows between several bodies join those of one of these, such as a gear's the rows of a shaft,
@@ -234,7 +253,7 @@ def _bodies_and_rows(nb: int, d: int, row_bodies, inner: int) -> _Nodes:
     return own, cut, [set(range(nb)) for _ in cut]
 
 
-def carried_bodies(nb: int, row_bodies, inner: int) -> list[set[int]]:
+def carried_bodies(nb: int, row_bodies: _BodiesOfRows, inner: int) -> list[set[int]]:
     """For every body, those that hang on it in the tree of `schedule`: its children."""
     parent = _tree(nb, _rows(nb, row_bodies, inner)[1])
     carried: list[set[int]] = [set() for _ in range(nb)]
@@ -269,7 +288,9 @@ def _tree(nb: int, groups: dict[tuple[int, ...], list[int]]) -> dict[int, int]:
     return parent
 
 
-def _supernodes(nb: int, d: int, row_bodies, inner: int, couplers: frozenset[int]) -> _Nodes:
+def _supernodes(
+    nb: int, d: int, row_bodies: _BodiesOfRows, inner: int, couplers: frozenset[int]
+) -> _Nodes:
     """Rows of every supernode, row groups that are cut, and the bodies each of these waits for.
 
     A body takes in the row of a coupler too, where its node has room beside those of its joint: a

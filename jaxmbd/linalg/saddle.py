@@ -9,7 +9,6 @@ This layer knows numbers only. A linear solver takes such a matrix; each strateg
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -89,7 +88,12 @@ class SaddleMatrix(eqx.Module):
         entries, index = self.scattered(np.arange(n), lambda row, column: row * n + column, n * n)
         return sums_at(entries, index, n * n).reshape(n, n)
 
-    def scattered(self, position: np.ndarray, flat, spare: int):
+    def scattered(
+        self,
+        position: np.ndarray,
+        flat: Callable[[np.ndarray, np.ndarray], np.ndarray],
+        spare: int,
+    ) -> tuple[Float[Array, " e"], np.ndarray]:
         """All entries as one vector, and where each belongs.
 
         `position` places the unknowns, `flat` takes a row's and a column's position to a place in
@@ -101,7 +105,7 @@ class SaddleMatrix(eqx.Module):
         columns[:nb] = position[: nb * d].reshape(nb, d)  # the ground's stay -1
         entries, index = [], []
 
-        def add(values, row, column):
+        def add(values: Array, row: np.ndarray, column: np.ndarray) -> None:
             row, column = np.broadcast_arrays(row, column)
             place = np.where((row < 0) | (column < 0), spare, flat(row, column))
             entries.append(values.reshape(-1))
@@ -147,7 +151,9 @@ class SaddleMatrix(eqx.Module):
         """|K| |x|: what the products amount to of which that is the sum, E left out."""
         return self._sums_of_products(x, jnp.abs)
 
-    def _sums_of_products(self, x, each: Callable[[Array], Array]) -> Array:
+    def _sums_of_products(
+        self, x: Float[Array, " n"], each: Callable[[Array], Array]
+    ) -> Float[Array, " n"]:
         # Sums fuse with their surroundings, a transposed matrix included, which a library's product
         # would copy.
         nb, d, _ = self.diagonal.shape
@@ -244,7 +250,7 @@ def apply_rows(
 
 
 def apply_tangent(
-    blocks: Float[Array, "n *m k d"], tangent: Float[Array, "nb s s"], bodies: Any
+    blocks: Float[Array, "n *m k d"], tangent: Float[Array, "nb s s"], bodies: Index
 ) -> Array:
     """Multiply the last s of the columns that each body has by its tangent (the ground's is the
     identity).

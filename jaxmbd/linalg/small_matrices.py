@@ -8,7 +8,7 @@ the time that LU, its permutation and two triangular solves take.
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from ..rotations.types import Array
 
@@ -50,14 +50,19 @@ def gauss_jordan(A: Float[Array, "n s s"], columns: int | None = None) -> Float[
     """
     index = jnp.arange(A.shape[-1])
 
-    def next_update(M, k):
+    def next_update(
+        M: Float[Array, "n s s"], k: int | Int[Array, ""]
+    ) -> tuple[Float[Array, "n s"], Float[Array, "n s"]]:
         row = jax.lax.dynamic_index_in_dim(M, k, 1, keepdims=False)
         col = jax.lax.dynamic_index_in_dim(M, k, 2, keepdims=False)
         pivot = jax.lax.dynamic_index_in_dim(row, k, 1)
         here = index[None, :] == k
         return jnp.where(here, -1.0, col), jnp.where(here, 1.0, row) / pivot
 
-    def column(k, state):
+    def column(
+        k: Int[Array, ""],
+        state: tuple[Float[Array, "n s s"], Float[Array, "n s"], Float[Array, "n s"]],
+    ) -> tuple[Float[Array, "n s s"], Float[Array, "n s"], Float[Array, "n s"]]:
         M, left, right = state
         here = index == k
         # Row and column of the pivot are set, not reached by differences, which would lose the
@@ -79,7 +84,7 @@ def pivoted_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
     n = A.shape[0]
     row, part = jnp.arange(n)[:, None], jax.lax.dynamic_index_in_dim
 
-    def turn(k, M):
+    def turn(k: Int[Array, ""], M: Float[Array, "n w"]) -> Float[Array, "n w"]:
         sizes = jnp.where(row < k, -1.0, jnp.abs(part(M, k, 1)))
         pivot = jnp.min(jnp.where(sizes == jnp.max(sizes), row, n - 1))
         chosen = part(M, pivot, 0)

@@ -2,7 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ..xla.lazy_cond import where_needed
 from .block_sparse import BlockFactors
@@ -38,7 +38,7 @@ def factorize(
     checked: bool = True,
     seldom: bool = False,
     dense_limit: int = DENSE_LIMIT,
-):
+) -> "SaddleFactors":
     """Factors of a saddle matrix, an object with `solve`, `solve_transpose` and
     `solve_unregularized`.
 
@@ -97,7 +97,9 @@ class CheckedFactors(eqx.Module):
         """The solution without -E, refined once: right to rounding, and to second order in E."""
         return self._solve(b, transpose=transpose, refined=True)
 
-    def _solve(self, b, *, transpose: bool, refined: bool):
+    def _solve(
+        self, b: Float[Array, " n"], *, transpose: bool, refined: bool
+    ) -> Float[Array, " n"]:
         matrix = self.matrix.transposed() if transpose else self.matrix
         by_blocks = self.factors.solve_transpose if transpose else self.factors.solve
         x = by_blocks(b)
@@ -108,13 +110,19 @@ class CheckedFactors(eqx.Module):
         if b.size > self.dense_limit:
             return jnp.where(bad, jnp.nan, x)
 
-        def again():
+        def again() -> Float[Array, " n"]:
             dense = DenseFactors.of(matrix)
             return dense.solve_unregularized(b) if refined else dense.solve(b)
 
         return where_needed(bad, again, x)
 
-    def _good(self, matrix: SaddleMatrix, b, x, rest):
+    def _good(
+        self,
+        matrix: SaddleMatrix,
+        b: Float[Array, " n"],
+        x: Float[Array, " n"],
+        rest: Float[Array, " n"],
+    ) -> Bool[Array, ""]:
         """Whether x solves the regularized equations; `rest` is the residual of those without E."""
         n = b.size - len(matrix.bodies)
         # Forces and constraint values differ in unit and size: each part has its own scale.
@@ -127,3 +135,6 @@ class CheckedFactors(eqx.Module):
             scale[n:], initial=0.0
         )
         return good & lower
+
+
+SaddleFactors = DenseFactors | BlockFactors | CheckedFactors

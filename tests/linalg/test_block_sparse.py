@@ -12,7 +12,7 @@ import pytest
 import jaxmbd as mbd
 from jaxmbd.equations.determining_rows import SparseRows
 from jaxmbd.linalg import BlockFactors, Coupling, DenseFactors, SaddleMatrix, factorize
-from jaxmbd.linalg.ordering import schedule
+from jaxmbd.linalg.ordering import Topology, schedule
 from jaxmbd.linalg.strategy import CheckedFactors
 
 GROUND = None
@@ -179,7 +179,7 @@ def test_a_schedule_eliminates_every_node_once_and_chains_take_few_levels():
     i, j = zip(
         *[(256 if a is None else a, b) for a, b in chain(256) for _ in range(5)], strict=True
     )
-    plan = schedule(256, 6, tuple(zip(i, j, strict=True)), 0, ())
+    plan = schedule(Topology(256, 6, tuple(zip(i, j, strict=True))))
     assert sum(level.count for level in plan.levels) + len(plan.final) == plan.nodes == 256
     assert len(plan.levels) <= 8
     assert plan.size == 11
@@ -192,7 +192,7 @@ def test_a_star_does_not_couple_its_arms():
         *[(60 if a is None else a, b) for a, b in [(None, 0)] + [(0, k) for k in range(1, 60)]],
         strict=True,
     )
-    plan = schedule(60, 6, tuple(zip(i, j, strict=True)), 0, ())
+    plan = schedule(Topology(60, 6, tuple(zip(i, j, strict=True))))
     assert plan.levels[0].count >= 56 and plan.levels[0].right.shape[1] == 1
     assert len(plan.levels) == 1
 
@@ -200,7 +200,7 @@ def test_a_star_does_not_couple_its_arms():
 def test_cut_joints_wait_for_the_bodies_of_their_loop():
     nb, pairs = 11, ladder(5)
     i, j = zip(*[(nb if a is None else a, b) for a, b in pairs for _ in range(5)], strict=True)
-    plan = schedule(nb, 6, tuple(zip(i, j, strict=True)), 0, ())
+    plan = schedule(Topology(nb, 6, tuple(zip(i, j, strict=True))))
     node = plan.position // plan.size
     turn = np.repeat(
         np.arange(len(plan.levels) + 1), [*(level.count for level in plan.levels), len(plan.final)]

@@ -1,6 +1,7 @@
 """Rows in closed form: of DP1, DP2, D and CD in rA, from there in other coordinates; directors."""
 
 import functools
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +11,15 @@ from jaxtyping import Array, Float
 from ..formulations import RA, RP, AbstractFormulation, Directors, REps, Screw
 from ..formulations.base import Coordinates
 from ..linalg import Coupling
-from ..model.primitives import AbstractNormalForm, RowFactors, variation_of_sums
+from ..model.primitives import (
+    AbstractNormalForm,
+    AbstractPrimitive,
+    PrimitiveStack,
+    RowFactors,
+    variation_of_sums,
+)
 from ..model.state import Pose, Twist
+from ..rotations.types import Scalar
 from ..xla.indexing import take, take_or_zero, turns
 from .rows import joint_gamma, joint_rows, joint_variations, padded_dtype
 
@@ -23,14 +31,14 @@ _gamma_by_jets = joint_gamma.dispatch(object)
 # ------------------------------------
 
 
-def _normal_forms(formulation: RA, stacks) -> int:
+def _normal_forms(formulation: RA, stacks: Sequence[PrimitiveStack]) -> int:
     """How many of the stacks, the first ones, have a normal form that the formulation uses."""
     if formulation.rows == "automatic":
         return 0
     return sum(isinstance(stack.primitive, AbstractNormalForm) for stack in stacks)
 
 
-def _row_factors(stacks, padded: Pose) -> tuple[RowFactors, np.ndarray]:
+def _row_factors(stacks: Sequence[PrimitiveStack], padded: Pose) -> tuple[RowFactors, np.ndarray]:
     """The vectors of all rows together, so that one assembly serves all types of primitives; and
     their bodies.
     """
@@ -42,7 +50,9 @@ def _row_factors(stacks, padded: Pose) -> tuple[RowFactors, np.ndarray]:
 
 
 @joint_rows.register(RA)
-def _(formulation: RA, stacks, padded: Pose):
+def _(
+    formulation: RA, stacks: Sequence[PrimitiveStack], padded: Pose
+) -> list[Float[Array, "n k d"]]:
     n = _normal_forms(formulation, stacks)
     blocks = _rows_by_jets(formulation, stacks[n:], padded)
     if not n:
@@ -52,7 +62,9 @@ def _(formulation: RA, stacks, padded: Pose):
 
 
 @joint_variations.register(RA)
-def _(formulation: RA, stacks, padded: Pose, lam):
+def _(
+    formulation: RA, stacks: Sequence[PrimitiveStack], padded: Pose, lam: Sequence[Array]
+) -> list[Coupling]:
     n = _normal_forms(formulation, stacks)
     couplings = _variations_by_jets(formulation, stacks[n:], padded, lam[n:])
     if not n:
@@ -67,7 +79,8 @@ def _(formulation: RA, stacks, padded: Pose, lam):
     each = jax.tree.map(lambda x: take_or_zero(x, table), factors)
     pair = np.array(distinct, int)
     # Where no force turns with a body, moments alone vary, and with rotations alone.
-    angular = all(stack.primitive.angular for stack in stacks[:n])
+    forms = [stack.primitive for stack in stacks[:n]]
+    angular = all(isinstance(form, AbstractNormalForm) and form.angular for form in forms)
     blocks = jax.vmap(functools.partial(variation_of_sums, angular=angular))(
         jax.vmap(lambda f, w: f.variation_sums(w))(each, weights),
         take(padded.A, pair[:, 0]),
@@ -77,7 +90,9 @@ def _(formulation: RA, stacks, padded: Pose, lam):
 
 
 @joint_gamma.register(RA)
-def _(formulation: RA, stacks, padded: Pose, u):
+def _(
+    formulation: RA, stacks: Sequence[PrimitiveStack], padded: Pose, u: Float[Array, "b d"]
+) -> list[Float[Array, " n"]]:
     n = _normal_forms(formulation, stacks)
     twists = Twist(u[:, :3], u[:, 3:])
     values = []
@@ -97,14 +112,16 @@ def _twist_maps(formulation: AbstractFormulation, padded: Coordinates) -> Float[
     """T of every body, with (v, ω̄) = T u."""
     eye = np.eye(formulation.size, dtype=padded_dtype(padded))
 
-    def of(q):
+    def of(q: Coordinates) -> Float[Array, "6 d"]:
         twist = jax.vmap(lambda u: formulation.twist(q, u))(eye)
         return jnp.concatenate([twist.v, twist.omega], axis=1).T
 
     return jax.vmap(of)(padded)
 
 
-def _mapped_rows(formulation: AbstractFormulation, stacks, padded: Coordinates):
+def _mapped_rows(
+    formulation: AbstractFormulation, stacks: Sequence[PrimitiveStack], padded: Coordinates
+) -> list[Float[Array, "n k d"]]:
     poses, maps = jax.vmap(formulation.pose)(padded), _twist_maps(formulation, padded)
     blocks = joint_rows(RA(), stacks, poses)
     return [
@@ -113,7 +130,12 @@ def _mapped_rows(formulation: AbstractFormulation, stacks, padded: Coordinates):
     ]
 
 
-def _mapped_variations(formulation: AbstractFormulation, stacks, padded: Coordinates, lam):
+def _mapped_variations(
+    formulation: AbstractFormulation,
+    stacks: Sequence[PrimitiveStack],
+    padded: Coordinates,
+    lam: Sequence[Array],
+) -> list[Coupling]:
     """Tᵀ V T with V of rA, and the derivative of Tᵀ along the coordinates."""
     poses, maps = jax.vmap(formulation.pose)(padded), _twist_maps(formulation, padded)
     couplings = []
@@ -127,7 +149,7 @@ def _mapped_variations(formulation: AbstractFormulation, stacks, padded: Coordin
         total = total.at[bodies].add(rows * weights[start : start + len(rows), None, None])
         start += len(rows)
 
-    def turned(q, wrench):
+    def turned(q: Coordinates, wrench: Float[Array, "6"]) -> Float[Array, "d d"]:
         zero = jnp.zeros(formulation.size, wrench.dtype)
         return jax.jacfwd(
             lambda d: formulation.generalized(formulation.retract(q, d), wrench[:3], wrench[3:])
@@ -138,7 +160,12 @@ def _mapped_variations(formulation: AbstractFormulation, stacks, padded: Coordin
     return [*couplings, Coupling(own[:, None, :, None, :], tuple((b,) for b in range(nb)))]
 
 
-def _mapped_gamma(formulation: AbstractFormulation, stacks, padded: Coordinates, u):
+def _mapped_gamma(
+    formulation: AbstractFormulation,
+    stacks: Sequence[PrimitiveStack],
+    padded: Coordinates,
+    u: Float[Array, "b d"],
+) -> list[Float[Array, " n"]]:
     """γ of rA, less what the rows make of the acceleration that T's own rate leaves."""
     poses, twists = jax.vmap(formulation.pose)(padded), jax.vmap(formulation.twist)(padded, u)
     values = joint_gamma(RA(), stacks, poses, jnp.concatenate([twists.v, twists.omega], axis=1))
@@ -156,7 +183,7 @@ def _mapped_gamma(formulation: AbstractFormulation, stacks, padded: Coordinates,
     return out
 
 
-def _split_like(blocks, stacks) -> list[np.ndarray]:
+def _split_like(blocks: Sequence[Array], stacks: Sequence[PrimitiveStack]) -> list[np.ndarray]:
     """Bodies of the rows in every block; the first block may hold several stacks."""
     index, k = [], 0
     for rows in blocks:
@@ -170,32 +197,48 @@ def _split_like(blocks, stacks) -> list[np.ndarray]:
 
 
 @joint_rows.register(Screw)
-def _(formulation: Screw, stacks, padded: Pose):
+def _(
+    formulation: Screw, stacks: Sequence[PrimitiveStack], padded: Pose
+) -> list[Float[Array, "n k d"]]:
     return _mapped_rows(formulation, stacks, padded)
 
 
 @joint_variations.register(Screw)
-def _(formulation: Screw, stacks, padded: Pose, lam):
+def _(
+    formulation: Screw, stacks: Sequence[PrimitiveStack], padded: Pose, lam: Sequence[Array]
+) -> list[Coupling]:
     return _mapped_variations(formulation, stacks, padded, lam)
 
 
 @joint_rows.register(RP)
 @joint_rows.register(REps)
-def _(formulation: RP | REps, stacks, padded: Coordinates):
+def _(
+    formulation: RP | REps, stacks: Sequence[PrimitiveStack], padded: Coordinates
+) -> list[Float[Array, "n k d"]]:
     rows = _mapped_rows if formulation.rows == "closed" else _rows_by_jets
     return rows(formulation, stacks, padded)
 
 
 @joint_variations.register(RP)
 @joint_variations.register(REps)
-def _(formulation: RP | REps, stacks, padded: Coordinates, lam):
+def _(
+    formulation: RP | REps,
+    stacks: Sequence[PrimitiveStack],
+    padded: Coordinates,
+    lam: Sequence[Array],
+) -> list[Coupling]:
     variations = _mapped_variations if formulation.rows == "closed" else _variations_by_jets
     return variations(formulation, stacks, padded, lam)
 
 
 @joint_gamma.register(RP)
 @joint_gamma.register(REps)
-def _(formulation: RP | REps, stacks, padded: Coordinates, u):
+def _(
+    formulation: RP | REps,
+    stacks: Sequence[PrimitiveStack],
+    padded: Coordinates,
+    u: Float[Array, "b d"],
+) -> list[Float[Array, " n"]]:
     gamma = _mapped_gamma if formulation.rows == "closed" else _gamma_by_jets
     return gamma(formulation, stacks, padded, u)
 
@@ -204,21 +247,30 @@ def _(formulation: RP | REps, stacks, padded: Coordinates, u):
 # -----------------------------
 
 
-def _geometry(formulation: Directors):
+def _geometry(formulation: Directors) -> Callable[..., Scalar]:
     return lambda primitive, *q: primitive.geometry(*map(formulation.pose, q))
 
 
 @joint_rows.register(Directors)
-def _(formulation: Directors, stacks, padded):
-    def row(primitive, *q):
+def _(
+    formulation: Directors, stacks: Sequence[PrimitiveStack], padded: Float[Array, "b 12"]
+) -> list[Float[Array, "n k 12"]]:
+    def row(primitive: AbstractPrimitive, *q: Float[Array, "12"]) -> Float[Array, "k 12"]:
         return jax.grad(lambda x: _geometry(formulation)(primitive, *x))(jnp.stack(q))
 
     return [stack.each(row, *stack.local(padded)) for stack in stacks]
 
 
 @joint_variations.register(Directors)
-def _(formulation: Directors, stacks, padded, lam):
-    def variation(primitive, weight, *q):
+def _(
+    formulation: Directors,
+    stacks: Sequence[PrimitiveStack],
+    padded: Float[Array, "b 12"],
+    lam: Sequence[Array],
+) -> list[Coupling]:
+    def variation(
+        primitive: AbstractPrimitive, weight: Scalar, *q: Float[Array, "12"]
+    ) -> Float[Array, "k 12 k 12"]:
         return jax.jacfwd(jax.grad(lambda x: weight * _geometry(formulation)(primitive, *x)))(
             jnp.stack(q)
         )

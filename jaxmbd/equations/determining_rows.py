@@ -6,18 +6,18 @@ Rᵀ], [R, -E]] with any weights W, whose solution is the same where R determine
 has no units: rows are divided by their sizes, and coordinates count in `System.units`.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..formulations import AbstractFormulation
+from ..formulations.base import Coordinates
 from ..linalg import DenseFactors, SaddleMatrix, by_size, factorize, linear_solve
 from ..linalg.linear_solve import solved
 from ..linalg.saddle import apply_rows, apply_tangent, scatter_rows
 from ..linalg.small_matrices import times_last_transposed
+from ..linalg.strategy import SaddleFactors
 from ..model.system import System
 from .index1 import minimum_norm, saddle_matrix
 from .rows import dense, row_bodies, row_sizes, rows
@@ -30,10 +30,10 @@ _SINGULAR = 1e-11
 def determining_rows(
     formulation: AbstractFormulation,
     system: System,
-    q: Any,
-    increment: Any = None,
+    q: Coordinates,
+    increment: Float[Array, "nb d"] | None = None,
     sizes: Float[Array, " m"] | None = None,
-):
+) -> "DenseRows | SparseRows":
     """The rows at q, with their factors.
 
     With `increment`, the argument of the `retract` that led to q, rows are those by the increment.
@@ -62,7 +62,11 @@ class DenseRows(eqx.Module):
 
     @staticmethod
     def of(
-        formulation: AbstractFormulation, system: System, q: Any, increment: Any, sizes: Any
+        formulation: AbstractFormulation,
+        system: System,
+        q: Coordinates,
+        increment: Float[Array, "nb d"] | None,
+        sizes: Float[Array, " m"] | None,
     ) -> "DenseRows":
         blocks = rows(formulation, system, q)
         wide = dense(formulation, system, blocks)
@@ -86,13 +90,13 @@ class DenseRows(eqx.Module):
         share = phi / self.sizes
         return share if self.square else self.rows.T @ share
 
-    def reduced_factors(self, guess: "DenseRows") -> Any:
+    def reduced_factors(self, guess: "DenseRows") -> DenseFactors:
         """Factors of the derivative of `guess.reduce(Φ)` by coordinates in their units, where the
         rows are these, of the sizes of the guess.
         """
         return self.factors if guess.square else DenseFactors.of(guess.rows.T @ self.rows)
 
-    def quasi_factors(self) -> Any:
+    def quasi_factors(self) -> DenseFactors:
         """Factors of the derivative of `self.reduce(Φ)` at the point of these rows."""
         return self.factors
 
@@ -125,14 +129,18 @@ class SparseRows(eqx.Module):
     """
 
     matrix: SaddleMatrix
-    unchecked: Any
-    checked: Any
+    unchecked: SaddleFactors
+    checked: SaddleFactors
     units: Float[Array, " n"]
     sizes: Float[Array, " m"]
 
     @staticmethod
     def of(
-        formulation: AbstractFormulation, system: System, q: Any, increment: Any, sizes: Any
+        formulation: AbstractFormulation,
+        system: System,
+        q: Coordinates,
+        increment: Float[Array, "nb d"] | None,
+        sizes: Float[Array, " m"] | None,
     ) -> "SparseRows":
         blocks = rows(formulation, system, q)
         sizes = row_sizes(formulation, system, blocks) if sizes is None else sizes
@@ -159,10 +167,10 @@ class SparseRows(eqx.Module):
     def reduce(self, phi: Float[Array, " m"]) -> Float[Array, " n"]:
         return solved(self.unchecked, self._with_zeros(phi / self.sizes))[: self.n]
 
-    def reduced_factors(self, guess: "SparseRows") -> Any:
+    def reduced_factors(self, guess: "SparseRows") -> "_Reduced":
         return _Reduced(self, guess)
 
-    def quasi_factors(self) -> Any:
+    def quasi_factors(self) -> "_Identity":
         return _Identity()
 
     def velocities(self, b: Float[Array, " m"]) -> Float[Array, " n"]:
@@ -185,7 +193,7 @@ class SparseRows(eqx.Module):
         scale = apply_rows(jnp.abs(rows.left), jnp.abs(x), rows.bodies) + jnp.abs(b)
         return ~(jnp.max(gap) <= 1e-8 * jnp.max(scale))
 
-    def _with_zeros(self, b):
+    def _with_zeros(self, b: Float[Array, " m"]) -> Float[Array, " k"]:
         return jnp.concatenate([jnp.zeros(self.n, b.dtype), b])
 
 
@@ -195,12 +203,12 @@ class _Reduced(eqx.Module):
     rows: SparseRows
     guess: SparseRows
 
-    def solve(self, b):
+    def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         g = self.guess.matrix
         b = apply_rows(g.left, b.reshape(-1, g.diagonal.shape[1]), g.bodies)
         return self.rows.checked.solve(self.rows._with_zeros(b))[: self.rows.n]
 
-    def solve_transpose(self, b):
+    def solve_transpose(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         g = self.guess.matrix
         m, n = len(g.bodies), self.rows.n
         lam = self.rows.checked.solve(jnp.concatenate([b, jnp.zeros(m, b.dtype)]))[n:]
@@ -208,18 +216,18 @@ class _Reduced(eqx.Module):
 
 
 class _Identity(eqx.Module):
-    def solve(self, b):
+    def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         return b
 
-    def solve_transpose(self, b):
+    def solve_transpose(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         return b
 
 
 class _Transposed(eqx.Module):
     factors: DenseFactors
 
-    def solve(self, b):
+    def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         return self.factors.solve_transpose(b)
 
-    def solve_transpose(self, b):
+    def solve_transpose(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         return self.factors.solve(b)

@@ -6,7 +6,8 @@ N are the rows of Rᵀ R = I, J those of the joints; M is inverted in closed for
 bodies as arrays and rows as blocks, but for its entry in `index1.eliminate`.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..formulations import RotationElements
-from ..formulations.rotation_elements import poinsot
+from ..formulations.rotation_elements import Elements, poinsot
 from ..formulations.symmetric import BASIS, packed, unpacked
 from ..linalg import DenseFactors, linear_solve
 from ..linalg.geometric_mean import geometric_mean
@@ -49,7 +50,14 @@ class Bodies(NamedTuple):
 
 
 @eliminate.register(RotationElements)
-def _(formulation: RotationElements, system: System, q, blocks, bias, gamma):
+def _(
+    formulation: RotationElements,
+    system: System,
+    q: Elements,
+    blocks: Float[Array, "m k d"],
+    bias: Float[Array, "nb d"],
+    gamma: Float[Array, " m"],
+) -> tuple[Float[Array, "nb d"], Float[Array, " m"]]:
     method = two_step if formulation.elimination == "two_step" else one_shot
     K = jax.vmap(poinsot)(system.inertia, q.reference.A)
     bodies = Bodies(1.0 / system.mass, jnp.linalg.inv(K), q.reference.r, q.R)
@@ -57,7 +65,14 @@ def _(formulation: RotationElements, system: System, q, blocks, bias, gamma):
     return method(bodies, blocks, row_bodies(formulation, system), bias, gamma, sizes)
 
 
-def two_step(bodies: Bodies, rows, row_bodies: Index, bias, gamma, sizes: Any = None):
+def two_step(
+    bodies: Bodies,
+    rows: Float[Array, "m k d"],
+    row_bodies: Index,
+    bias: Float[Array, "nb d"],
+    gamma: Float[Array, " m"],
+    sizes: Float[Array, " m"] | None = None,
+) -> tuple[Float[Array, "nb d"], Float[Array, " m"]]:
     """Accelerations (nb, 12) and multipliers (m,), joints first, by Λ per body and then λ. `sizes`
     are those of the rows where these may repeat each other, otherwise None.
 
@@ -95,7 +110,14 @@ def two_step(bodies: Bodies, rows, row_bodies: Index, bias, gamma, sizes: Any = 
     return a, jnp.concatenate([lam, (own - scatter_rows(answer, lam, row_bodies, nb)).reshape(-1)])
 
 
-def one_shot(bodies: Bodies, rows, row_bodies: Index, bias, gamma, sizes: Any = None):
+def one_shot(
+    bodies: Bodies,
+    rows: Float[Array, "m k d"],
+    row_bodies: Index,
+    bias: Float[Array, "nb d"],
+    gamma: Float[Array, " m"],
+    sizes: Float[Array, " m"] | None = None,
+) -> tuple[Float[Array, "nb d"], Float[Array, " m"]]:
     """The same from one system for all multipliers."""
     nb = bodies.compliance.size
     index = np.array(row_bodies, int)
@@ -116,7 +138,7 @@ def _lyapunov(R: Float[Array, "nb 3 3"], K_inv: Float[Array, "nb 3 3"]) -> Float
     return jnp.sum(basis[:, :, None] * right[:, None], axis=(-2, -1))
 
 
-def _over(function):
+def _over(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
     """Of one body to arrays (m, k) of bodies."""
     return jax.vmap(jax.vmap(function))
 
@@ -141,7 +163,9 @@ def _yield(bodies: Bodies, load: Float[Array, "*n 12"]) -> Float[Array, "*n 12"]
     return jnp.concatenate([T_ddot, R_ddot.reshape(*load.shape[:-1], 9)], axis=-1)
 
 
-def _schur(rows, yielding, index: np.ndarray, nb: int) -> Float[Array, "m m"]:
+def _schur(
+    rows: Float[Array, "m k d"], yielding: Float[Array, "m k d"], index: np.ndarray, nb: int
+) -> Float[Array, "m m"]:
     """The matrix of the multipliers: products of rows with the yield of those that share a body
     with them.
     """
@@ -156,7 +180,12 @@ def _schur(rows, yielding, index: np.ndarray, nb: int) -> Float[Array, "m m"]:
     return jnp.zeros((m, m), rows.dtype).at[row, other].add(entries)
 
 
-def _multipliers(S, b, sizes: Any, of_joints: np.ndarray | None = None) -> Float[Array, " m"]:
+def _multipliers(
+    S: Float[Array, "m m"],
+    b: Float[Array, " m"],
+    sizes: Float[Array, " m"] | None,
+    of_joints: np.ndarray | None = None,
+) -> Float[Array, " m"]:
     """S λ = b; with `sizes` of minimum norm where rows repeat, among those `of_joints` (all by
     default), see `motion.regularization`.
     """

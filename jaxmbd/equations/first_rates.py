@@ -7,15 +7,15 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..linalg import factorize, linear_solve
 from ..linalg.linear_solve import held
 from ..linalg.saddle import apply_rows
+from ..linalg.strategy import SaddleFactors
 from ..model.system import System
-from ..rotations.types import Scalar
+from ..rotations.types import Scalar, host
 from ..xla.lazy_cond import where_needed
 from .index1 import acceleration_equations, minimum_norm
 from .rows import row_bodies
@@ -57,13 +57,15 @@ def first_rates(
     zero = jnp.zeros_like(u)
     s = jnp.asarray(jnp.finfo(u.dtype).eps ** (1 / 3), u.dtype) * h
 
-    def factors_at(q, u, t):
+    def factors_at(q: Coordinates, u: Float[Array, "nb d"], t: Scalar) -> SaddleFactors:
         matrix, *_ = acceleration_equations(formulation, system, q, u, t)
         return factorize(matrix, system.linear_solver)
 
     shapes, tree = jax.tree.flatten(jax.eval_shape(factors_at, q, u, t))
 
-    def turn(state, k):
+    def turn(
+        state: tuple[FirstRates, list[Array]], k: Int[Array, ""]
+    ) -> tuple[tuple[FirstRates, list[Array]], None]:
         found, kept = state
         # First the accelerations, then those a moment later, then the part across.
         later, last = k == 1, k == 2
@@ -98,5 +100,5 @@ def first_rates(
     m = len(row_bodies(formulation, system))
     start = FirstRates(zero, jnp.zeros(m, u.dtype), zero, zero)
     none = [jnp.zeros(x.shape, x.dtype) for x in shapes]
-    turns = np.arange(2 if asked is None else 3)
+    turns = host.arange(2 if asked is None else 3)
     return jax.lax.scan(turn, (start, none), turns)[0][0]

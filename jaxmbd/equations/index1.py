@@ -3,16 +3,18 @@ the constraints.
 """
 
 import math
+from collections.abc import Callable, Sequence
 from functools import partial, singledispatch
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..formulations.base import AbstractFormulation, BodyMotion, Coordinates
-from ..linalg import BlockFactors, SaddleMatrix, factorize, linear_solve
+from ..linalg import BlockFactors, Coupling, SaddleMatrix, factorize, linear_solve
 from ..linalg.saddle import apply_rows
+from ..linalg.strategy import SaddleFactors
 from ..model.system import System
 from ..rotations.types import Scalar
 from .joint_inertia import joint_inertia_blocks
@@ -34,7 +36,12 @@ _NOTICED = 0.1
 
 @singledispatch
 def eliminate(
-    formulation: AbstractFormulation, system: System, q: Coordinates, blocks, bias, gamma
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    blocks: Float[Array, "m k d"],
+    bias: Float[Array, "nb d"],
+    gamma: Float[Array, " m"],
 ) -> tuple[Array, Array] | None:
     """(a, λ) of M a + bias + Rᵀ λ = 0 and R a = γ by a method of its own; None leaves it to the
     linear solvers.
@@ -43,7 +50,11 @@ def eliminate(
 
 
 def saddle_matrix(
-    formulation: AbstractFormulation, system: System, weights, blocks, couplings=()
+    formulation: AbstractFormulation,
+    system: System,
+    weights: Float[Array, "nb d d"],
+    blocks: Float[Array, "m k d"],
+    couplings: Sequence[Coupling] = (),
 ) -> SaddleMatrix:
     """[[W, Rᵀ], [R, -E]] of all rows at one instant, W being the mass matrix or other weights, (nb,
     d, d), and blocks that couple bodies.
@@ -160,7 +171,11 @@ def acceleration_jump(
 
 
 def acceleration_equations(
-    formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"], t
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    t: Scalar,
 ) -> tuple[SaddleMatrix, Float[Array, "nb d"], Float[Array, " m"]]:
     """Of [[M, Rᵀ], [R, -E]] (a, λ) = (Q - h, γ) the matrix, the inertia of joints included, and the
     right side.
@@ -179,7 +194,7 @@ def eliminates(formulation: AbstractFormulation) -> bool:
 
 def minimum_norm(
     x: Float[Array, " n"],
-    factors,
+    factors: SaddleFactors,
     *,
     rough: bool = False,
     first: Float[Array, " m"] | None = None,
@@ -195,11 +210,13 @@ def minimum_norm(
     that to first order. Powers alone would amplify it, and multipliers would grow from step to
     step. `first` is P λ, where that is known.
     """
-    n = x.size - factors.regularization.size
+    norm = factors.regularization
+    assert norm is not None
+    n = x.size - norm.size
     project = _projection(factors, n)
     lam = x[n:]
 
-    def again(part, _):
+    def again(part: Float[Array, " m"], _: None) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
         part = project(part)
         return part, part
 
@@ -212,13 +229,12 @@ def minimum_norm(
         part = 4.0 * powers[1] - 3.0 * powers[2]
         # A projection shortens the multipliers, in the norm that E makes; what does not is
         # rounding.
-        norm = factors.regularization
         shorter = jnp.sum(norm * (lam - part) ** 2) <= jnp.sum(norm * lam**2)
         part = jnp.where(shorter, part, 0.0)
     return x.at[n:].add(-part)
 
 
-def projections(dtype: Any) -> int:
+def projections(dtype: np.dtype) -> int:
     """The power k of `minimum_norm` by accurate factors.
 
     E is about √eps times the mean eigenvalue of S. Beside an eigenvalue of a hundredth of that
@@ -227,15 +243,18 @@ def projections(dtype: Any) -> int:
     return 2 if jnp.finfo(dtype).bits > 32 else 4
 
 
-def undetermined_part(x: Float[Array, " n"], factors) -> Float[Array, " m"]:
+def undetermined_part(x: Float[Array, " n"], factors: SaddleFactors) -> Float[Array, " m"]:
     """P λ of `minimum_norm`: what E may change of the multipliers."""
+    assert factors.regularization is not None
     n = x.size - factors.regularization.size
     return _projection(factors, n)(x[n:])
 
 
-def _projection(factors, n: int):
+def _projection(factors: SaddleFactors, n: int) -> Callable[[Array], Array]:
     """The function λ ↦ P λ."""
     factors = jax.lax.stop_gradient(factors)
+    softness = factors.regularization
+    assert softness is not None
 
     def solve(b: Float[Array, " m"], *, transpose: bool = False) -> Float[Array, " m"]:
         if isinstance(factors, BlockFactors):
@@ -248,7 +267,7 @@ def _projection(factors, n: int):
         # them.
         return jax.lax.custom_linear_solve(
             lambda v: v,  # stands in for K, which has no derivative here
-            -factors.regularization * part,
+            -softness * part,
             solve=lambda _, b: solve(b),
             transpose_solve=lambda _, b: solve(b, transpose=True),
         )
@@ -257,8 +276,12 @@ def _projection(factors, n: int):
 
 
 def closest_velocity(
-    formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"], t
-):
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    t: Scalar,
+) -> Float[Array, "nb d"]:
     """The velocities nearest to u, by mass, that satisfy the constraints at q."""
     jet_system, f_dot, _ = system.jet(t)
     matrix, solve = _by_mass(formulation, system, jet_system, q)
@@ -269,8 +292,12 @@ def closest_velocity(
 
 
 def closest_position(
-    formulation: AbstractFormulation, system: System, q: Coordinates, t, iterations: int = 2
-):
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    t: Scalar,
+    iterations: int = 2,
+) -> Coordinates:
     """Coordinates nearest to q, by mass, that satisfy the constraints, to second order in their
     violation.
 
@@ -279,14 +306,16 @@ def closest_position(
     system = system.at_position_level()  # rows at velocity level say nothing about positions
     now = system.at(t)
 
-    def correct(q, _):
-        _, solve = _by_mass(formulation, system, now, q)
+    def correct(q: Coordinates, _: None) -> tuple[Coordinates, None]:
+        solve = _by_mass(formulation, system, now, q)[1]
         return jax.vmap(formulation.retract)(q, solve(-phi(formulation, now, q))), None
 
     return jax.lax.scan(correct, q, None, length=iterations)[0]
 
 
-def _by_mass(formulation: AbstractFormulation, system: System, now: System, q: Coordinates):
+def _by_mass(
+    formulation: AbstractFormulation, system: System, now: System, q: Coordinates
+) -> tuple[SaddleMatrix, Callable[[Array], Array]]:
     """The saddle matrix of masses and rows, and the function b ↦ δ of least M-norm with R δ = b."""
     matrix = saddle_matrix(
         formulation, system, mass_matrix(formulation, system, q), rows(formulation, now, q)
@@ -294,7 +323,9 @@ def _by_mass(formulation: AbstractFormulation, system: System, now: System, q: C
     return matrix, partial(_least, matrix, factorize(matrix, system.linear_solver))
 
 
-def _least(matrix: SaddleMatrix, factors, b: Float[Array, " m"]) -> Float[Array, "nb d"]:
+def _least(
+    matrix: SaddleMatrix, factors: SaddleFactors, b: Float[Array, " m"]
+) -> Float[Array, "nb d"]:
     """δ of least norm, by the upper part of the matrix, with R δ = b."""
     shape = matrix.diagonal.shape[:2]
     whole = jnp.concatenate([jnp.zeros(math.prod(shape), b.dtype), b])

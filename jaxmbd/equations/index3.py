@@ -4,19 +4,20 @@ shared by the methods that solve them.
 
 import functools
 import operator
-from typing import Any, ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from ..formulations import RA, AbstractFormulation, Screw
+from ..formulations.base import Coordinates
 from ..linalg import SaddleMatrix, near_or_exact
 from ..linalg.linear_solve import held
 from ..model.system import System
 from ..rotations.types import Scalar
-from ..solvers import AbstractRootProblem, KeptFactors, Newton, implicit_root
+from ..solvers import AbstractRootProblem, KeptFactors, Newton, NewtonInfo, implicit_root
 from ..solvers.predictor import Past
 from .index1 import closest_velocity
 from .index3_newton import Guess, Settings, kept_of, solve_step
@@ -25,6 +26,43 @@ from .index3_step import StepData as StepData
 from .motion import StepScales
 
 GROUPS = ("SO3xR3", "SE3")
+
+
+@runtime_checkable
+class Method(Protocol):
+    """Settings of an implicit method, see `integrators.index3.AbstractIndex3`."""
+
+    @property
+    def newton(self) -> Newton: ...
+
+    @property
+    def velocity_projection(self) -> bool | None: ...
+
+    @property
+    def ringing(self) -> float: ...
+
+
+@runtime_checkable
+class Reached(Protocol):
+    """A motion at the instant that earlier steps reached, see `integrators.base.Motion`."""
+
+    @property
+    def q(self) -> Coordinates: ...
+
+    @property
+    def u(self) -> Float[Array, "nb d"]: ...
+
+    @property
+    def a(self) -> Float[Array, "nb d"]: ...
+
+    @property
+    def lam(self) -> Float[Array, " m"]: ...
+
+    @property
+    def undetermined(self) -> Bool[Array, ""]: ...
+
+    @property
+    def past(self) -> Past | None: ...
 
 
 class Index3Step(AbstractRootProblem):
@@ -52,11 +90,11 @@ class Index3Step(AbstractRootProblem):
         """Newton's matrix, exact or without variations of the rows."""
         return self._step(args).matrix(x, exact=exact)
 
-    def factors(self, x: Float[Array, " n"], args: StepData) -> Any:
+    def factors(self, x: Float[Array, " n"], args: StepData) -> PyTree:
         exact, nearby = self._step(args).matrices(x, tangent=True, exact=True)
         return near_or_exact(exact, nearby, args.system.linear_solver)
 
-    def solve(self, guess, args: StepData):
+    def solve(self, guess: PyTree, args: StepData):
         last, active, tolerance, undetermined, past = guess
         settings = Settings(self.mode, self.criterion, self.max_steps)
         known = Guess(last, undetermined, past)
@@ -77,8 +115,12 @@ def inner_formulation(
 
 
 def converted(
-    old: AbstractFormulation, new: AbstractFormulation, q: Any, u: Float[Array, "nb d"], a
-):
+    old: AbstractFormulation,
+    new: AbstractFormulation,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    a: Float[Array, "nb d"],
+) -> tuple[Float[Array, "nb d"], Float[Array, "nb d"]]:
     """Velocities and accelerations of one formulation of poses in another's coordinates."""
     if old is new:
         return u, a
@@ -88,7 +130,7 @@ def converted(
     return u, jax.vmap(new.accelerations)(q, u, *rates)
 
 
-def _problem(method: Any, formulation: AbstractFormulation) -> Index3Step:
+def _problem(method: Method, formulation: AbstractFormulation) -> Index3Step:
     return Index3Step(
         formulation,
         method.newton.mode,
@@ -99,14 +141,21 @@ def _problem(method: Any, formulation: AbstractFormulation) -> Index3Step:
 
 
 def take_step(
-    method: Any,
+    method: Method,
     formulation: AbstractFormulation,
     system: System,
     args: StepData,
-    a,
-    before: Any,
-    active,
-):
+    a: Float[Array, "nb d"],
+    before: Reached,
+    active: Bool[Array, ""] | bool,
+) -> tuple[
+    Coordinates,
+    Float[Array, "nb d"],
+    Float[Array, "nb d"],
+    Float[Array, " m"],
+    NewtonInfo,
+    Past | None,
+]:
     """Solve one step from the last accelerations a; (q, u, a, λ) at its end, what Newton's method
     says, and what the next step may know of this one.
 
@@ -129,7 +178,12 @@ def take_step(
 
 
 def no_past(
-    method: Any, formulation: AbstractFormulation, system: System, motion: Any, t: Scalar, h: Scalar
+    method: Method,
+    formulation: AbstractFormulation,
+    system: System,
+    motion: Reached,
+    t: Scalar,
+    h: Scalar,
 ) -> Past:
     """The predictor before the first step of a method that learns from its steps."""
     problem = _problem(method, formulation)
@@ -146,7 +200,7 @@ def no_past(
     return Past.none(motion.a, motion.lam, kept, redundant=system.has_loops, ringing=method.ringing)
 
 
-def _differs(old: Any, new: Any) -> Bool[Array, ""] | bool:
+def _differs(old: Coordinates, new: Coordinates) -> Bool[Array, ""] | bool:
     """Whether coordinates were given in other charts; formulations of one chart return what they
     got.
     """

@@ -5,6 +5,7 @@ three rows, the others one.
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -14,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..model.laws import LawStack
-from ..model.laws.base import CONTACT, DRY
+from ..model.laws.base import CONTACT, DRY, AbstractLaw
 from ..model.system import System
 from ..xla.indexing import take
 
@@ -118,7 +119,7 @@ def law_rows(formulation: AbstractFormulation, system: System, q: Coordinates) -
     for stack in system.laws:
         local = jax.tree.map(lambda x, index=stack.index: take(x, index), padded)
 
-        def one(law, q):
+        def one(law: AbstractLaw, q: Coordinates) -> Float[Array, "*k 2 d"]:
             pose = jax.vmap(formulation.pose)(q)
             return jax.jacfwd(lambda u: law.rates(pose, jax.vmap(formulation.twist)(q, u)))(zero)
 
@@ -152,7 +153,9 @@ def normal_rows(n: int, rest: int) -> np.ndarray:
     return np.concatenate([3 * np.arange(n), 3 * n + np.arange(rest)]).astype(int)
 
 
-def each_place(system: System, function, kind: str | None = None) -> Float[Array, " c"]:
+def each_place(
+    system: System, function: Callable[[AbstractLaw], Array], kind: str | None = None
+) -> Float[Array, " c"]:
     """`function(law)`, one number or one per place, for all places of a kind, or of all kinds."""
     found = [jnp.zeros(0, system.dtype)]
     for stack in system.laws:

@@ -23,7 +23,7 @@ from ..model.forces.base import AbstractForce
 from ..model.state import Pose, Twist
 from ..model.system import System
 from ..rotations import so3
-from ..rotations.types import Scalar
+from ..rotations.types import Mat3, Scalar
 from ..xla.indexing import take
 from .motion import normalization_variations
 from .rows import inner_rows, phi, row_bodies, row_variations, rows
@@ -113,7 +113,9 @@ def matrix(args: StepData, q: Coordinates, mu: Float[Array, " m"], *, exact: boo
 def _load_blocks(args: StepData, q: Coordinates, *, only_stiff: bool = False) -> list[Coupling]:
     before, after = Directors().with_ground(args.q), Directors().with_ground(q)
 
-    def block(element, x, y):
+    def block(
+        element: AbstractForce, x: Float[Array, "k 12"], y: Float[Array, "k 12"]
+    ) -> Float[Array, "k 12 k 12"]:
         return -(args.h**2) * jax.jacfwd(lambda y: discrete_load(element, x, y, args.h, args.t))(y)
 
     return [
@@ -126,8 +128,12 @@ def _load_blocks(args: StepData, q: Coordinates, *, only_stiff: bool = False) ->
 
 
 def discrete_load(
-    element: AbstractForce, before: Float[Array, "k 12"], after: Float[Array, "k 12"], h: Scalar, t
-):
+    element: AbstractForce,
+    before: Float[Array, "k 12"],
+    after: Float[Array, "k 12"],
+    h: Scalar,
+    t: Scalar,
+) -> Float[Array, "k 12"]:
     """The generalized force of one element over a step, (k, 12).
 
     Its potential does exactly the work -ΔV, by Gonzalez's discrete derivative in the invariants;
@@ -142,14 +148,16 @@ def discrete_load(
     force, torque = rest.wrench(pose, twist, t)
     moment = jnp.einsum("kij,kj->ki", pose.A, torque)
 
-    def spread(q, moment):
+    def spread(q: Float[Array, "12"], moment: Float[Array, "3"]) -> Float[Array, "9"]:
         d = q[3:].reshape(3, 3)
         return jnp.cross(_solved(d, moment)[None], d).reshape(9)
 
     return potential + jnp.concatenate([force, jax.vmap(spread)(middle, moment)], axis=1)
 
 
-def _potential_load(element: AbstractForce, before, after):
+def _potential_load(
+    element: AbstractForce, before: Float[Array, "k 12"], after: Float[Array, "k 12"]
+) -> Float[Array, "k 12"]:
     def invariants(q: Float[Array, "k 12"]):
         return element.invariants(jax.vmap(Directors().pose)(q))
 
@@ -171,7 +179,7 @@ def midpoint_motion(
 ) -> tuple[Pose, Twist]:
     """Orthonormal poses halfway, and the twists that P_int(q_mid) takes to Δq / h."""
 
-    def one(x, y):
+    def one(x: Float[Array, "12"], y: Float[Array, "12"]) -> tuple[Pose, Twist]:
         middle, delta = 0.5 * (x + y), y - x
         d = middle[3:].reshape(3, 3)
         w = _solved(d, jnp.cross(d, delta[3:].reshape(3, 3)).sum(axis=0))
@@ -200,7 +208,9 @@ def rigid_twist(system: System, q: Coordinates, u: Coordinates) -> Twist:
     angular momentum.
     """
 
-    def one(inertia, q, u, momentum):
+    def one(
+        inertia: Mat3, q: Float[Array, "12"], u: Float[Array, "12"], momentum: Float[Array, "12"]
+    ) -> Twist:
         A = Directors().pose(q).A
         omega = Directors().twist(q, u).omega
         gap = (
@@ -218,7 +228,7 @@ def rigid_twist(system: System, q: Coordinates, u: Coordinates) -> Twist:
 def predicted(args: StepData) -> Coordinates:
     """Every body moved on by itself with the velocity it has, by the midpoint's rule."""
 
-    def one(q, twist):
+    def one(q: Float[Array, "12"], twist: Twist) -> Float[Array, "12"]:
         A = Directors().pose(q).A @ so3.cayley(args.h * twist.omega)
         return Directors().coordinates(Pose(q[:3] + args.h * twist.v, A))
 

@@ -7,12 +7,12 @@ t_child = A t_parent + B τ with the freedoms τ of its joint, and G P = 0 for t
 bodies' coordinates by all freedoms.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ..formulations import Directors
 from ..model.primitives import PrimitiveStack
@@ -22,6 +22,8 @@ from .rows import joined, joint_rows
 from .spanning_tree import Tree
 
 Coordinates = Float[Array, "nb 12"]
+# Of a body and of those beside it, the indices, from tables that a scan goes through.
+TableRow = tuple[Array | np.ndarray, ...]
 
 # Of the longest closure's row by the freedoms: shorter ones are zero but for rounding.
 _ROUNDING = 1e-10
@@ -108,7 +110,7 @@ def hand_written(system: System, tree: Tree, q: Coordinates) -> TreeMaps:
     skew = jax.vmap(so3.skew)
     rho_p, rho_c = _turn(D_p, data.s_parent), _turn(D_c, data.s_child)
 
-    def pick(mask: np.ndarray, x: Any, y: Any):
+    def pick(mask: np.ndarray, x: Array, y: Array | np.ndarray) -> Array:
         return jnp.where(mask.reshape(-1, *(1,) * (x.ndim - 1)), x, y)
 
     # Free bodies and balls: rotation against the ground, the center by the common point.
@@ -192,7 +194,12 @@ def _turn(D: Float[Array, "nb 3 3"], s: Float[Array, "nb 3"]) -> Float[Array, "n
     return jnp.sum(D * s[:, None, :], axis=-1)
 
 
-def _blocks(a, b, c, d) -> Float[Array, "nb 6 6"]:
+def _blocks(
+    a: Float[Array, "nb 3 3"],
+    b: Float[Array, "nb 3 3"],
+    c: Float[Array, "nb 3 3"],
+    d: Float[Array, "nb 3 3"],
+) -> Float[Array, "nb 6 6"]:
     return jnp.concatenate(
         [jnp.concatenate([a, b], axis=2), jnp.concatenate([c, d], axis=2)], axis=1
     )
@@ -214,7 +221,7 @@ def twists(tree: Tree, maps: TreeMaps, tau: Float[Array, " n"]) -> Float[Array, 
     """
     own = jnp.einsum("bij,bj->bi", maps.B, slots(tree, tau))
 
-    def visit(t, body):
+    def visit(t: Float[Array, "b 6"], body: TableRow) -> tuple[Float[Array, "b 6"], None]:
         b, parent = body
         return t.at[b].set(maps.A[b] @ t[parent] + own[b]), None
 
@@ -225,7 +232,7 @@ def twists(tree: Tree, maps: TreeMaps, tau: Float[Array, " n"]) -> Float[Array, 
 def gather(tree: Tree, maps: TreeMaps, f: Float[Array, "nb 6"]) -> Float[Array, " n"]:
     """P_extᵀ f: what wrenches on all bodies do at the freedoms, by one pass inwards."""
 
-    def visit(total, body):
+    def visit(total: Float[Array, "b 6"], body: TableRow) -> tuple[Float[Array, "b 6"], None]:
         b, parent = body
         return total.at[parent].add(maps.A[b].T @ total[b]), None
 
@@ -318,7 +325,7 @@ def moved(system: System, tree: Tree, q: Coordinates, u: Float[Array, " n"]) -> 
     x_parent = jnp.where(loose, r_c + shift, jnp.where(absolute, data.s_parent, x_parent))
     x_child = jnp.where(loose, 0.0, jnp.where(absolute, data.s_child, x_child))
 
-    def visit(poses, body):
+    def visit(poses: tuple[Array, Array], body: TableRow) -> tuple[tuple[Array, Array], None]:
         r, D = poses
         b, parent, carrier = body
         new = D[carrier] @ carried[b]
@@ -334,7 +341,9 @@ def moved(system: System, tree: Tree, q: Coordinates, u: Float[Array, " n"]) -> 
     return jnp.concatenate([r, jnp.swapaxes(D, 1, 2).reshape(-1, 9)], axis=1)[:-1]
 
 
-def independent_rows(W: Float[Array, "k n"], rank: Any = None) -> tuple[Float[Array, " k"], Any]:
+def independent_rows(
+    W: Float[Array, "k n"], rank: Int[Array, ""] | None = None
+) -> tuple[Float[Array, " k"], Int[Array, ""]]:
     """Ones at a set of independent rows that spans as well as any, zeros elsewhere; and the number
     of ones.
 
@@ -345,7 +354,9 @@ def independent_rows(W: Float[Array, "k n"], rank: Any = None) -> tuple[Float[Ar
     real = lengths > _ROUNDING * jnp.max(lengths, initial=0.0)
     W = jnp.where(real, W / jnp.where(real, lengths, 1.0), 0.0)
 
-    def pick(k, state):
+    def pick(
+        k: Int[Array, ""], state: tuple[Float[Array, "k n"], Float[Array, " k"]]
+    ) -> tuple[Float[Array, "k n"], Float[Array, " k"]]:
         rest, chosen = state
         left = jnp.sum(rest**2, axis=1)
         best = jnp.argmax(left)

@@ -9,7 +9,7 @@ residual. A formulation that has closed forms registers them with the functions 
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -20,10 +20,13 @@ from ..formulations.base import AbstractFormulation, Coordinates
 from ..formulations.pose_jet import PoseJet, as_pose
 from ..linalg import Coupling
 from ..linalg.saddle import Index
-from ..model.primitives import AbstractPrimitive, PrimitiveStack
+from ..model.primitives import AbstractPrimitive, AbstractVelocityPrimitive, PrimitiveStack
 from ..model.stacking import each
 from ..model.system import System
 from ..rotations.types import Scalar
+
+# Coordinates and velocities of one body.
+BodyState = tuple[Coordinates, Float[Array, " d"]]
 
 # --- which rows
 # --------------------------------------------------------------------------------------
@@ -110,7 +113,7 @@ def step_values(
     formulation: AbstractFormulation,
     system: System,
     q: Coordinates,
-    u,
+    u: Float[Array, "nb d"],
     velocity: Scalar,
     position: Scalar,
 ) -> Float[Array, " m"]:
@@ -127,7 +130,7 @@ def step_values(
 
 
 def velocity_values(
-    formulation: AbstractFormulation, system: System, q: Coordinates, u
+    formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"]
 ) -> list[Float[Array, " n"]]:
     """B u - b of every stack at velocity level."""
     padded, padded_u = formulation.with_ground(q), _padded(u)
@@ -137,8 +140,10 @@ def velocity_values(
     ]
 
 
-def _rate_of(formulation: AbstractFormulation):
-    def rate(primitive, *states):
+def _rate_of(formulation: AbstractFormulation) -> Callable[..., Scalar]:
+    """B u - b of one primitive at velocity level, from (q, u) of each of its bodies."""
+
+    def rate(primitive: AbstractVelocityPrimitive, *states: BodyState) -> Scalar:
         poses = tuple(formulation.pose(q) for q, _ in states)
         return (
             primitive.rate(poses, tuple(formulation.twist(q, u) for q, u in states))
@@ -227,7 +232,9 @@ def joint_gamma(
     return [stack.each(jet_row_gamma, *stack.local(motions)) for stack in stacks]
 
 
-def _jets(formulation: AbstractFormulation, stacks: Sequence[PrimitiveStack], padded: Coordinates):
+def _jets(
+    formulation: AbstractFormulation, stacks: Sequence[PrimitiveStack], padded: Coordinates
+) -> PoseJet | None:
     return jax.vmap(formulation.pose_jet)(padded) if stacks else None
 
 
@@ -237,8 +244,8 @@ def velocity_rows(
     """B of one stack at velocity level, B u being linear in the velocities."""
     zero = jnp.zeros((stack.width, formulation.size), padded_dtype(padded))
 
-    def row(primitive, *q):
-        def rate(u):
+    def row(primitive: AbstractVelocityPrimitive, *q: Coordinates) -> Float[Array, "k d"]:
+        def rate(u: Float[Array, "k d"]) -> Scalar:
             return _rate_of(formulation)(primitive, *zip(q, u, strict=True))
 
         return jax.grad(rate)(zero)
@@ -246,7 +253,7 @@ def velocity_rows(
     return stack.each(row, *stack.local(padded))
 
 
-def padded_dtype(padded: Coordinates):
+def padded_dtype(padded: Coordinates) -> np.dtype:
     """The dtype of coordinates."""
     return jax.tree.leaves(padded)[0].dtype
 
@@ -270,13 +277,18 @@ def row_variations(
 
 
 def _velocity_variation(
-    formulation: AbstractFormulation, stack: PrimitiveStack, padded, weights
+    formulation: AbstractFormulation,
+    stack: PrimitiveStack,
+    padded: Coordinates,
+    weights: Float[Array, " n"],
 ) -> Coupling:
     """Derivative of Bᵀ λ by the coordinates."""
     zero = jnp.zeros((stack.width, formulation.size), padded_dtype(padded))
 
-    def block(primitive, weight, *q):
-        def force(delta):
+    def block(
+        primitive: AbstractVelocityPrimitive, weight: Scalar, *q: Coordinates
+    ) -> Float[Array, "k d k d"]:
+        def force(delta: Float[Array, "k d"]) -> Float[Array, "k d"]:
             moved = [formulation.retract(x, d) for x, d in zip(q, delta, strict=True)]
             return jax.grad(
                 lambda u: weight * _rate_of(formulation)(primitive, *zip(moved, u, strict=True))
@@ -288,7 +300,7 @@ def _velocity_variation(
 
 
 def rate_variations(
-    formulation: AbstractFormulation, system: System, q: Coordinates, u
+    formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"]
 ) -> Float[Array, "m k d"]:
     """Derivatives of B u - b by the coordinates, zero for rows at position level: the left rows
     differ by them.
@@ -300,8 +312,8 @@ def rate_variations(
     ]
     for stack in system.nonholonomic:
 
-        def row(primitive, *states):
-            def rate(delta):
+        def row(primitive: AbstractVelocityPrimitive, *states: BodyState) -> Float[Array, "k d"]:
+            def rate(delta: Float[Array, "k d"]) -> Scalar:
                 moved = [
                     (formulation.retract(q, d), u) for (q, u), d in zip(states, delta, strict=True)
                 ]
@@ -319,7 +331,7 @@ def rate_variations(
 
 
 def gamma(
-    formulation: AbstractFormulation, system: System, q: Coordinates, u
+    formulation: AbstractFormulation, system: System, q: Coordinates, u: Float[Array, "nb d"]
 ) -> Float[Array, " m"]:
     """Minus what the rows' second derivatives are without accelerations; `system` from
     `System.jet`.
@@ -338,9 +350,9 @@ def gamma(
     return jnp.concatenate(values)
 
 
-def _velocity_gamma_of(formulation: AbstractFormulation):
-    def value(primitive, *states):
-        def rate(s):
+def _velocity_gamma_of(formulation: AbstractFormulation) -> Callable[..., Scalar]:
+    def value(primitive: AbstractVelocityPrimitive, *states: BodyState) -> Scalar:
+        def rate(s: Scalar) -> Scalar:
             moved = [(formulation.retract(q, s * u), u) for q, u in states]
             return _rate_of(formulation)(primitive, *moved)
 
@@ -365,7 +377,7 @@ def explicit_rate(
 
 
 def velocity_right_side(
-    formulation: AbstractFormulation, system: System, f_dot, q: Coordinates
+    formulation: AbstractFormulation, system: System, f_dot: Float[Array, " n"], q: Coordinates
 ) -> Float[Array, " m"]:
     """ν of all rows, R u = ν: ḟ less the explicit rate of turning vectors, b at velocity level,
     (m,).
@@ -379,7 +391,12 @@ def velocity_right_side(
 
 
 def acceleration_right_side(
-    formulation: AbstractFormulation, system: System, f_dot, f_ddot, q: Coordinates, u
+    formulation: AbstractFormulation,
+    system: System,
+    f_dot: Float[Array, " n"],
+    f_ddot: Float[Array, " n"],
+    q: Coordinates,
+    u: Float[Array, "nb d"],
 ) -> Float[Array, " m"]:
     """γ of all rows, R a = γ, with f̈ at position and ḃ at velocity level, (m,)."""
     start = sum(len(stack) for stack in system.holonomic)
@@ -394,7 +411,7 @@ def acceleration_right_side(
 def jet_row(primitive: AbstractPrimitive, *jets: PoseJet) -> Float[Array, "k d"]:
     """Derivative of one primitive by the local coordinates of its bodies."""
 
-    def value(x):
+    def value(x: tuple[Float[Array, "12"], ...]) -> Scalar:
         return primitive.geometry(*map(as_pose, x))
 
     slopes = jax.grad(value)(tuple(jet.value for jet in jets))
@@ -425,8 +442,8 @@ def jet_row_gamma(primitive: AbstractPrimitive, *motions: PoseJet) -> Scalar:
     """γ of one primitive along motions of its bodies."""
     zero, one = jnp.zeros((), motions[0].value.dtype), jnp.ones((), motions[0].value.dtype)
 
-    def rate(s):
-        def value(s):
+    def rate(s: Scalar) -> Scalar:
+        def value(s: Scalar) -> Scalar:
             return primitive.advanced(s).geometry(*(motion.at(s[None]) for motion in motions))
 
         return jax.jvp(value, (s,), (one,))[1]

@@ -2,11 +2,12 @@
 topology alone.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ..model.system import System
+from ..model.system import Connection, System
 from ..model.topology import Forest
 
 # Slots of a body: translations along e1, e2 and the axis, rotations, of which an axis takes the
@@ -88,13 +89,15 @@ def spanning_tree(system: System) -> Tree:
     )
 
 
-def _forest(nb: int, edges) -> list[tuple[int, int, int]]:
+def _forest(nb: int, edges: Sequence[tuple[int, Connection]]) -> list[tuple[int, int, int]]:
     """Edges (connection, i, j) without cycles, the first ones first."""
     forest = Forest(nb + 1)
     return [(k, c.i, c.j) for k, c in edges if forest.join(c.i, c.j)]
 
 
-def _rooted(nb: int, edges) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _rooted(
+    nb: int, edges: Sequence[tuple[int, int, int]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Order, parents and connections, from the ground outwards; the first body of a loose part
     floats.
     """

@@ -21,15 +21,18 @@ from jaxtyping import Array, Float
 from ..formulations import RA
 from ..linalg import Coupling, SaddleMatrix
 from ..linalg.saddle import apply_rows, scatter_rows
-from ..model.forces.base import AbstractForce
+from ..model.forces.base import AbstractForce, ForceStack
 from ..model.state import Pose, Twist
 from ..model.system import System
-from ..rotations.types import Scalar, Vec3
+from ..rotations.types import Mat3, Scalar, Vec3
 from ..xla.indexing import take
 from .motion import regularization
 from .rows import coupling_rows, phi, row_bodies, row_variations, rows
 
 _RA = RA()
+
+# Of the bodies of an element: one, or zero for the ground, and their own angular velocities.
+Moving = tuple[Float[Array, "*n k"], Float[Array, "*n k 3"]]
 
 
 class Spin(eqx.Module):
@@ -193,7 +196,7 @@ def own_stiffness(args: Rest, pose: Pose) -> Float[Array, "nb 6 6"]:
     if args.spin is None:
         return jnp.zeros((system.nb, 6, 6), system.dtype)
 
-    def one(mass, inertia, pose):
+    def one(mass: Scalar, inertia: Mat3, pose: Pose) -> Float[Array, "6 6"]:
         return jax.jacfwd(lambda d: _own_load(args, mass, inertia, _RA.retract(pose, d)))(
             jnp.zeros(6, system.dtype)
         )
@@ -207,8 +210,8 @@ def stiffness_blocks(args: Rest, pose: Pose) -> list[Coupling]:
     couplings = []
     for stack in system.forces:
 
-        def block(element, at, moving):
-            def load(delta):
+        def block(element: AbstractForce, at: Pose, moving: Moving) -> Float[Array, "k 6 k 6"]:
+            def load(delta: Float[Array, "k 6"]) -> Float[Array, "k 6"]:
                 moved = jax.vmap(_RA.retract)(at, delta)
                 return element_load(args, element, moved, moving)
 
@@ -221,7 +224,7 @@ def stiffness_blocks(args: Rest, pose: Pose) -> list[Coupling]:
     return couplings
 
 
-def _own_load(args: Rest, mass: Scalar, inertia, pose: Pose) -> Float[Array, "6"]:
+def _own_load(args: Rest, mass: Scalar, inertia: Mat3, pose: Pose) -> Float[Array, "6"]:
     """Inertia in the steady rotation minus gravity, of one body."""
     force, torque = -args.share * mass * args.system.gravity, jnp.zeros_like(pose.r)
     if args.spin is not None:
@@ -231,7 +234,7 @@ def _own_load(args: Rest, mass: Scalar, inertia, pose: Pose) -> Float[Array, "6"
     return jnp.concatenate([force, torque])
 
 
-def moving_bodies(stack, args: Rest):
+def moving_bodies(stack: ForceStack, args: Rest) -> Moving:
     """For the bodies of every element: zero for the ground, which does not turn with the others,
     one for the others, (n, k); and their own angular velocities, (n, k, 3).
     """
@@ -240,20 +243,22 @@ def moving_bodies(stack, args: Rest):
     return jnp.asarray(stack.index < system.nb, system.dtype), take(own, stack.index)
 
 
-def element_twist(args: Rest, pose: Pose, moving) -> Twist:
+def element_twist(args: Rest, pose: Pose, moving: Moving) -> Twist:
     """The twists of an element's bodies in the steady state."""
     flags, own = moving
     twist = jax.vmap(args.twist)(pose, own)
     return jax.tree.map(lambda x: x * flags[:, None], twist)
 
 
-def element_load(args: Rest, element: AbstractForce, pose: Pose, moving) -> Float[Array, "k 6"]:
+def element_load(
+    args: Rest, element: AbstractForce, pose: Pose, moving: Moving
+) -> Float[Array, "k 6"]:
     """Minus the wrench of one element, of which loads count by their share and stored energy
     counts whole.
     """
     twist = element_twist(args, pose, moving)
 
-    def load(element):
+    def load(element: AbstractForce) -> Float[Array, "k 6"]:
         return -jnp.concatenate(element.wrench(pose, twist, args.t), axis=1)
 
     whole = load(element)
@@ -284,10 +289,10 @@ def rate_blocks(args: Rest, pose: Pose) -> tuple[Float[Array, "nb 6 6"], list[Co
     if args.spin is not None:
         w = args.spin.rate * args.spin.direction
 
-    def inertial(mass, inertia, pose, own):
+    def inertial(mass: Scalar, inertia: Mat3, pose: Pose, own: Vec3) -> Float[Array, "6 6"]:
         turning = pose.A.T @ w
 
-        def force(rate):
+        def force(rate: Float[Array, "6"]) -> Float[Array, "6"]:
             omega = turning + own + rate[3:]
             # The frame of displacements turns with the whole, not with parts that turn in it.
             alpha = jnp.cross(turning, rate[3:])
@@ -300,10 +305,10 @@ def rate_blocks(args: Rest, pose: Pose) -> tuple[Float[Array, "nb 6 6"], list[Co
     couplings = []
     for stack in system.forces:
 
-        def block(element, at, moving):
+        def block(element: AbstractForce, at: Pose, moving: Moving) -> Float[Array, "k 6 k 6"]:
             steady = element_twist(args, at, moving)
 
-            def load(rate):
+            def load(rate: Float[Array, "k 6"]) -> Float[Array, "k 6"]:
                 twist = Twist(steady.v + rate[:, :3], steady.omega + rate[:, 3:])
                 return -jnp.concatenate(element.wrench(at, twist, args.t), axis=1)
 

@@ -14,7 +14,7 @@ from ..model.system import System
 from ..outcomes import RESULTS
 from ..rotations.types import Scalar
 from ..solvers import NewtonInfo
-from .element_states import AbstractStateRule, BackwardEuler, ElementStates
+from .element_states import AbstractStateRule, BackwardEuler, ElementStates, StepEnds
 
 
 class Motion(eqx.Module):
@@ -147,7 +147,7 @@ class AbstractIntegrator(eqx.Module):
         rule = self.state_rule
         now = rule.during(system, motion.states, h)
         new, info = self.step(formulation, now, motion, t, h, active)
-        states = rule.after(formulation, now, motion.states, motion, new, t, h)
+        states = rule.after(formulation, now, motion.states, StepEnds(motion, new, t), h)
         return dataclasses.replace(new, states=states), info
 
     @abc.abstractmethod

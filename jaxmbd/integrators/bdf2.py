@@ -5,13 +5,14 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ..equations.index3 import StepData, converted, inner_formulation, take_step
 from ..equations.motion import StepScales
 from ..formulations.base import AbstractFormulation
 from ..model.system import System
 from ..rotations.types import Scalar
+from ..solvers import NewtonInfo
 from .base import Motion
 from .element_states import AbstractStateRule, BackwardDifference
 from .index3 import AbstractOnGroup
@@ -73,8 +74,14 @@ class BDF2(AbstractOnGroup):
         return dataclasses.replace(super().jumped(motion, change), memory=memory)
 
     def step(
-        self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
-    ):
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        motion: Motion,
+        t: Scalar,
+        h: Scalar,
+        active: Bool[Array, ""] | bool = True,
+    ) -> tuple[Motion, NewtonInfo]:
         inner = inner_formulation("BDF2", self.group, formulation)
         q, u, a = formulation.rechart(motion.q, motion.u, motion.a)
         # Increments do not outlive a chart: Taylor's series stands in for them, once.

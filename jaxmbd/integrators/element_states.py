@@ -4,6 +4,7 @@ order, with the states inside the elements, see `model.forces.stateful`.
 
 import abc
 import dataclasses
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -33,6 +34,28 @@ class ElementStates(eqx.Module):
     h: Scalar
 
 
+@runtime_checkable
+class Moved(Protocol):
+    """A motion at one instant, see `base.Motion`."""
+
+    @property
+    def q(self) -> Coordinates: ...
+
+    @property
+    def u(self) -> Float[Array, "nb d"]: ...
+
+    @property
+    def states(self) -> ElementStates | None: ...
+
+
+class StepEnds(NamedTuple):
+    """The motions at both ends of a step, and the time at its end [s]."""
+
+    before: Moved
+    after: Moved
+    t: Scalar
+
+
 class AbstractStateRule(abc.ABC):
     """The states over one step of a method."""
 
@@ -59,14 +82,10 @@ class AbstractStateRule(abc.ABC):
         formulation: AbstractFormulation,
         system: System,
         states: ElementStates,
-        before,
-        new,
-        t,
-        h,
+        step: StepEnds,
+        h: Scalar,
     ) -> ElementStates:
-        """At the end of a step, t; `system` is that of `during`, `before` and `new` are the motions
-        at its ends.
-        """
+        """At the end of a step; `system` is that of `during`."""
 
 
 class BackwardEuler(AbstractStateRule):
@@ -75,8 +94,15 @@ class BackwardEuler(AbstractStateRule):
     def during(self, system: System, states: ElementStates, h: Scalar) -> System:
         return system.with_element_states(states.z, weight=h)
 
-    def after(self, formulation, system, states, before, new, t, h) -> ElementStates:
-        z = _at_end(formulation, system, new, t)
+    def after(
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        states: ElementStates,
+        step: StepEnds,
+        h: Scalar,
+    ) -> ElementStates:
+        z = _at_end(formulation, system, step)
         return ElementStates(z, (z - states.z) / h, states.z, h)
 
 
@@ -85,7 +111,15 @@ class BackwardDifference(AbstractStateRule):
     step before the first goes back along ż₀.
     """
 
-    def first(self, formulation, system, q, u, t, h) -> ElementStates:
+    def first(
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        q: Coordinates,
+        u: Float[Array, "nb d"],
+        t: Scalar,
+        h: Scalar,
+    ) -> ElementStates:
         states = super().first(formulation, system, q, u, t, h)
         return dataclasses.replace(states, other=h * states.rate)
 
@@ -94,8 +128,15 @@ class BackwardDifference(AbstractStateRule):
         k, c = omega**2 / (1.0 + 2.0 * omega), (1.0 + omega) * h / (1.0 + 2.0 * omega)
         return system.with_element_states(states.z + k * states.other, weight=c)
 
-    def after(self, formulation, system, states, before, new, t, h) -> ElementStates:
-        z = _at_end(formulation, system, new, t)
+    def after(
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        states: ElementStates,
+        step: StepEnds,
+        h: Scalar,
+    ) -> ElementStates:
+        z = _at_end(formulation, system, step)
         return ElementStates(z, (z - states.z) / h, z - states.z, h)
 
 
@@ -113,7 +154,15 @@ class GeneralizedAlphaOfFirstOrder(AbstractStateRule):
         self.alpha_m, self.alpha_f = (3.0 * rho - 1.0) / (2.0 * (1.0 + rho)), rho / (1.0 + rho)
         self.gamma = 0.5 + self.alpha_f - self.alpha_m
 
-    def first(self, formulation, system, q, u, t, h) -> ElementStates:
+    def first(
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        q: Coordinates,
+        u: Float[Array, "nb d"],
+        t: Scalar,
+        h: Scalar,
+    ) -> ElementStates:
         states = super().first(formulation, system, q, u, t, h)
         return dataclasses.replace(states, other=states.rate)
 
@@ -121,8 +170,15 @@ class GeneralizedAlphaOfFirstOrder(AbstractStateRule):
         weight = h * self.gamma * (1.0 - self.alpha_f) / (1.0 - self.alpha_m)
         return system.with_element_states(self._past(states, h), weight=weight)
 
-    def after(self, formulation, system, states, before, new, t, h) -> ElementStates:
-        z = _at_end(formulation, system, new, t)
+    def after(
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        states: ElementStates,
+        step: StepEnds,
+        h: Scalar,
+    ) -> ElementStates:
+        z = _at_end(formulation, system, step)
         w = (z - states.z - h * (1.0 - self.gamma) * states.other) / (h * self.gamma)
         rate = ((1.0 - self.alpha_m) * w + self.alpha_m * states.other) - self.alpha_f * states.rate
         return ElementStates(z, rate / (1.0 - self.alpha_f), w, h)
@@ -140,12 +196,19 @@ class Midpoint(AbstractStateRule):
     def during(self, system: System, states: ElementStates, h: Scalar) -> System:
         return system.with_element_states(states.z, weight=0.5 * h)
 
-    def after(self, formulation, system, states, before, new, t, h) -> ElementStates:
-        (p0, w0), (p1, w1) = (_physical(formulation, x.q, x.u) for x in (before, new))
+    def after(
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        states: ElementStates,
+        step: StepEnds,
+        h: Scalar,
+    ) -> ElementStates:
+        (p0, w0), (p1, w1) = (_physical(formulation, x.q, x.u) for x in (step.before, step.after))
         turn = jax.vmap(lambda A, B: so3.exp(0.5 * so3.log(A.T @ B)))(p0.A, p1.A)
         pose = Pose(0.5 * (p0.r + p1.r), p0.A @ turn)
         twist = Twist(0.5 * (w0.v + w1.v), 0.5 * (w0.omega + w1.omega))
-        middle = system.element_states_at(pose, twist, t - 0.5 * h)
+        middle = system.element_states_at(pose, twist, step.t - 0.5 * h)
         z = 2.0 * middle - states.z
         return ElementStates(z, (z - states.z) / h, states.z, h)
 
@@ -158,20 +221,37 @@ class OfTheStages(AbstractStateRule):
     def during(self, system: System, states: ElementStates, h: Scalar) -> System:
         return system.with_element_states(states.z)
 
-    def after(self, formulation, system, states, before, new, t, h) -> ElementStates:
-        return new.states
+    def after(
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        states: ElementStates,
+        step: StepEnds,
+        h: Scalar,
+    ) -> ElementStates:
+        assert step.after.states is not None
+        return step.after.states
 
 
-def rates(formulation, system: System, q, u, t: Scalar) -> Float[Array, " s"]:
+def rates(
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    t: Scalar,
+) -> Float[Array, " s"]:
     """ż of the states that the system holds, at coordinates and velocities."""
     return system.element_state_rates(*_physical(formulation, q, u), t)
 
 
-def _at_end(formulation, system: System, new, t: Scalar) -> Float[Array, " s"]:
-    return system.element_states_at(*_physical(formulation, new.q, new.u), t)
+def _at_end(formulation: AbstractFormulation, system: System, step: StepEnds) -> Float[Array, " s"]:
+    new = step.after
+    return system.element_states_at(*_physical(formulation, new.q, new.u), step.t)
 
 
-def _physical(formulation: AbstractFormulation, q, u) -> tuple[Pose, Twist]:
+def _physical(
+    formulation: AbstractFormulation, q: Coordinates, u: Float[Array, "nb d"]
+) -> tuple[Pose, Twist]:
     """Poses and twists of all bodies and the ground."""
     padded = formulation.with_ground(q)
     u = jnp.concatenate([u, jnp.zeros((1, u.shape[1]), u.dtype)])

@@ -3,13 +3,14 @@ method.
 """
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from ..equations import midpoint
 from ..equations import null_space as ns
@@ -20,6 +21,7 @@ from ..equations.spanning_tree import Tree, spanning_tree
 from ..formulations import RA, AbstractFormulation, Directors
 from ..formulations.directors import mass_block
 from ..linalg import DenseFactors, dense_solve, factorize, linear_solve
+from ..linalg.strategy import SaddleFactors
 from ..model.system import System
 from ..rotations.types import Scalar
 from ..solvers import (
@@ -123,8 +125,14 @@ class EnergyMomentum(AbstractIntegrator):
         return Motion(motion.q, motion.u, motion.a, motion.lam, Memory(mu, rank))
 
     def step(
-        self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
-    ):
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        motion: Motion,
+        t: Scalar,
+        h: Scalar,
+        active: Bool[Array, ""] | bool = True,
+    ) -> tuple[Motion, NewtonInfo]:
         q, u, memory = motion.q, motion.u, motion.memory
         chosen = None
         if memory.rank is not None:
@@ -177,13 +185,18 @@ class MidpointStep(AbstractRootProblem):
             midpoint.matrix(args, *self.split(x, args), exact=True), args.end.linear_solver
         )
 
-    def solve(self, guess, args: midpoint.StepData):
+    def solve(
+        self,
+        guess: tuple[Array | None, Bool[Array, ""] | bool, Scalar | float | None],
+        args: midpoint.StepData,
+    ) -> tuple[Array, NewtonInfo]:
         mu, active, tolerance = guess
         if self.reduced:
             return self._solve_reduced(active, tolerance, args)
+        assert mu is not None
         x0 = jnp.concatenate([midpoint.predicted(args).reshape(-1), mu])
 
-        def factors(x, exact):
+        def factors(x: Float[Array, " n"], exact: bool) -> SaddleFactors:
             return factorize(
                 midpoint.matrix(args, *self.split(x, args), exact=exact),
                 args.end.linear_solver,
@@ -192,16 +205,22 @@ class MidpointStep(AbstractRootProblem):
 
         scale = midpoint.weights(args.end, 12)
 
-        def norm(delta):
+        def norm(delta: Float[Array, " n"]) -> Scalar:
             return jnp.max(jnp.abs(delta[: args.q.size].reshape(args.q.shape)) * scale[None, :])
 
         return self._newton(lambda x: self.residual(x, args), factors, norm, x0, tolerance, active)
 
-    def _newton(self, residual, factors, norm, x0, tolerance, active):
-        if tolerance is None:
-            tolerance = float(jnp.finfo(x0.dtype).eps) ** 0.75
+    def _newton(
+        self,
+        residual: Callable[[Array], Array],
+        factors: Callable[[Array, bool], SaddleFactors],
+        norm: Callable[[Array], Array],
+        x0: Float[Array, " n"],
+        tolerance: Scalar | float | None,
+        active: Bool[Array, ""] | bool,
+    ) -> tuple[Float[Array, " n"], NewtonInfo]:
         options = NewtonOptions(
-            tolerance,
+            float(jnp.finfo(x0.dtype).eps) ** 0.75 if tolerance is None else tolerance,
             max_steps=0 if self.mode == "exact" else self.max_steps,
             max_exact_steps=0 if self.mode in ("frozen", "quasi") else 30,
             contraction=float("inf") if self.mode == "frozen" else _CONTRACTION,
@@ -218,13 +237,18 @@ class MidpointStep(AbstractRootProblem):
         x = jax.lax.fori_loop(0, 2, lambda _, x: x + frozen.solve(-residual(x)), x)
         return jnp.where(info.converged, x, x0), info
 
-    def _solve_reduced(self, active, tolerance, args: midpoint.StepData):
+    def _solve_reduced(
+        self,
+        active: Bool[Array, ""] | bool,
+        tolerance: Scalar | float | None,
+        args: midpoint.StepData,
+    ) -> tuple[Float[Array, " n"], NewtonInfo]:
         tree = spanning_tree(args.end)
         if not tree.freedoms:  # joints hold every body where it is
             return args.q.reshape(-1), NewtonInfo.without_unknowns(args.q.dtype)
         equations = Reduced(tree, args, self.null_space)
 
-        def factors(u, exact):
+        def factors(u: Float[Array, " n"], exact: bool) -> DenseFactors:
             return DenseFactors.of(jax.jacfwd(equations.residual)(u))
 
         scale = jnp.where(tree.slot < 3, 1.0 / args.end.length, 1.0)
@@ -317,7 +341,7 @@ def closures_now(
 
 
 def enforced_rows(
-    system: System, tree: Tree, q: Float[Array, "nb 12"], t: Scalar, rank
+    system: System, tree: Tree, q: Float[Array, "nb 12"], t: Scalar, rank: Int[Array, ""]
 ) -> Float[Array, " m"]:
     """One for the tree's rows, rigidity and as many independent closures as the rank says; zero for
     the others.

@@ -3,18 +3,21 @@ step.
 """
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ..rotations.types import Scalar
 from ..solvers import NewtonInfo
 from .base import AbstractIntegrator, Motion
 from .element_states import AbstractStateRule, OfTheStages
 from .tableaus import TABLEAUS, Tableau
+
+Y = TypeVar("Y")  # a pytree of unknowns, or of their rates
 
 
 class AbstractExplicit(AbstractIntegrator):
@@ -38,7 +41,9 @@ class AbstractExplicit(AbstractIntegrator):
         return after.memory.gaps
 
 
-def stages(plan: Tableau, rates, start: Any, first: Any, h: Scalar) -> tuple[Any, Any]:
+def stages(
+    plan: Tableau, rates: Callable[[Y, Scalar], Y], start: Y, first: Y, h: Scalar
+) -> tuple[Y, Y]:
     """One step of y from `start`, with `rates(y, s)`, ẏ at the part s of the step.
 
     Args:
@@ -53,17 +58,17 @@ def stages(plan: Tableau, rates, start: Any, first: Any, h: Scalar) -> tuple[Any
     """
     a, b, c = (jnp.asarray(x, h.dtype) for x in plan[1:4])
 
-    def ahead(weights: Float[Array, " s"], Y: Any) -> Any:
-        return jax.tree.map(lambda y, dy: y + h * jnp.tensordot(weights, dy, 1), start, Y)
+    def ahead(weights: Float[Array, " s"], found: Y) -> Y:
+        return jax.tree.map(lambda y, dy: y + h * jnp.tensordot(weights, dy, 1), start, found)
 
-    def stage(Y, k):  # rates of the stages so far
-        y = rates(ahead(a[k], Y), c[k])
-        return jax.tree.map(lambda Y, y: Y.at[k].set(y), Y, y), None
+    def stage(found: Y, k: Int[Array, ""]) -> tuple[Y, None]:  # rates of the stages so far
+        y = rates(ahead(a[k], found), c[k])
+        return jax.tree.map(lambda all, y: all.at[k].set(y), found, y), None
 
-    Y = jax.tree.map(lambda x: jnp.zeros((len(b), *x.shape), x.dtype).at[0].set(x), first)
+    found = jax.tree.map(lambda x: jnp.zeros((len(b), *x.shape), x.dtype).at[0].set(x), first)
     if len(b) > 1:
-        Y, _ = jax.lax.scan(stage, Y, jnp.arange(1, len(b)))
-    return ahead(b, Y), Y
+        found, _ = jax.lax.scan(stage, found, jnp.arange(1, len(b)))
+    return ahead(b, found), found
 
 
 def states_of(motion: Motion) -> Float[Array, " s"]:
@@ -90,7 +95,7 @@ def embedded_error(
     return of_xi, of_V
 
 
-def check_choices(method: Any, **known: tuple[str, ...]) -> None:
+def check_choices(method: AbstractIntegrator, **known: tuple[str, ...]) -> None:
     """Refuse an attribute that is none of its known values."""
     for what, values in known.items():
         if getattr(method, what) not in values:

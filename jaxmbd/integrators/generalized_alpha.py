@@ -8,7 +8,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ..equations.first_rates import Asked
 from ..equations.index3 import StepData, converted, inner_formulation, take_step
@@ -17,6 +17,7 @@ from ..formulations.base import AbstractFormulation
 from ..linalg.small_matrices import times_last
 from ..model.system import System
 from ..rotations.types import Scalar
+from ..solvers import NewtonInfo
 from .base import Motion
 from .element_states import AbstractStateRule, GeneralizedAlphaOfFirstOrder
 from .index3 import AbstractOnGroup
@@ -95,12 +96,12 @@ class GeneralizedAlpha(AbstractOnGroup):
         u, _ = converted(inner, formulation, motion.q, u, rates.a)
         return dataclasses.replace(motion, u=u, memory=memory)
 
-    def _asked(self, inner: AbstractFormulation, u) -> Asked | None:
+    def _asked(self, inner: AbstractFormulation, u: Float[Array, "nb d"]) -> Asked | None:
         if self.velocity_projection:
             return None
         alpha_m, alpha_f, beta, _ = self._coefficients
 
-        def asked(a, jerk):
+        def asked(a: Float[Array, "nb d"], jerk: Float[Array, "nb d"]) -> Float[Array, "nb d"]:
             third = jerk + _bent(inner, u, a)
             return third / 6.0 - (beta + 0.5 * (alpha_m - alpha_f)) * jerk
 
@@ -112,8 +113,14 @@ class GeneralizedAlpha(AbstractOnGroup):
         return dataclasses.replace(super().jumped(motion, change), memory=memory)
 
     def step(
-        self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
-    ):
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        motion: Motion,
+        t: Scalar,
+        h: Scalar,
+        active: Bool[Array, ""] | bool = True,
+    ) -> tuple[Motion, NewtonInfo]:
         alpha_m, alpha_f, beta, gamma = self._coefficients
         inner = inner_formulation("GeneralizedAlpha", self.group, formulation)
         q, u, a = formulation.rechart(motion.q, motion.u, motion.a)
@@ -144,7 +151,9 @@ class GeneralizedAlpha(AbstractOnGroup):
         return gap, jnp.zeros_like(gap)
 
 
-def _bent(formulation: AbstractFormulation, u, a) -> Float[Array, "nb d"]:
+def _bent(
+    formulation: AbstractFormulation, u: Float[Array, "nb d"], a: Float[Array, "nb d"]
+) -> Float[Array, "nb d"]:
     """What turning adds to the third derivative of an increment, [u, a] / 2 on a group, from
     ḋ = T(d)⁻¹ u.
     """

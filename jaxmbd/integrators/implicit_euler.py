@@ -3,12 +3,14 @@
 from typing import ClassVar
 
 import jax.numpy as jnp
+from jaxtyping import Array, Bool
 
 from ..equations.index3 import StepData, take_step
 from ..equations.motion import StepScales
 from ..formulations.base import AbstractFormulation
 from ..model.system import System
 from ..rotations.types import Scalar
+from ..solvers import NewtonInfo
 from .base import Motion
 from .index3 import AbstractIndex3
 
@@ -34,8 +36,14 @@ class ImplicitEuler(AbstractIndex3):
     keeps_accelerations: ClassVar[bool] = False
 
     def step(
-        self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
-    ):
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        motion: Motion,
+        t: Scalar,
+        h: Scalar,
+        active: Bool[Array, ""] | bool = True,
+    ) -> tuple[Motion, NewtonInfo]:
         q, u, a = formulation.rechart(motion.q, motion.u, motion.a)
         args = StepData(system.at(t), q, u, h * u, t, StepScales(h, h**2))
         q, u, a, lam, info, past = take_step(self, formulation, system, args, a, motion, active)

@@ -1,10 +1,10 @@
 """What the implicit methods on the index-3 equations share: their settings."""
 
 import dataclasses
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from ..equations.first_rates import Asked, FirstRates, first_rates
 from ..equations.index1 import eliminates
@@ -15,7 +15,9 @@ from ..equations.index3 import (
     inner_formulation,
     no_past,
 )
-from ..formulations.base import AbstractFormulation
+from ..formulations.base import AbstractFormulation, Coordinates
+from ..model.system import System
+from ..rotations.types import Scalar
 from ..solvers import Newton, quasi_stage
 from .base import AbstractIntegrator, Motion
 
@@ -54,11 +56,13 @@ class AbstractIndex3(AbstractIntegrator):
         """
         return 0.0
 
-    def _inner(self, formulation):
+    def _inner(self, formulation: AbstractFormulation) -> AbstractFormulation:
         """The formulation in whose velocities the equations of a step are."""
         return formulation
 
-    def start(self, formulation, system, motion: Motion, t, h) -> Motion:
+    def start(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
+    ) -> Motion:
         # Rows at velocity level hold to the tolerance of positions over the step; the second
         # iteration takes them to rounding.
         learns = self.newton.extrapolates and not system.nonholonomic
@@ -78,10 +82,18 @@ class AbstractOnGroup(AbstractIndex3):
     def __check_init__(self):
         check_group(type(self).__name__, self.group)
 
-    def _inner(self, formulation):
+    def _inner(self, formulation: AbstractFormulation) -> AbstractFormulation:
         return inner_formulation(type(self).__name__, self.group, formulation)
 
-    def first(self, formulation, system, q, u, t, h) -> Motion:
+    def first(
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        q: Coordinates,
+        u: Float[Array, "nb d"],
+        t: Scalar,
+        h: Scalar,
+    ) -> Motion:
         if eliminates(formulation):
             return super().first(formulation, system, q, u, t, h)
         inner = self._inner(formulation)
@@ -90,13 +102,13 @@ class AbstractOnGroup(AbstractIndex3):
         _, a = converted(inner, formulation, q, own, rates.a)
         return Motion(q, u, a, rates.lam, rates)
 
-    def _asked(self, inner: AbstractFormulation, u) -> Asked | None:
+    def _asked(self, inner: AbstractFormulation, u: Float[Array, "nb d"]) -> Asked | None:
         """Of what a start needs the part across the constraints."""
         return None
 
     def _first_rates(
-        self, formulation, system, motion: Motion, t, h
-    ) -> tuple[AbstractFormulation, Any, FirstRates]:
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
+    ) -> tuple[AbstractFormulation, Float[Array, "nb d"], FirstRates]:
         """The formulation of a step, velocities in it, and their rates at the first instant."""
         inner = self._inner(formulation)
         u, _ = converted(formulation, inner, motion.q, motion.u, motion.a)

@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ..complementarity import LawProblem
 from ..equations.laws import gaps
-from ..formulations.base import AbstractFormulation
+from ..formulations.base import AbstractFormulation, Coordinates
 from ..model.system import System
 from ..outcomes import RESULTS
 from ..rotations.types import Scalar
@@ -18,10 +18,10 @@ from ..xla.repeated import repeated
 from .base import AbstractIntegrator, Motion
 from .element_states import AbstractStateRule, Midpoint
 from .moreau_step.ends import next_impact, on_closed_places, struck_again
-from .moreau_step.free_motion import free_motion
+from .moreau_step.free_motion import Interval, free_motion
 from .moreau_step.laws import pushed
 from .moreau_step.memory import OPEN, SLIPS, Impulses, no_impulses
-from .moreau_step.part import Part
+from .moreau_step.part import Part, Reached, Stretch
 from .moreau_step.plan import planned
 from .moreau_step.projection import projected
 
@@ -90,7 +90,13 @@ class Moreau(AbstractIntegrator):
     def tries(self, system: System) -> bool:
         return bool(system.laws)
 
-    def tried(self, formulation, system, motion, step):
+    def tried(
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        motion: Motion,
+        step: tuple[Motion, NewtonInfo],
+    ) -> Motion:
         # Accelerations and multipliers of the first row know of the laws as well.
         first, info = step
         none = jnp.zeros((), int)
@@ -120,7 +126,7 @@ class Moreau(AbstractIntegrator):
         lasting = in_chart - of_no_acceleration
         h = jnp.asarray(h, u.dtype)
         if not system.laws:
-            free = free_motion(formulation, system, q, u, t - h, h, lasting, None)
+            free = free_motion(formulation, system, q, u, Interval(t - h, h), lasting, None)
             q, u, _ = projected(formulation, system, free.moved(formulation), free.u1, t, None)
             after = Motion(q, u, free.a0, free.lam0, before)
             return after, _info(0, True, free.a0, q)
@@ -203,40 +209,23 @@ class Moreau(AbstractIntegrator):
         strikes, last = jnp.any(part.struck), part.count >= self._most_parts - 2
         begin, aim = t - part.left, jnp.where(last, part.left, part.aim)
         span = jnp.where(strikes, 0.0, jnp.maximum(aim, _SHORTEST * h))
+        stretch = Stretch(begin, span, aim, h, strikes, last)
         features = None if part.ends is None else (strikes, *part.ends)
-        free = free_motion(formulation, system, part.q, part.u, begin, span, part.lasting, features)
-        plan = planned(
-            formulation,
-            free,
-            part,
-            strikes,
-            span,
-            h,
-            last=last,
-            most_contacts=self.most_contacts,
-        )
+        interval = Interval(begin, span)
+        free = free_motion(formulation, system, part.q, part.u, interval, part.lasting, features)
+        plan = planned(formulation, free, part, stretch, self.most_contacts)
         problem = LawProblem(self.tolerance, self.gradient_smoothing)
-        push = pushed(free, plan, part, known, strikes, span, h, problem)
+        push = pushed(free, plan, part, known, stretch, problem)
 
-        hits, length = next_impact(formulation, free, plan, push, part, aim, span, h)
+        hits, length = next_impact(formulation, free, plan, push, part, stretch)
         cut = jnp.any(hits) & ~strikes
         length = jnp.where(strikes, 0.0, length)
         share = jnp.where(strikes, 1.0, length / jnp.where(strikes, 1.0, span))
         change = length * free.a0 + share * push.change
         d = length * free.u0 + 0.5 * length**2 * free.a0 + share**2 * push.shift
         q1 = jax.vmap(formulation.retract)(free.q0, d)
-        q1, u1, moved = on_closed_places(
-            formulation,
-            free,
-            plan,
-            push,
-            q1,
-            free.u0 + change,
-            begin + length,
-            hits,
-            strikes,
-            span,
-        )
+        end = Reached(q1, free.u0 + change, begin + length)
+        q1, u1, moved = on_closed_places(formulation, free, plan, push, end, hits, strikes)
         again = struck_again(free, plan, part, u1, strikes, h)
         hits = jnp.where(strikes, again, hits & cut)
 
@@ -308,7 +297,12 @@ class Moreau(AbstractIntegrator):
         }
 
 
-def _info(iterations, converged, a, q) -> NewtonInfo:
+def _info(
+    iterations: Int[Array, ""] | int,
+    converged: Bool[Array, ""] | bool,
+    a: Float[Array, "nb d"],
+    q: Coordinates,
+) -> NewtonInfo:
     finite = jnp.all(jnp.isfinite(a))
     for x in jax.tree.leaves(q):
         finite = finite & jnp.all(jnp.isfinite(x))

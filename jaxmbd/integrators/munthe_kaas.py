@@ -1,12 +1,13 @@
 """Munthe-Kaas: explicit Runge-Kutta on SE(3) or SO(3)xR3, from the index-1 accelerations."""
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ..equations.index1 import (
     closest_position,
@@ -18,7 +19,8 @@ from ..formulations import RA, AbstractFormulation
 from ..model.state import Pose
 from ..model.system import System
 from ..rotations import se3, so3
-from ..rotations.types import Scalar
+from ..rotations.types import Mat3, Scalar
+from ..solvers import NewtonInfo
 from .base import Motion
 from .element_states import rates as element_state_rates
 from .explicit import (
@@ -85,15 +87,21 @@ class MuntheKaas(AbstractExplicit):
         check_choices(self, group=GROUPS, tableau=tuple(TABLEAUS), stabilization=STABILIZATIONS)
 
     def step(
-        self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
-    ):
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        motion: Motion,
+        t: Scalar,
+        h: Scalar,
+        active: Bool[Array, ""] | bool = True,
+    ) -> tuple[Motion, NewtonInfo]:
         plan = TABLEAUS[self.tableau]
         screws = self._screws(system)
         feedback = (self.rate, self.rate) if self.stabilization == "baumgarte" else None
         q0 = motion.q
         V0 = motion.memory.V
 
-        def rates(y, s):
+        def rates(y: tuple[Array, Array, Array], s: Scalar) -> tuple[Array, Array, Array]:
             xi, V, z = y
             q, now, held = _moved(screws, q0, xi), t - h + s * h, system.with_element_states(z)
             u = _from_group(screws, q, V)
@@ -146,33 +154,38 @@ class MuntheKaas(AbstractExplicit):
         return np.array([b in grounded for b in range(system.nb)])
 
 
-def _choose(screws: np.ndarray, on_se3, on_product):
+Moved = TypeVar("Moved", Pose, Array)
+
+
+def _choose(
+    screws: np.ndarray, on_se3: Callable[[], Moved], on_product: Callable[[], Moved]
+) -> Moved:
     """Results body by body; a group that no body moves on is not computed."""
     if screws.all():
         return on_se3()
     if not screws.any():
         return on_product()
 
-    def choose(x, y):
+    def choose(x: Array, y: Array) -> Array:
         return jnp.where(screws.reshape(-1, *(1,) * (x.ndim - 1)), x, y)
 
     return jax.tree.map(choose, on_se3(), on_product())
 
 
-def _moved(screws, q: Pose, xi: Float[Array, "nb 6"]) -> Pose:
-    def screw(q, xi):
+def _moved(screws: np.ndarray, q: Pose, xi: Float[Array, "nb 6"]) -> Pose:
+    def screw(q: Pose, xi: Float[Array, "6"]) -> Pose:
         return Pose(*se3.compose(q.r, q.A, *se3.exp(xi)))
 
-    def product(q, xi):
+    def product(q: Pose, xi: Float[Array, "6"]) -> Pose:
         return Pose(q.r + xi[:3], q.A @ so3.exp(xi[3:]))
 
     return _choose(screws, lambda: jax.vmap(screw)(q, xi), lambda: jax.vmap(product)(q, xi))
 
 
 def _dexp_inverse(
-    screws, xi: Float[Array, "nb 6"], V: Float[Array, "nb 6"]
+    screws: np.ndarray, xi: Float[Array, "nb 6"], V: Float[Array, "nb 6"]
 ) -> Float[Array, "nb 6"]:
-    def product(xi, V):
+    def product(xi: Float[Array, "6"], V: Float[Array, "6"]) -> Float[Array, "6"]:
         return jnp.concatenate([V[:3], so3.inverse_right_jacobian(xi[3:]) @ V[3:]])
 
     return _choose(
@@ -182,25 +195,25 @@ def _dexp_inverse(
     )
 
 
-def _to_group(screws, q: Pose, u: Float[Array, "nb 6"]) -> Float[Array, "nb 6"]:
+def _to_group(screws: np.ndarray, q: Pose, u: Float[Array, "nb 6"]) -> Float[Array, "nb 6"]:
     """(v, ω̄) with v in the body frame on SE(3)."""
     return _choose(
         screws, lambda: u.at[:, :3].set(jnp.einsum("bji,bj->bi", q.A, u[:, :3])), lambda: u
     )
 
 
-def _from_group(screws, q: Pose, V: Float[Array, "nb 6"]) -> Float[Array, "nb 6"]:
+def _from_group(screws: np.ndarray, q: Pose, V: Float[Array, "nb 6"]) -> Float[Array, "nb 6"]:
     return _choose(
         screws, lambda: V.at[:, :3].set(jnp.einsum("bij,bj->bi", q.A, V[:, :3])), lambda: V
     )
 
 
 def _rate_in_group(
-    screws, q: Pose, u: Float[Array, "nb 6"], acc: Float[Array, "nb 6"]
+    screws: np.ndarray, q: Pose, u: Float[Array, "nb 6"], acc: Float[Array, "nb 6"]
 ) -> Float[Array, "nb 6"]:
     """V̇ from (r̈, ω̄̇): on SE(3), d/dt Aᵀ v = Aᵀ r̈ - ω̄ × Aᵀ v."""
 
-    def screw(A, u, acc):
+    def screw(A: Mat3, u: Float[Array, "6"], acc: Float[Array, "6"]) -> Float[Array, "6"]:
         return jnp.concatenate([A.T @ acc[:3] - so3.cross(u[3:], A.T @ u[:3]), acc[3:]])
 
     return _choose(screws, lambda: jax.vmap(screw)(q.A, u, acc), lambda: acc)

@@ -5,7 +5,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ..equations.index1 import (
     closest_position,
@@ -14,9 +14,10 @@ from ..equations.index1 import (
     judged_accelerations,
 )
 from ..equations.motion import balance, mass_matrix
-from ..formulations.base import AbstractFormulation
+from ..formulations.base import AbstractFormulation, Coordinates
 from ..model.system import System
 from ..rotations.types import Scalar
+from ..solvers import NewtonInfo
 from .base import Motion
 from .element_states import rates as element_state_rates
 from .explicit import (
@@ -91,15 +92,21 @@ class RungeKutta(AbstractExplicit):
             system.refuse_inertias("RungeKutta(multipliers='frozen')")
 
     def step(
-        self, formulation: AbstractFormulation, system: System, motion: Motion, t, h, active=True
-    ):
+        self,
+        formulation: AbstractFormulation,
+        system: System,
+        motion: Motion,
+        t: Scalar,
+        h: Scalar,
+        active: Bool[Array, ""] | bool = True,
+    ) -> tuple[Motion, NewtonInfo]:
         plan = TABLEAUS[self.tableau]
         q0, u0, a0 = formulation.rechart(motion.q, motion.u, motion.a)
 
         def moved(delta: Float[Array, "nb d"]):
             return jax.vmap(formulation.retract)(q0, delta)
 
-        def rates(y, s):
+        def rates(y: tuple[Array, Array, Array], s: Scalar) -> tuple[Array, Array, Array]:
             delta, u, z = y
             q, now, held = moved(delta), t - h + s * h, system.with_element_states(z)
             dz = element_state_rates(formulation, held, q, u, now)
@@ -127,7 +134,12 @@ class RungeKutta(AbstractExplicit):
 
 
 def _held(
-    formulation: AbstractFormulation, system: System, q, u, lam, t: Scalar
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    lam: Float[Array, " m"],
+    t: Scalar,
 ) -> Float[Array, "nb d"]:
     """Accelerations under given multipliers."""
     rest = balance(formulation, system.at(t), q, u, jnp.zeros_like(u), lam, t)

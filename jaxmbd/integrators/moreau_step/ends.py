@@ -12,7 +12,7 @@ from ...xla.lazy_cond import anywhere
 from .free_motion import Free
 from .impacts import closing, deserves_an_impact, instant_of_impact
 from .laws import by_size
-from .part import CLOSED, Chosen, Part, Plan, Pushed, lengths_of_places
+from .part import CLOSED, Chosen, Part, Plan, Pushed, Reached, Stretch, lengths_of_places
 from .projection import ClosedPlaces, projected
 
 # Gaps of this many roundings of the mechanism's length are closed to rounding.
@@ -25,11 +25,10 @@ def next_impact(
     plan: Plan,
     pushed: Pushed,
     part: Part,
-    aim: Scalar,
-    span: Scalar,
-    h: Scalar,
+    stretch: Stretch,
 ) -> tuple[Bool[Array, " c"], Scalar]:
-    """Places that strike before this part would end, and how long it lasts [s]: `aim` without."""
+    """Places that strike before this part would end, and how long it lasts [s]: its aim without."""
+    aim, span, h = stretch.aim, stretch.span, stretch.h
     system, per = free.system, jnp.where(span > 0.0, span, 1.0)
 
     def path(s: Array) -> Array:
@@ -45,14 +44,14 @@ def next_impact(
     hits = open_ & meets.closes & (fast | plan.waits) & ~plan.last & (span > 0.0)
     hits = jax.lax.stop_gradient(hits)
 
-    def found(_) -> tuple[Array, Array]:
+    def found(_: None) -> tuple[Array, Array]:
         near = CLOSED * lengths_of_places(system)
         time, together = instant_of_impact(
             formulation, system, free.q0, path, meets.time, hits, near
         )
         return together, time
 
-    def whole(_) -> tuple[Array, Array]:
+    def whole(_: None) -> tuple[Array, Array]:
         return jnp.zeros_like(hits), aim
 
     some = jnp.any(hits)
@@ -81,17 +80,14 @@ def on_closed_places(
     free: Free,
     plan: Plan,
     pushed: Pushed,
-    q: Coordinates,
-    u: Array,
-    t: Scalar,
+    end: Reached,
     hits: Bool[Array, " c"],
     strikes: Bool[Array, ""],
-    span: Scalar,
 ) -> tuple[Coordinates, Array, Scalar]:
     """Positions on the joints and on closed contacts, velocities on the joints, and how far a
     contact moved a body.
     """
-    system = free.system
+    system, (q, u, t) = free.system, end
 
     def none():
         return projected(formulation, system, q, u, t, None)

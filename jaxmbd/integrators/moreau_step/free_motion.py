@@ -51,22 +51,29 @@ class Free(NamedTuple):
         return jax.vmap(formulation.retract)(self.q0, self.d0)
 
 
+class Interval(NamedTuple):
+    """Beginning and length of an interval of time [s]."""
+
+    begin: Scalar
+    span: Scalar
+
+
 def free_motion(
     formulation: AbstractFormulation,
     system: System,
     q0: Coordinates,
     u0: Float[Array, "nb d"],
-    begin: Scalar,
-    span: Scalar,
+    interval: Interval,
     lasting: Float[Array, "nb d"],
     features: tuple[Array, Coordinates, Coordinates] | None,
 ) -> Free:
-    """The motion without laws for the time `span`, linearly implicit at its middle.
+    """The motion without laws over an interval of time, linearly implicit at its middle.
 
     An impact has the corners, edges and faces of the motion before it, which were chosen between
     the coordinates that `features` gives where its first flag is set: they are what struck.
     """
     move = jax.vmap(formulation.retract)
+    begin, span = interval
     middle = begin + 0.5 * span
     q = move(q0, 0.5 * span * u0)
     now, f_dot, f_ddot = system.jet(middle)

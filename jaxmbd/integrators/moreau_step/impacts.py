@@ -1,5 +1,6 @@
 """Which gaps close within a part of a step, when, and how fast."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -128,7 +129,7 @@ def instant_of_impact(
     formulation: AbstractFormulation,
     system: System,
     q: Coordinates,
-    path,
+    path: Callable[[Array], Array],
     time: Float[Array, " c"],
     hits: Bool[Array, " c"],
     near: Float[Array, " c"],

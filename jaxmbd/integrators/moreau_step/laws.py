@@ -1,11 +1,12 @@
 """The impulses of the laws in a part of a step, and what they change."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ...complementarity import MANY, LawProblem, Laws, Pressing, solve_with_bounces, without_bracing
@@ -18,11 +19,18 @@ from ...xla.lazy_cond import anywhere, largest
 from .free_motion import Free
 from .impacts import Guards
 from .memory import OPEN, SLIPS, STICKS
-from .part import Chosen, Part, Plan, Pushed
+from .part import Chosen, Part, Plan, Pushed, Stretch
 from .sliding_ends import lead_of_the_stop, spent_before_the_stop
 
+Found = TypeVar("Found")
 
-def by_size(plan: Plan, needed: Any, none: Callable, some: Callable) -> Any:
+
+def by_size(
+    plan: Plan,
+    needed: Bool[Array, ""],
+    none: Callable[[], Found],
+    some: Callable[[Int[Array, " k"]], Found],
+) -> Found:
     """`some(places of contact)` for as many contacts as are near, or `none()` where no law is
     `needed`.
     """
@@ -44,9 +52,7 @@ def pushed(
     plan: Plan,
     part: Part,
     known: tuple[Array, Array],
-    strikes: Bool[Array, ""],
-    span: Scalar,
-    h: Scalar,
+    stretch: Stretch,
     problem: LawProblem,
 ) -> Pushed:
     """What the laws do in this part of the step."""
@@ -72,7 +78,7 @@ def pushed(
         plan,
         needed,
         none,
-        lambda chosen: _solved(free, plan, part, known, chosen, strikes, span, h, problem),
+        lambda chosen: _solved(free, plan, part, known, chosen, stretch, problem),
     )
 
 
@@ -82,13 +88,11 @@ def _solved(
     part: Part,
     known: tuple[Array, Array],
     chosen: Int[Array, " k"],
-    strikes: Bool[Array, ""],
-    span: Scalar,
-    h: Scalar,
+    stretch: Stretch,
     problem: LawProblem,
 ) -> Pushed:
     """Impulses of the chosen contacts and of all other laws, and what they change."""
-    system = free.system
+    system, strikes, span = free.system, stretch.strikes, stretch.span
     at = Chosen.of(system, plan, chosen)
     acts, bounces, wanted, weight = (
         take(x, at.spots) for x in (plan.acts, plan.bounces, plan.wanted, plan.weight)
@@ -127,7 +131,7 @@ def _solved(
     # Impulses of others may close what is open and would stay so. Each one contributes to a gap by
     # the time for which it acts.
     reach = G[at.normal] * laws.of_rows(weight)[None, :]
-    guards = _guards(plan, at, reach, span, h)
+    guards = _guards(plan, at, reach, span, stretch.h)
     # Newton's law of impact asks for velocities that several points of one body cannot have
     # together in every case, or that take energy. Such an impact goes without restitution, and
     # says so.
@@ -145,7 +149,7 @@ def _solved(
     P = _unbraced(laws, G, P, sticks, outcome.iterations > 0)
     per = jnp.where(strikes, 1.0, span)
 
-    def everywhere(value, places, size: int):
+    def everywhere(value: Array, places: Int[Array, " k"], size: int) -> Array:
         return jnp.zeros(size, value.dtype).at[places].set(value, unique_indices=True)
 
     total, width = plan.gap.shape[0], part.impulse.shape[0]
@@ -198,7 +202,13 @@ def _pressing(free: Free, carried: Float[Array, "w m"], span: Scalar) -> Pressin
     )
 
 
-def _states(b, v, normal, contacts: int, touching) -> Int[Array, " c"]:
+def _states(
+    b: Float[Array, " w"],
+    v: Float[Array, " w"],
+    normal: np.ndarray,
+    contacts: int,
+    touching: Bool[Array, " c"],
+) -> Int[Array, " c"]:
     """Open, sticks or slips."""
     n = 3 * contacts
     tangential = v[:n].reshape(contacts, 3)[:, 1:]

@@ -65,6 +65,34 @@ class Part(eqx.Module):
     iterations: Int[Array, ""]
 
 
+class Stretch(NamedTuple):
+    """The time that a part of a step takes.
+
+    Attributes:
+        begin: Its beginning [s].
+        span: How long its motion is computed for; zero for an impact [s].
+        aim: How long it lasts if nothing strikes [s].
+        h: The whole step [s].
+        strikes: Whether it is an impact at its beginning.
+        last: Whether it must take the motion to the end of the step.
+    """
+
+    begin: Scalar
+    span: Scalar
+    aim: Scalar
+    h: Scalar
+    strikes: Bool[Array, ""]
+    last: Bool[Array, ""]
+
+
+class Reached(NamedTuple):
+    """Coordinates, velocities (nb, d) and the instant [s] that a part of a step leads to."""
+
+    q: Coordinates
+    u: Float[Array, "nb d"]
+    t: Scalar
+
+
 class Plan(NamedTuple):
     """What every place does in a part of a step, (c,) unless said otherwise.
 

@@ -12,7 +12,7 @@ from ...rotations.types import Scalar
 from ...xla.indexing import take
 from .free_motion import Free
 from .impacts import Closing, closing, deserves_an_impact, long_flight, parting
-from .part import CLOSED, Part, Plan, lengths_of_places
+from .part import CLOSED, Part, Plan, Stretch, lengths_of_places
 
 # How far impulses may reach in a step: this many times what the fastest impact would cross.
 _REACH = 4.0
@@ -27,14 +27,11 @@ def planned(
     formulation: AbstractFormulation,
     free: Free,
     part: Part,
-    strikes: Bool[Array, ""],
-    span: Scalar,
-    h: Scalar,
-    *,
-    last: Bool[Array, ""],
+    stretch: Stretch,
     most_contacts: int,
 ) -> Plan:
     """What each place has to do in this part of the step, before impulses are known."""
+    strikes, span, h, last = stretch.strikes, stretch.span, stretch.h, stretch.last
     system, rows = free.system, free.rows
     gap, rate = gap_rates(formulation, system, free.q0, free.u0)
     later = gaps(formulation, system, free.moved(formulation))

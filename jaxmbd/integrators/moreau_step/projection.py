@@ -1,5 +1,6 @@
 """Positions on joints and on closed contacts, after a step."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -11,7 +12,7 @@ from ...equations.index1 import saddle_matrix
 from ...equations.laws import LawRows, gaps
 from ...equations.motion import mass_matrix
 from ...equations.rows import phi, row_bodies, rows, velocity_right_side
-from ...formulations.base import Coordinates
+from ...formulations.base import AbstractFormulation, Coordinates
 from ...linalg import SaddleMatrix, factorize, linear_solve
 from ...linalg.dense import DenseFactors
 from ...linalg.saddle import apply_rows
@@ -65,7 +66,12 @@ class ClosedPlaces(NamedTuple):
 
 
 def projected(
-    formulation, system: System, q, u, t: Scalar, closed: ClosedPlaces | None
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    t: Scalar,
+    closed: ClosedPlaces | None,
 ) -> tuple[Coordinates, Array, Scalar]:
     """Positions on the joints and on closed contacts, and velocities on the joints, nearest by
     mass; and how far contacts moved a body.
@@ -79,7 +85,7 @@ def projected(
     now, f_dot, _ = system.jet(t)
     solve = _least_move(formulation, system, now, q) if joints else None
 
-    def once(q):
+    def once(q: Coordinates) -> tuple[Coordinates, tuple[Float[Array, "nb d"], Scalar]]:
         delta, far = jnp.zeros_like(u), none
         if solve is not None:
             delta = solve(-phi(formulation, now, q))
@@ -88,7 +94,7 @@ def projected(
             delta = delta + push
         return jax.vmap(formulation.retract)(q, delta), (delta, far)
 
-    def others(q):
+    def others(q: Coordinates) -> tuple[Coordinates, Scalar]:
         q, (_, moves) = jax.lax.scan(lambda q, _: once(q), q, None, length=2)
         return q, jnp.sum(moves)
 
@@ -104,14 +110,16 @@ def projected(
         blocks, bodies = rows(formulation, now, q), row_bodies(formulation, system)
         wanted = velocity_right_side(formulation, now, f_dot, q)
 
-        def again(u, _):
+        def again(u: Float[Array, "nb d"], _: None) -> tuple[Float[Array, "nb d"], None]:
             return u + solve(wanted - apply_rows(blocks, u, bodies)), None
 
         u = jax.lax.scan(again, u, None, length=2)[0]
     return q, u, jax.lax.stop_gradient(moved)
 
 
-def _least_move(formulation, system: System, now: System, q):
+def _least_move(
+    formulation: AbstractFormulation, system: System, now: System, q: Coordinates
+) -> Callable[[Array], Array]:
     """The function from values of the rows at q to the least move, by mass, that has them."""
     matrix = saddle_matrix(
         formulation, now, mass_matrix(formulation, system, q), rows(formulation, now, q)

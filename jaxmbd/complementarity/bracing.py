@@ -48,7 +48,9 @@ def _least_norm(G: Array, P: Array, friction: Array, sticks: Array, found: Array
 
 
 @_least_norm.defjvp
-def _(primals, tangents):
+def _(
+    primals: tuple[Array, ...], tangents: tuple[Array | np.ndarray, ...]
+) -> tuple[Float[Array, " w"], Float[Array, " w"]]:
     G, P, friction, sticks, _ = primals
 
     def least(G: Array, P: Array, friction: Array) -> Array:

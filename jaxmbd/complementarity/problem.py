@@ -350,16 +350,22 @@ class LawProblem(AbstractRootProblem):
         most = len(plans)
         zero = jnp.zeros((), dtype)
 
-        def size(laws, x, kappa):
+        def size(laws: Laws, x: Float[Array, " w"], kappa: Scalar) -> Scalar:
             return jnp.max(jnp.abs(laws.residual(x, kappa)), initial=0.0)
 
-        def started(x, exact, best, attempt, total) -> _Iteration:
+        def started(
+            x: Float[Array, " w"],
+            exact: Scalar,
+            best: tuple[Float[Array, " w"], Scalar],
+            attempt: Int[Array, ""],
+            total: Int[Array, ""],
+        ) -> _Iteration:
             kappa, _, rho = numbers[jnp.minimum(attempt, most - 1)]
             found, least = best
             none = jnp.zeros((), int)
             return _Iteration(x, x, kappa, rho, exact, found, least, attempt, none, total)
 
-        def goes_on(state: _Iteration):
+        def goes_on(state: _Iteration) -> Bool[Array, ""]:
             return (state.exact > self.tolerance) & (state.attempt < most)
 
         def once(state: _Iteration) -> _Iteration:
@@ -374,11 +380,13 @@ class LawProblem(AbstractRootProblem):
             judged = args.pulled(jnp.where(holds, state.rho, 0.0), state.center)
 
             # Full steps where the plan allows no halvings, as the first ones do.
-            def worse(trial):
+            def worse(trial: tuple[Int[Array, ""], Scalar, Scalar, Scalar]) -> Bool[Array, ""]:
                 k, _, found, _ = trial
                 return (k == 0) | ((k <= halvings) & (found >= before))
 
-            def shorter(trial):
+            def shorter(
+                trial: tuple[Int[Array, ""], Scalar, Scalar, Scalar],
+            ) -> tuple[Int[Array, ""], Scalar, Scalar, Scalar]:
                 k, scale, *_ = trial
                 scale = jnp.where(k == 0, scale, 0.5 * scale)
                 x = state.x + scale * delta

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from ..linalg.linear_solve import held
 from ..solvers.implicit_diff import implicit_root
@@ -42,7 +42,7 @@ class _Attempts(LawProblem):
     all guarded places that close; never differentiated.
     """
 
-    def solve(self, guess: Float[Array, " w"], args: Any) -> tuple[Array, Any]:
+    def solve(self, guess: Float[Array, " w"], args: PyTree) -> tuple[Array, PyTree]:
         laws, plain, guards, bounces = args
 
         def attempt(state: _Attempt) -> _Attempt:

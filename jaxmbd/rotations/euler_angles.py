@@ -20,7 +20,7 @@ def _sin_cos(eps: Vec3) -> tuple[Vec3, Vec3]:
 
 
 @_sin_cos.defjvp
-def _(eps, eps_dot):
+def _(eps: tuple[Vec3], eps_dot: tuple[Vec3]) -> tuple[tuple[Vec3, Vec3], tuple[Vec3, Vec3]]:
     sin, cos = _sin_cos(*eps)
     return (sin, cos), (cos * eps_dot[0], -sin * eps_dot[0])
 

@@ -7,6 +7,8 @@ that function's derivative along ρ
 beside it: Jacobians here are those of SO(3) with their exact derivatives, smooth at zero like them.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float
@@ -54,6 +56,6 @@ def inverse_right_jacobian(xi: Vec6) -> Mat6:
     return _extended(so3.inverse_right_jacobian, xi)
 
 
-def _extended(function, xi: Vec6) -> Mat6:
+def _extended(function: Callable[[Vec3], Mat3], xi: Vec6) -> Mat6:
     value, derivative = jax.jvp(function, (xi[3:],), (xi[:3],))
     return jnp.block([[value, derivative], [jnp.zeros_like(value), value]])

@@ -7,7 +7,7 @@ derivatives: every quotient has a power series that replaces it below a threshol
 """
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -46,8 +46,13 @@ _FIRST_THREE = np.array(
     [[(-1) ** n / math.factorial(2 * n + k) for k in (1, 2, 3)] for n in range(7)]
 )
 
+# What `exp_coefficients` returns.
+Coefficients = tuple[Scalar, Scalar, Scalar]
 
-def _horner(x: Any, coefficients: Any) -> Any:
+
+def _horner(
+    x: Float[Array, "*n"], coefficients: Sequence[float] | Float[np.ndarray, "k *n"]
+) -> Float[Array, "*n"]:
     """A polynomial of numbers or of vectors by its coefficients, from the lowest power on."""
     value = jnp.broadcast_to(jnp.asarray(coefficients[-1], x.dtype), x.shape)
     for c in coefficients[-2::-1]:
@@ -56,7 +61,7 @@ def _horner(x: Any, coefficients: Any) -> Any:
 
 
 @jax.custom_jvp
-def exp_coefficients(angle_squared: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+def exp_coefficients(angle_squared: Scalar) -> Coefficients:
     """Sin x / x, (1 - cos x) / x² and (x - sin x) / x³ as smooth functions of x²."""
     x2 = angle_squared
     small = x2 < _SERIES_BELOW
@@ -72,7 +77,7 @@ def exp_coefficients(angle_squared: Scalar) -> tuple[Scalar, Scalar, Scalar]:
 
 
 @exp_coefficients.defjvp
-def _(primals, tangents):
+def _(primals: tuple[Scalar], tangents: tuple[Scalar]) -> tuple[Coefficients, Coefficients]:
     """By the next two of the sequence, (1/2 - b)/x² and (1/6 - c)/x²: fewer operations than the
     derivatives of quotients and series.
     """

@@ -13,7 +13,6 @@ from .nearby import NearbyFactors as NearbyFactors
 from .nearby import near_or_exact as near_or_exact
 from .ordering import Schedule as Schedule
 from .ordering import Topology as Topology
-from .ordering import carried_bodies as carried_bodies
 from .ordering import schedule as schedule
 from .rank_deficient import damped_correction as damped_correction
 from .rank_deficient import only_forces as only_forces
@@ -23,3 +22,4 @@ from .strategy import STRATEGIES as STRATEGIES
 from .strategy import by_size as by_size
 from .strategy import choose_strategy as choose_strategy
 from .strategy import factorize as factorize
+from .supernodes import carried_bodies as carried_bodies

@@ -10,10 +10,10 @@ from .dry import dry as dry
 from .groups import MANY as MANY
 from .groups import Groups as Groups
 from .groups import grouped as grouped
+from .laws import Laws as Laws
+from .laws import Pressing as Pressing
 from .problem import LawProblem as LawProblem
-from .problem import Laws as Laws
 from .problem import Outcome as Outcome
-from .problem import Pressing as Pressing
 from .problem import solve_laws as solve_laws
 from .restitution import AbstractGuards as AbstractGuards
 from .restitution import solve_with_bounces as solve_with_bounces

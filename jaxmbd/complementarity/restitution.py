@@ -14,7 +14,8 @@ from jaxtyping import Array, Bool, Float, PyTree
 from ..linalg.linear_solve import held
 from ..solvers.implicit_diff import implicit_root
 from ..xla.checkpoint import saved
-from .problem import LawProblem, Laws, Outcome
+from .laws import Laws
+from .problem import LawProblem, Outcome
 
 # Gains of kinetic energy below this part of the work of all impulses are rounding of the iteration.
 _ROUNDING = 1e-11

@@ -21,7 +21,8 @@ from ..model.primitives import (
 from ..model.state import Pose, Twist
 from ..rotations.types import Scalar
 from ..xla.indexing import take, take_or_zero, turns
-from .rows import joint_gamma, joint_rows, joint_variations, padded_dtype
+from .rows import joint_gamma, joint_rows, joint_variations
+from .velocity_rows import padded_dtype
 
 _rows_by_jets = joint_rows.dispatch(object)
 _variations_by_jets = joint_variations.dispatch(object)

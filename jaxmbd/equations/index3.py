@@ -20,10 +20,11 @@ from ..rotations.types import Scalar
 from ..solvers import AbstractRootProblem, KeptFactors, Newton, NewtonInfo, implicit_root
 from ..solvers.predictor import Past
 from .index1 import closest_velocity
-from .index3_newton import Guess, Settings, kept_of, solve_step
+from .index3_newton import Guess, Settings, solve_step
 from .index3_step import Step
 from .index3_step import StepData as StepData
 from .motion import StepScales
+from .step_factors import kept_of
 
 GROUPS = ("SO3xR3", "SE3")
 

@@ -29,6 +29,7 @@ from ..xla.lazy_cond import where_needed
 from .index1 import minimum_norm, undetermined_part
 from .index3_step import Step
 from .rows import row_bodies, row_sizes, rows
+from .step_factors import ExactFactors, SoftenedFactors, kept_of
 
 # Share of the multipliers that leaves the range of determined ones in a step, from which the
 # careful solver is asked. A direction turns out of it by less than rotations within a step, unless
@@ -39,8 +40,6 @@ _TURNED = 0.05
 _NOTICED, _UNBEARABLE = 0.01, 0.2
 # Share of the multipliers up to which nobody need ask what forces they exert.
 _UNNOTICED = 1e-9
-# Factors that are kept have so many times the usual E.
-_SOFT = 30.0
 # Share of the tolerance that holding undetermined multipliers may leave of the constraints.
 _PULLED = 0.02
 
@@ -87,53 +86,6 @@ class Guess:
     last: Vector
     undetermined: Bool[Array, ""] | bool
     past: Past | None
-
-
-class _Exact(eqx.Module):
-    """Newton's exact matrix and its factors."""
-
-    matrix: SaddleMatrix
-    factors: PyTree
-
-    @property
-    def regularization(self) -> Float[Array, " m"] | None:
-        return self.matrix.regularization
-
-    def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
-        return self.factors.solve(b)
-
-
-class _Kept(eqx.Module):
-    """Factors to keep, whose E is large, and those of the usual E, which tell what rows leave
-    undetermined.
-    """
-
-    factors: PyTree
-    judge: PyTree
-    compliance: Float[Array, " m"] | None
-
-    @property
-    def regularization(self) -> Float[Array, " m"] | None:
-        return self.factors.regularization
-
-    def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
-        return self.factors.solve(b)
-
-
-def kept_of(matrix: SaddleMatrix, strategy: str) -> _Kept:
-    """Factors of a matrix that may grow old.
-
-    Where rows have turned by θ, accelerations that violate them by δ change multipliers by θ δ / E:
-    the larger E, the smaller what old factors make of rounding. Its price is a contraction of the
-    order of E.
-    """
-    softness = matrix.regularization
-    if softness is None:
-        factors = factorize(matrix, strategy, checked=False)
-        return _Kept(factors, None, None)
-    soft = eqx.tree_at(lambda m: m.regularization, matrix, _SOFT * softness)
-    factors, judge = (factorize(m, strategy, checked=False) for m in (soft, matrix))
-    return _Kept(factors, judge, softness / jnp.sqrt(jnp.finfo(softness.dtype).eps))
 
 
 def solve_step(
@@ -192,9 +144,9 @@ class StepEquations(AbstractEquations):
     def residual(self, x: Vector) -> Vector:
         return self.step.residual(x)
 
-    def exact_factors(self, x: Vector) -> "_Exact":
+    def exact_factors(self, x: Vector) -> ExactFactors:
         matrix = self.step.matrix(x, exact=True)
-        return _Exact(matrix, self.unchecked(matrix))
+        return ExactFactors(matrix, self.unchecked(matrix))
 
     def unchecked(self, matrix: SaddleMatrix) -> PyTree:
         """Factors: the iteration itself tells whether they are good enough."""
@@ -221,7 +173,9 @@ class StepEquations(AbstractEquations):
         """Whether so much of the multipliers is undetermined that the careful solver is asked."""
         return self.step.most(part) > _TURNED * self.step.most(lam)
 
-    def careful(self, factors: "_Exact", value: Vector) -> tuple[Vector, Scalar, Bool[Array, ""]]:
+    def careful(
+        self, factors: ExactFactors, value: Vector
+    ) -> tuple[Vector, Scalar, Bool[Array, ""]]:
         """Newton's correction where constraints nearly lose rank, its norm, and whether the iterate
         is a root.
 
@@ -353,11 +307,11 @@ class KeptMatrix(StepEquations, AbstractUndetermined):
         self.past: Past = past
         self.turn = past.turned(kept)
 
-    def frozen_factors(self, x: Vector) -> "_Kept":
+    def frozen_factors(self, x: Vector) -> SoftenedFactors:
         return kept_of(self.step.matrix(x, exact=False), self.system.linear_solver)
 
     def norm(self, delta: Vector, factors: PyTree, pulled: Array | float = 0.0) -> Scalar:
-        if not isinstance(factors, _Kept):
+        if not isinstance(factors, SoftenedFactors):
             return self.length(delta, factors.regularization)
         size = self.length(delta, factors.regularization, pulled)
         if self.redundant:

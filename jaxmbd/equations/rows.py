@@ -9,7 +9,7 @@ residual. A formulation that has closed forms registers them with the functions 
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -20,13 +20,17 @@ from ..formulations.base import AbstractFormulation, Coordinates
 from ..formulations.pose_jet import PoseJet, as_pose
 from ..linalg import Coupling
 from ..linalg.saddle import Index
-from ..model.primitives import AbstractPrimitive, AbstractVelocityPrimitive, PrimitiveStack
+from ..model.primitives import AbstractPrimitive, PrimitiveStack
 from ..model.stacking import each
 from ..model.system import System
 from ..rotations.types import Scalar
-
-# Coordinates and velocities of one body.
-BodyState = tuple[Coordinates, Float[Array, " d"]]
+from .velocity_rows import (
+    rate_of,
+    rate_variation,
+    velocity_gamma_of,
+    velocity_rows,
+    velocity_variation,
+)
 
 # --- which rows
 # --------------------------------------------------------------------------------------
@@ -135,22 +139,9 @@ def velocity_values(
     """B u - b of every stack at velocity level."""
     padded, padded_u = formulation.with_ground(q), _padded(u)
     return [
-        stack.each(_rate_of(formulation), *stack.local((padded, padded_u)))
+        stack.each(rate_of(formulation), *stack.local((padded, padded_u)))
         for stack in system.nonholonomic
     ]
-
-
-def _rate_of(formulation: AbstractFormulation) -> Callable[..., Scalar]:
-    """B u - b of one primitive at velocity level, from (q, u) of each of its bodies."""
-
-    def rate(primitive: AbstractVelocityPrimitive, *states: BodyState) -> Scalar:
-        poses = tuple(formulation.pose(q) for q, _ in states)
-        return (
-            primitive.rate(poses, tuple(formulation.twist(q, u) for q, u in states))
-            - primitive.prescribed
-        )
-
-    return rate
 
 
 def _padded(u: Float[Array, "nb d"]) -> Float[Array, "nb+1 d"]:
@@ -238,26 +229,6 @@ def _jets(
     return jax.vmap(formulation.pose_jet)(padded) if stacks else None
 
 
-def velocity_rows(
-    formulation: AbstractFormulation, stack: PrimitiveStack, padded: Coordinates
-) -> Float[Array, "n k d"]:
-    """B of one stack at velocity level, B u being linear in the velocities."""
-    zero = jnp.zeros((stack.width, formulation.size), padded_dtype(padded))
-
-    def row(primitive: AbstractVelocityPrimitive, *q: Coordinates) -> Float[Array, "k d"]:
-        def rate(u: Float[Array, "k d"]) -> Scalar:
-            return _rate_of(formulation)(primitive, *zip(q, u, strict=True))
-
-        return jax.grad(rate)(zero)
-
-    return stack.each(row, *stack.local(padded))
-
-
-def padded_dtype(padded: Coordinates) -> np.dtype:
-    """The dtype of coordinates."""
-    return jax.tree.leaves(padded)[0].dtype
-
-
 def row_variations(
     formulation: AbstractFormulation, system: System, q: Coordinates, lam: Float[Array, " m"]
 ) -> list[Coupling]:
@@ -272,31 +243,8 @@ def row_variations(
     count = len(system.holonomic)
     couplings = joint_variations(formulation, system.holonomic, padded, parts[:count])
     for stack, weights in zip(system.nonholonomic, parts[count:], strict=True):
-        couplings.append(_velocity_variation(formulation, stack, padded, weights))
+        couplings.append(velocity_variation(formulation, stack, padded, weights))
     return couplings
-
-
-def _velocity_variation(
-    formulation: AbstractFormulation,
-    stack: PrimitiveStack,
-    padded: Coordinates,
-    weights: Float[Array, " n"],
-) -> Coupling:
-    """Derivative of Bᵀ λ by the coordinates."""
-    zero = jnp.zeros((stack.width, formulation.size), padded_dtype(padded))
-
-    def block(
-        primitive: AbstractVelocityPrimitive, weight: Scalar, *q: Coordinates
-    ) -> Float[Array, "k d k d"]:
-        def force(delta: Float[Array, "k d"]) -> Float[Array, "k d"]:
-            moved = [formulation.retract(x, d) for x, d in zip(q, delta, strict=True)]
-            return jax.grad(
-                lambda u: weight * _rate_of(formulation)(primitive, *zip(moved, u, strict=True))
-            )(zero)
-
-        return jax.jacfwd(force)(zero)
-
-    return Coupling(stack.each(block, weights, *stack.local(padded)), stack.bodies)
 
 
 def rate_variations(
@@ -310,18 +258,9 @@ def rate_variations(
         jnp.zeros((len(stack), stack.width, formulation.size), u.dtype)
         for stack in system.holonomic
     ]
-    for stack in system.nonholonomic:
-
-        def row(primitive: AbstractVelocityPrimitive, *states: BodyState) -> Float[Array, "k d"]:
-            def rate(delta: Float[Array, "k d"]) -> Scalar:
-                moved = [
-                    (formulation.retract(q, d), u) for (q, u), d in zip(states, delta, strict=True)
-                ]
-                return _rate_of(formulation)(primitive, *moved)
-
-            return jax.grad(rate)(jnp.zeros((len(states), formulation.size), u.dtype))
-
-        blocks.append(stack.each(row, *stack.local((padded, padded_u))))
+    blocks += [
+        rate_variation(formulation, stack, padded, padded_u) for stack in system.nonholonomic
+    ]
     blocks.append(jnp.zeros((inner_rows(formulation, system), 1, formulation.size), u.dtype))
     return joined(blocks, system, formulation.size)
 
@@ -342,24 +281,12 @@ def gamma(
         *joint_gamma(formulation, system.holonomic, padded, padded_u),
     ]
     values += [
-        stack.each(_velocity_gamma_of(formulation), *stack.local((padded, padded_u)))
+        stack.each(velocity_gamma_of(formulation), *stack.local((padded, padded_u)))
         for stack in system.nonholonomic
     ]
     if formulation.normalizations:
         values.append(jax.vmap(formulation.normalization_gamma)(q, u).reshape(-1))
     return jnp.concatenate(values)
-
-
-def _velocity_gamma_of(formulation: AbstractFormulation) -> Callable[..., Scalar]:
-    def value(primitive: AbstractVelocityPrimitive, *states: BodyState) -> Scalar:
-        def rate(s: Scalar) -> Scalar:
-            moved = [(formulation.retract(q, s * u), u) for q, u in states]
-            return _rate_of(formulation)(primitive, *moved)
-
-        zero = jnp.zeros((), padded_dtype(states))
-        return -jax.jvp(rate, (zero,), (jnp.ones_like(zero),))[1]
-
-    return value
 
 
 def explicit_rate(

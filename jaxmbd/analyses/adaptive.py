@@ -177,14 +177,13 @@ def _integrate(
 ) -> Solution:
     order = integrator.error_order or 1
     t0, t_end = ts[0], ts[-1]
-    span = t_end - t0
     system = system.at_state(given)
     begun = _given(system, schedule, t0)
     motion, first, result = first_row(begun, given, state, report, t0, formulation)
     started = result == RESULTS.successful
     rate = _rate(system, first)
     if h0 is None:
-        h0 = jnp.minimum(0.1 * span, tolerance ** (1.0 / (order + 1)) / rate)
+        h0 = jnp.minimum(0.1 * (t_end - t0), tolerance ** (1.0 / (order + 1)) / rate)
     h0 = jax.lax.stop_gradient(jnp.asarray(h0, system.dtype))
     motion = integrator.begun(formulation, begun, motion, t0, h0)
     zero = jnp.zeros((), int)
@@ -206,25 +205,18 @@ def _integrate(
             holding(now, new),
             *(new.q, new.u, new.a, new.lam, info.iterations, info.converged),
         )
-        error = (
-            jnp.maximum(_size(system, position), _size(system, velocity) / _rate(system, row))
-            / tolerance
-        )
+        error = jnp.maximum(_size(system, position), _size(system, velocity) / _rate(system, row))
+        error = error / tolerance
         outcome = RESULTS.where(info.singular, RESULTS.singular, RESULTS.successful)
         poses = jax.vmap(formulation.pose)(formulation.with_ground(new.q))
         outcome = checked_motion(now, poses, p.t + h, outcome)
         good = saved(info.converged & (error <= 1.0) & (outcome == RESULTS.successful))
-        # NaN counts as a large error.
-        factor = jnp.where(error > 0.0, _SAFETY * error ** (-1.0 / (order + 1)), _GROW)
-        factor = jnp.where(
-            info.converged & jnp.isfinite(error), jnp.clip(factor, _SHRINK, _GROW), _SHRINK
-        )
-        factor = jnp.where(outcome == RESULTS.successful, factor, _SHRINK)
+        factor = _growth(error, order, info.converged, outcome)
         motion, row = jax.tree.map(
             lambda a, b: jnp.where(good, a, b), (new, row), (p.motion, p.row)
         )
         next_h = jax.lax.stop_gradient(h * factor)
-        tiny = ~good & (next_h < 1e-9 * span)
+        tiny = ~good & (next_h < 1e-9 * (t_end - t0))
         why = RESULTS.where(outcome == RESULTS.successful, RESULTS.step_too_small, outcome)
         result = RESULTS.where(tiny, why, p.result)
         # The last instant is met exactly.
@@ -255,25 +247,7 @@ def _integrate(
     short = (end.t < t_end) & (end.result == RESULTS.successful)
     result = RESULTS.where(short, RESULTS.too_many_steps, end.result)
 
-    # Refused steps repeat a knot; the interval of a time is the one that grows past it.
-    k = jnp.clip(jnp.searchsorted(knots, ts, side="left") - 1, 0, max_steps - 1)
-
-    def at(t, k):
-        h = knots[k + 1] - knots[k]
-        inside = h > 0.0
-        s = jnp.where(inside, (t - knots[k]) / jnp.where(inside, h, 1.0), 0.0)
-        ends = [jax.tree.map(lambda x, i=i: x[i], rows) for i in (k, k + 1)]
-        row, undetermined = _balanced(
-            _given(system, schedule, t), between(*ends, h=jnp.where(inside, h, 1.0), s=s), t
-        )
-        known = (t <= end.t) & started
-        row = jax.tree.map(
-            lambda x: jnp.where(known, x, jnp.nan) if eqx.is_inexact_array(x) else x, row
-        )
-        return row, known & undetermined
-
-    rows, undetermined = jax.vmap(at)(ts, k)
-
+    rows, undetermined = _requested(system, schedule, ts, knots, rows, end.t, started)
     stats = {
         "assembly_displacement": report.displacement,
         "assembly_rotation": report.rotation,
@@ -284,6 +258,46 @@ def _integrate(
     h = jnp.zeros_like(t0)
     inputs = None if schedule is None else jax.vmap(lambda t: schedule.first(t, h))(ts)
     return make_solution(ts, rows, result, stats, inputs=inputs)
+
+
+def _growth(error: Scalar, order: int, converged: Bool[Array, ""], outcome: RESULTS) -> Scalar:
+    """Ratio of the next step to this one, from its error relative to the tolerance."""
+    # NaN counts as a large error.
+    factor = jnp.where(error > 0.0, _SAFETY * error ** (-1.0 / (order + 1)), _GROW)
+    factor = jnp.where(converged & jnp.isfinite(error), jnp.clip(factor, _SHRINK, _GROW), _SHRINK)
+    return jnp.where(outcome == RESULTS.successful, factor, _SHRINK)
+
+
+def _requested(
+    system: System,
+    schedule: Schedule | None,
+    ts: Float[Array, " T"],
+    knots: Float[Array, " K"],
+    rows: Row,
+    reached: Scalar,
+    started: Bool[Array, ""],
+) -> tuple[Row, Bool[Array, " T"]]:
+    """Rows at `ts` from those at the ends of the steps, NaN after the instant `reached`, and
+    whether the multipliers of each leave out a part of the forces.
+    """
+    # Refused steps repeat a knot; the interval of a time is the one that grows past it.
+    k = jnp.clip(jnp.searchsorted(knots, ts, side="left") - 1, 0, len(knots) - 2)
+
+    def at(t: Scalar, k: Int[Array, ""]) -> tuple[Row, Bool[Array, ""]]:
+        h = knots[k + 1] - knots[k]
+        inside = h > 0.0
+        s = jnp.where(inside, (t - knots[k]) / jnp.where(inside, h, 1.0), 0.0)
+        ends = [jax.tree.map(lambda x, i=i: x[i], rows) for i in (k, k + 1)]
+        row, undetermined = _balanced(
+            _given(system, schedule, t), between(*ends, h=jnp.where(inside, h, 1.0), s=s), t
+        )
+        known = (t <= reached) & started
+        row = jax.tree.map(
+            lambda x: jnp.where(known, x, jnp.nan) if eqx.is_inexact_array(x) else x, row
+        )
+        return row, known & undetermined
+
+    return jax.vmap(at)(ts, k)
 
 
 def _balanced(system: System, row: Row, t: Scalar) -> tuple[Row, Bool[Array, ""]]:

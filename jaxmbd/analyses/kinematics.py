@@ -90,13 +90,9 @@ def kinematics(
     settings = Newton() if newton is None else newton
     check_settings("kinematics", settings)
     formulation = chosen_formulation(formulation)
-    system.refuse_velocity_rows("kinematics")
-    system.refuse_elements_with_states("kinematics", "leave them out, or simulate the motion")
-    system.refuse_laws("kinematics", "leave them out")
+    _refuse_unsuited(system)
     check_memory(system, int(np.size(ts)), "ask for fewer instants")
     ts = instants(ts, system.dtype, "kinematics")
-    if system.nc < 6 * system.nb:
-        _refuse_freedoms(system, 6 * system.nb - system.nc, "at least ")
     given = state = system.with_turns(state)
     state, report = assembled(system, state, ts[0], velocities=False)
     if is_concrete((system, state)):
@@ -146,6 +142,15 @@ def kinematics(
         )
     run, rows = _advance(bare, begin, ts, tolerance, **options)
     return solution_of(rows, run)
+
+
+def _refuse_unsuited(system: System) -> None:
+    """Raise ValueError for elements that kinematics does not treat, or fewer rows than needed."""
+    system.refuse_velocity_rows("kinematics")
+    system.refuse_elements_with_states("kinematics", "leave them out, or simulate the motion")
+    system.refuse_laws("kinematics", "leave them out")
+    if system.nc < 6 * system.nb:
+        _refuse_freedoms(system, 6 * system.nb - system.nc, "at least ")
 
 
 def _refuse_freedoms(system: System, count: int, at_least: str = "") -> None:

@@ -21,6 +21,7 @@ from ...outcomes import RESULTS, ended_as
 from ...results.solution import Solution, make_solution
 from ...rotations import so3
 from ...rotations.types import Scalar
+from ..assembly import AssemblyReport
 from ..fixed_steps import advance, has_least, run_stats, start_run, times
 from ..mobility import mobility
 from ..running.checks import (
@@ -166,7 +167,14 @@ def periodic(
         autonomous=bool(autonomous),
     )
     found = eqx.tree_at(lambda p: p.motion.system, found, system, is_leaf=lambda x: x is None)
-    if throw and is_concrete(found) and not ended_as(found.result, RESULTS.successful):
+    if throw and is_concrete(found):
+        _raise_failure(found, system)
+    return found
+
+
+def _raise_failure(found: Periodic, system: System) -> None:
+    """Raise EquilibriumError unless the orbit was found."""
+    if not ended_as(found.result, RESULTS.successful):
         raise EquilibriumError(
             f"mechanism {system.name!r}: no periodic motion was found near the given state: after "
             f"{int(found.iterations)} iterations it does not close by {float(found.residual):.1e}; "
@@ -174,61 +182,75 @@ def periodic(
             "period",
             found,
         )
-    return found
+
+
+class _Chart(eqx.Module):
+    """Coordinates and rates near a state, in the small displacements Z that the joints allow; both
+    relative to the system's length and the period.
+    """
+
+    base: State
+    u: Float[Array, "nb 6"]
+    Z: Float[Array, "n f"]
+    weights: Float[Array, "1 6"]
+    units: Float[Array, " x"]
+
+    @staticmethod
+    def around(system: System, base: State, t0: Scalar, period: Scalar, freedoms: int) -> "_Chart":
+        """Constants of differentiation."""
+        base = held(base)
+        Z = free_displacements(held(system.wound(base.angles).at(t0)), base.pose, freedoms)
+        length = held(system.length)
+        weights = jnp.concatenate([jnp.ones(3, Z.dtype), jnp.full(3, length**2)])[None]
+        units = jnp.concatenate(
+            [jnp.full(freedoms, length), jnp.full(freedoms, length / held(period))]
+        )
+        return _Chart(base, jnp.concatenate([base.v, base.omega], axis=1), Z, weights, units)
+
+    def placed(self, system: System, x: Float[Array, " x"], t0: Scalar) -> State:
+        """The state at small coordinates and rates, in units."""
+        base, freedoms = self.base, self.Z.shape[1]
+        x = self.units * x
+        moved = (self.Z @ x[:freedoms]).reshape(-1, 6)
+        pose = jax.vmap(RA().retract)(base.pose, moved)
+        u = self.u + (self.Z @ x[freedoms:]).reshape(-1, 6)
+        pose = closest_position(RA(), system, pose, t0, _CLOSING)
+        u = closest_velocity(RA(), system, pose, u, t0)
+        return State(pose.r, pose.A, u[:, :3], u[:, 3:], base.angles, base.element_states)
+
+    def coordinates(self, state: State) -> Float[Array, " x"]:
+        """Coordinates and rates of a state, in units."""
+        base = self.base
+        turn = jax.vmap(lambda A0, A: so3.log(A0.T @ A))(base.A, state.A)
+        moved = jnp.concatenate([state.r - base.r, turn], axis=1)
+        rates = jnp.concatenate([state.v, state.omega], axis=1) - self.u
+        parts = [self.Z.T @ (self.weights * w).reshape(-1) for w in (moved, rates)]
+        return jnp.concatenate(parts) / self.units
 
 
 @Compiled
 def _shoot(
     system: System,
     base: State,
-    report,
+    report: AssemblyReport,
     period: Scalar,
     t0: Scalar,
-    limit,
-    formulation,
-    integrator,
+    limit: Int[Array, ""],
+    formulation: AbstractFormulation,
+    integrator: AbstractIntegrator,
     steps: int,
     freedoms: int,
     autonomous: bool,
 ) -> Periodic:
-    base = held(base)
-    fixed = system.wound(base.angles).at(t0)
-    Z = free_displacements(held(fixed), base.pose, freedoms)
-    length = held(system.length)
-    weights = jnp.concatenate([jnp.ones(3, Z.dtype), jnp.full(3, length**2)])[None]
-    units = jnp.concatenate([jnp.full(freedoms, length), jnp.full(freedoms, length / held(period))])
-    u0 = jnp.concatenate([base.v, base.omega], axis=1)
+    chart = _Chart.around(system, base, t0, period, freedoms)
+    dtype = chart.Z.dtype
 
-    def placed(system: System, x) -> State:
-        """The state at small coordinates and rates, in units."""
-        x = units * x
-        moved = (Z @ x[:freedoms]).reshape(-1, 6)
-        pose = jax.vmap(RA().retract)(base.pose, moved)
-        u = u0 + (Z @ x[freedoms:]).reshape(-1, 6)
-        pose = closest_position(RA(), system, pose, t0, _CLOSING)
-        u = closest_velocity(RA(), system, pose, u, t0)
-        return State(pose.r, pose.A, u[:, :3], u[:, 3:], base.angles, base.element_states)
-
-    def coordinates(state: State):
-        turn = jax.vmap(lambda A0, A: so3.log(A0.T @ A))(base.A, state.A)
-        moved = jnp.concatenate([state.r - base.r, turn], axis=1)
-        rates = jnp.concatenate([state.v, state.omega], axis=1) - u0
-        return jnp.concatenate([Z.T @ (weights * w).reshape(-1) for w in (moved, rates)]) / units
-
-    def run(system: System, x, period) -> Solution:
+    def run(system: System, x: Float[Array, " n"], period: Scalar) -> Solution:
         """One period, and every step of it."""
-        state, h = placed(system, x), period / steps
+        state, h = chart.placed(system, x, t0), period / steps
         progress, first = start_run(system, state, state, report, t0, h, formulation, integrator)
         progress, rows = advance(
-            system,
-            progress,
-            t0,
-            h,
-            jnp.zeros((), int),
-            steps,
-            1,
-            formulation,
-            integrator,
+            *(system, progress, t0, h, jnp.zeros((), int), steps, 1, formulation, integrator),
             (1, 1),
         )
         rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
@@ -237,17 +259,14 @@ def _shoot(
         least = has_least(progress)
         return make_solution(t, rows, progress.result, stats, least=least)
 
-    def ends(system: System, x, period):
-        """Coordinates at the start and at the end of a period."""
-        sol = run(system, x, period)
-        return coordinates(sol.at(0)), coordinates(sol.at(-1))
-
     # Of the unknowns: coordinates, rates, and the period relative to its guess.
     guess = held(period)
     n = 2 * freedoms
 
-    def both(system: System, z, period):
-        return ends(system, z[:n], guess * z[n] if autonomous else period)
+    def both(system: System, z: Float[Array, " m"], period: Scalar) -> tuple[Array, Array]:
+        """Coordinates at the start and at the end of a period."""
+        sol = run(system, z[:n], guess * z[n] if autonomous else period)
+        return chart.coordinates(sol.at(0)), chart.coordinates(sol.at(-1))
 
     still = held((system, period))
 
@@ -261,19 +280,19 @@ def _shoot(
         (first, last), (start, end) = jax.jacfwd(twice, has_aux=True)(z)
         # The least step: orbits that start elsewhere on themselves, and those of a conservative
         # mechanism, are a family.
-        inverse = jnp.linalg.pinv(last - first, rtol=jnp.finfo(Z.dtype).eps ** _SAME)
+        inverse = jnp.linalg.pinv(last - first, rtol=jnp.finfo(dtype).eps ** _SAME)
         rest = end - start
         return z - inverse @ rest, jnp.max(jnp.abs(rest)), k + 1, (inverse, first, last)
 
     size = n + int(autonomous)
-    z0 = jnp.zeros(size, Z.dtype)
+    z0 = jnp.zeros(size, dtype)
     z0 = z0.at[n].set(1.0) if autonomous else z0
-    empty = (jnp.zeros((size, n), Z.dtype),) + 2 * (jnp.zeros((n, size), Z.dtype),)
-    tolerance = jnp.finfo(Z.dtype).eps ** _RESIDUAL
+    empty = (jnp.zeros((size, n), dtype),) + 2 * (jnp.zeros((n, size), dtype),)
+    tolerance = jnp.finfo(dtype).eps ** _RESIDUAL
     z, _, k, (inverse, first, last) = jax.lax.while_loop(
         lambda s: (s[1] > tolerance) & (s[2] < limit),
         improve,
-        (z0, jnp.asarray(jnp.inf, Z.dtype), jnp.zeros((), int), empty),
+        (z0, jnp.asarray(jnp.inf, dtype), jnp.zeros((), int), empty),
     )
     z, inverse = held(z), held(inverse)
     begun, ended = both(system, z, period)

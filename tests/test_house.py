@@ -37,7 +37,7 @@ LIMITS = {
     "learning": Counts(0, 2, 0, 25, 42),
     "library": Counts(0, 1, 0, 16, 8),
     "linalg": Counts(0, 1, 0, 6, 17),
-    "model": Counts(0, 6, 7, 244, 7),
+    "model": Counts(0, 6, 7, 137, 5),
     "results": Counts(0, 2, 1, 35, 18),
     "rotations": Counts(0, 0, 0, 3, 13),
     "viz": Counts(0, 2, 2, 18, 10),

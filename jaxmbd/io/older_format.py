@@ -168,6 +168,7 @@ def _add_body(m: Mechanism, body: OlderBody) -> None:
     for key in ("r", "A"):
         if getattr(body, key) is None:
             raise ValueError(f"body {body.name!r}: the field {key!r} is missing")
+    assert body.r is not None
     m.add_body(
         body.name,
         mass=body.mass,

@@ -1,5 +1,6 @@
 """Bodies: mass, inertia, initial pose and twist."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from ..rotations.types import Array, host, library_of
 from .shapes import AbstractShape
 from .state import Pose
 from .validation import (
+    Numbers,
     array,
     concrete,
     default_dtype,
@@ -88,18 +90,18 @@ def ground() -> Body:
 def make_body(
     name: str,
     *,
-    mass: Any = None,
-    inertia: Any = None,
-    r: Any = (0.0, 0.0, 0.0),
-    A: Any = None,
-    quaternion: Any = None,
-    euler: Any = None,
-    v: Any = None,
-    omega: Any = None,
+    mass: Numbers | None = None,
+    inertia: Numbers | None = None,
+    r: Numbers = (0.0, 0.0, 0.0),
+    A: Numbers | None = None,
+    quaternion: Numbers | None = None,
+    euler: Numbers | None = None,
+    v: Numbers | None = None,
+    omega: Numbers | None = None,
     shape: AbstractShape | None = None,
     allow_unphysical_inertia: bool = False,
     massless: bool = False,
-    visuals: Any = (),
+    visuals: Iterable[object] = (),
 ) -> Body:
     """Check a description and make the body; see `Mechanism.add_body`."""
     what = f"body {name!r}"
@@ -114,6 +116,7 @@ def make_body(
         raise ValueError(
             f"{what}: give both mass and inertia (or a shape), or neither for kinematics only"
         )
+    matrix = None
     if mass is not None:
         mass = number(mass, f"{what}: mass")
         if not massless:
@@ -123,13 +126,13 @@ def make_body(
                 f"{what}: mass must be positive, not {shown(mass)} kg; a link without inertia of "
                 "its own says massless=True",
             )
-        inertia = inertia_matrix(
+        matrix = inertia_matrix(
             inertia, f"{what}: inertia", allow_unphysical=allow_unphysical_inertia
         )
     return Body(
         name,
         mass,
-        inertia,
+        matrix,
         vector(r, 3, f"{what}: r"),
         orientation(A, quaternion, euler, what),
         vector(_REST if v is None else v, 3, f"{what}: v"),
@@ -140,7 +143,9 @@ def make_body(
     )
 
 
-def orientation(A: Any, quaternion: Any, euler: Any, what: str) -> Array:
+def orientation(
+    A: Numbers | None, quaternion: Numbers | None, euler: Numbers | None, what: str
+) -> Array:
     """A rotation matrix from one of three descriptions, projected to SO(3)."""
     if sum(x is not None for x in (A, quaternion, euler)) > 1:
         raise ValueError(f"{what}: give only one of A, quaternion and euler")

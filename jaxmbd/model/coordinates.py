@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from ..rotations.types import Array, Scalar, Vec3, host, library_of
 from ..rotations.vectors import basis_from_axis, cross, skew
@@ -246,17 +246,17 @@ class AngleStack(eqx.Module):
         return self.angle
 
 
-def is_followed(x: Any) -> bool:
+def is_followed(x: object) -> bool:
     """Whether a node of a pytree is a followed coordinate."""
     return isinstance(x, AbstractFollowed)
 
 
-def followed_in(tree: Any) -> list[AbstractFollowed]:
+def followed_in(tree: PyTree) -> list[AbstractFollowed]:
     """All followed coordinates of a pytree in its order."""
     return [x for x in jax.tree.leaves(tree, is_leaf=is_followed) if is_followed(x)]
 
 
-def with_turns(tree: Any, near: Sequence[Array]) -> Any:
+def with_turns(tree: PyTree, near: Sequence[Array]) -> Any:
     """The pytree with other `near` in its followed coordinates, which carry no derivative."""
     if not near:
         return tree

@@ -20,7 +20,7 @@ from .joints import AbstractConstraint, AbstractRelation, Cylindrical, Rows
 from .outlines import circle, plain
 from .primitives.coupled import Coupled
 from .primitives.mesh import RackMesh
-from .validation import array, concrete, nonzero, number, positive, require, shown, vector
+from .validation import Numbers, array, concrete, nonzero, number, positive, require, shown, vector
 
 PRESSURE_ANGLE = math.radians(20.0)
 _ALONG = 1e-12  # of a length, below which its part across an axis is rounding
@@ -278,7 +278,7 @@ def on_one_axis(axis: Any, p_i: Any, p_j: Any) -> Any:
     return ~(apart @ apart > _ALONG**2 * xp.maximum(p_i @ p_i, p_j @ p_j))
 
 
-def pressure_tangent(title: str, angle: Any) -> Array:
+def pressure_tangent(title: str, angle: Numbers) -> Array:
     """The tangent of a pressure angle, checked."""
     value = number(angle, f"{title}: pressure_angle")
     value = require(

@@ -213,7 +213,7 @@ def upward(curve: Curve, axis: Vec3, *, inside: bool) -> Array:
     return (sign if known is None else host.asarray(known)) * axis
 
 
-def _is_text(given: Any) -> bool:
+def _is_text(given: object) -> bool:
     return isinstance(given, list | tuple) and any(isinstance(x, str) for x in given)
 
 

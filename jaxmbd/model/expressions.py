@@ -187,7 +187,7 @@ class _Parser:
     text starts.
     """
 
-    def __init__(self, text: str):
+    def __init__(self, text: Any):
         self.text = text
         self.tokens = self._split()
         self.next = 0

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Float
 
 from ..rotations.types import Array, Mat3, Vec3
@@ -98,7 +99,7 @@ def frame_motion(
     )
 
 
-def still(rows: int, dtype: Any = None) -> tuple[np.ndarray, ...]:
+def still(rows: int, dtype: DTypeLike | None = None) -> tuple[np.ndarray, ...]:
     """The motion of the ground: r, A, v, omega, a, alpha over some rows."""
     dtype = dtype or default_dtype()
     zero = np.zeros((rows, 3), dtype)

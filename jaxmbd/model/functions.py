@@ -79,7 +79,7 @@ def _lacks_forward_mode(error: Exception) -> bool:
     return "custom_lin" in text or ("custom_vjp" in text and "forward-mode" in text)
 
 
-def numbers_of_shape(value: Any, shape: tuple[int, ...], what: str) -> None:
+def numbers_of_shape(value: object, shape: tuple[int, ...], what: str) -> None:
     """Refuse what is no array of numbers of one shape; `value` is a shape from `traced_shape`."""
     leaves = jax.tree.leaves(value)
     if (
@@ -98,7 +98,7 @@ def _wanted(shape: tuple[int, ...]) -> str:
     return "a number" if shape == () else f"an array of shape {shape}"
 
 
-def _given(value: Any) -> str:
+def _given(value: object) -> str:
     if value is None:
         return "nothing (is there a return?)"
     leaves = jax.tree.leaves(value)

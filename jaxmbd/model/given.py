@@ -55,7 +55,7 @@ class Spec:
     bounds: Bounds | None = None
 
 
-def _field(spec: Spec, default: Any, *, kw_only: bool = True) -> Any:
+def _field(spec: Spec, default: object, *, kw_only: bool = True) -> Any:
     return dataclasses.field(default=default, kw_only=kw_only, metadata={_KEY: spec})
 
 
@@ -64,7 +64,7 @@ def body() -> Any:
     return _field(Spec(Kind.BODY), _MISSING, kw_only=False)
 
 
-def bodies(default: Any = _MISSING) -> Any:
+def bodies(default: object = _MISSING) -> Any:
     """Several bodies."""
     return _field(Spec(Kind.BODIES), default)
 
@@ -79,7 +79,7 @@ def joints() -> Any:
     return _field(Spec(Kind.JOINTS), _MISSING, kw_only=False)
 
 
-def point(default: Any = _MISSING) -> Any:
+def point(default: object = _MISSING) -> Any:
     """A point, global at the initial pose [m]."""
     return vector("m", default)
 
@@ -89,17 +89,17 @@ def axis() -> Any:
     return vector("-")
 
 
-def vector(unit: str, default: Any = _MISSING, *, kw_only: bool = True) -> Any:
+def vector(unit: str, default: object = _MISSING, *, kw_only: bool = True) -> Any:
     """Three numbers."""
     return _field(Spec(Kind.VECTOR, unit), default, kw_only=kw_only)
 
 
-def number(unit: str, default: Any = _MISSING, *, bounds: Bounds | None = None) -> Any:
+def number(unit: str, default: object = _MISSING, *, bounds: Bounds | None = None) -> Any:
     """One number, within bounds."""
     return _field(Spec(Kind.NUMBER, unit, bounds=bounds), default)
 
 
-def numbers(unit: str, default: Any = _MISSING) -> Any:
+def numbers(unit: str, default: object = _MISSING) -> Any:
     """A list of numbers, or lists of them."""
     return _field(Spec(Kind.NUMBERS, unit), default)
 
@@ -109,17 +109,17 @@ def flag(default: bool) -> Any:
     return _field(Spec(Kind.FLAG), default)
 
 
-def choice(*options: str, default: Any = _MISSING) -> Any:
+def choice(*options: str, default: object = _MISSING) -> Any:
     """One of a few words."""
     return _field(Spec(Kind.CHOICE, options=options), default)
 
 
-def motion(unit: str, default: Any = _MISSING) -> Any:
+def motion(unit: str, default: object = _MISSING) -> Any:
     """A function of time [s], or its text."""
     return _field(Spec(Kind.MOTION, unit), default)
 
 
-def value(unit: str, default: Any = _MISSING, *, kw_only: bool = True) -> Any:
+def value(unit: str, default: object = _MISSING, *, kw_only: bool = True) -> Any:
     """A number, a function of time, or its text."""
     return _field(Spec(Kind.VALUE, unit), default, kw_only=kw_only)
 
@@ -153,7 +153,7 @@ def primitives() -> Any:
     return _field(Spec(Kind.PRIMITIVES), _MISSING)
 
 
-def summary(described: Any) -> str:
+def summary(described: object) -> str:
     """The first paragraph of a docstring, on one line."""
     return " ".join(inspect.cleandoc(described.__doc__ or "").split("\n\n")[0].split())
 

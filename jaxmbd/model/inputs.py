@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from ..rotations.types import Array, Scalar, host, library_of
 from .names import unknown
@@ -98,15 +98,15 @@ class Held(AbstractKnown):
         return self.value + dt * (self.rate + 0.5 * dt * self.acceleration)
 
 
-def _is_input(x: Any) -> bool:
+def _is_input(x: object) -> bool:
     return isinstance(x, Input)
 
 
-def _is_held(x: Any) -> bool:
+def _is_held(x: object) -> bool:
     return isinstance(x, Held)
 
 
-def held_in(tree: Any) -> list[Held]:
+def held_in(tree: PyTree) -> list[Held]:
     """All inputs of a pytree of elements in its order."""
     return [x for x in jax.tree.leaves(tree, is_leaf=_is_held) if _is_held(x)]
 
@@ -150,7 +150,7 @@ class Numbering:
         )
 
 
-def settled(tree: Any) -> Any:
+def settled(tree: PyTree) -> Any:
     """Stacked elements whose inputs know their numbers without an array."""
 
     def of(held: Held) -> Held:
@@ -161,7 +161,7 @@ def settled(tree: Any) -> Any:
 
 
 def with_inputs(
-    tree: Any, labels: Iterable[InputLabel], values: Float[Array, "3 n"], t: Scalar
+    tree: PyTree, labels: Iterable[InputLabel], values: Float[Array, "3 n"], t: Scalar
 ) -> Any:
     """Elements that hold inputs with these values, rates and accelerations at time t."""
     labels = list(labels)
@@ -178,7 +178,7 @@ def with_inputs(
     return jax.tree.map(lambda x: of(x) if _is_held(x) else x, tree, is_leaf=_is_held)
 
 
-def check_names(labels: Iterable[InputLabel], given: Mapping[str, Any], who: str) -> None:
+def check_names(labels: Iterable[InputLabel], given: Mapping[str, object], who: str) -> None:
     """Refuse inputs that are missing or that the mechanism has not.
 
     Raises:

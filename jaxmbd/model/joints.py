@@ -469,7 +469,7 @@ class Constraint(AbstractConstraint):
         return point_i, point_j
 
 
-def vector3(value: Any, what: str) -> Array:
+def vector3(value: object, what: str) -> Array:
     """A finite vector of three numbers."""
     return vector(value, 3, what)
 
@@ -485,7 +485,7 @@ def _numeric(value: Any, what: str) -> Any:
     return array(value, jnp.shape(jnp.asarray(value)), what)
 
 
-def _nonzero(value: Any, what: str) -> Array:
+def _nonzero(value: object, what: str) -> Array:
     # Not normalized: a primitive's vector is the user's own, and its length scales the row and its
     # multiplier.
     result = vector(value, 3, what)

@@ -33,7 +33,7 @@ from .stacking import stack as stack_alike
 from .state import State
 from .system import BeamLabel, Connection, System
 from .topology import Forest
-from .validation import default_dtype, is_concrete, vector, warn_if_single
+from .validation import Numbers, default_dtype, is_concrete, vector, warn_if_single
 from .visuals import Looks, Visual
 
 Part = AbstractRelation | AbstractForceDescription | AbstractLawDescription | Frame | AbstractSensor
@@ -64,7 +64,7 @@ class Mechanism:
         gravity: Acceleration of free fall, (3,) [m/s²], global.
     """
 
-    def __init__(self, name: str = "mechanism", *, gravity: Any = (0.0, 0.0, -9.81)):
+    def __init__(self, name: str = "mechanism", *, gravity: Numbers = (0.0, 0.0, -9.81)):
         if not isinstance(name, str) or not name:
             raise ValueError(f"a mechanism needs a name, a non-empty string, not {name!r}")
         self.name = name
@@ -87,21 +87,21 @@ class Mechanism:
         return self._gravity
 
     @gravity.setter
-    def gravity(self, value: Any) -> None:
+    def gravity(self, value: Numbers) -> None:
         self._gravity = vector(value, 3, f"mechanism {self.name!r}: gravity")
 
     def add_body(
         self,
         name: str,
         *,
-        mass: Any = None,
-        inertia: Any = None,
-        r: Any = (0.0, 0.0, 0.0),
-        A: Any = None,
-        quaternion: Any = None,
-        euler: Any = None,
-        v: Any = None,
-        omega: Any = None,
+        mass: Numbers | None = None,
+        inertia: Numbers | None = None,
+        r: Numbers = (0.0, 0.0, 0.0),
+        A: Numbers | None = None,
+        quaternion: Numbers | None = None,
+        euler: Numbers | None = None,
+        v: Numbers | None = None,
+        omega: Numbers | None = None,
         shape: AbstractShape | None = None,
         allow_unphysical_inertia: bool = False,
         massless: bool = False,
@@ -166,18 +166,18 @@ class Mechanism:
     def add_beam(
         self,
         name: str,
-        points: Any,
+        points: Numbers,
         *,
         section: Any,
         elements: int | None = None,
-        y_axis: Any = None,
-        twist: Any = 0.0,
-        natural: Any = None,
-        damping: Any = None,
+        y_axis: Numbers | None = None,
+        twist: Numbers = 0.0,
+        natural: Numbers | None = None,
+        damping: Numbers | None = None,
         rigid: str = "none",
         strains: str = "logarithm",
-        v: Any = None,
-        omega: Any = None,
+        v: Numbers | None = None,
+        omega: Numbers | None = None,
     ) -> Beam:
         """Add a geometrically exact beam. Its nodes are rigid bodies "NAME.0", "NAME.1", ..., for
         any joint, driver, force or law: `beam.nodes[k]`, `beam.first`, `beam.last`.
@@ -318,7 +318,7 @@ class Mechanism:
         """
         return parameters.values(self)
 
-    def with_values(self, changes: Mapping[str, Any]) -> "Mechanism":
+    def with_values(self, changes: Mapping[str, object]) -> "Mechanism":
         """A copy with some numbers replaced, by the paths of `values`; the new ones may be traced
         by JAX.
 

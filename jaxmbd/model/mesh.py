@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from ..rotations.types import Array, Mat3, Scalar, Vec3, host
 from .mesh_files import read_mesh
 from .shapes import AbstractShape
-from .validation import array, concrete, default_dtype, number
+from .validation import Numbers, array, concrete, default_dtype, number
 
 _SHARP = np.cos(np.radians(25.0))  # edges between faces that meet more sharply are drawn
 _MOST_LINES = 4000
@@ -79,7 +79,13 @@ class Mesh(AbstractShape):
         self.unit_inertia = np.trace(second) * np.eye(3, dtype=zero.dtype) - second
 
     @staticmethod
-    def from_file(path, *, scale: Any = 1.0, mass: Any = None, density: Any = None) -> "Mesh":
+    def from_file(
+        path: str | Path,
+        *,
+        scale: Numbers = 1.0,
+        mass: Numbers | None = None,
+        density: Numbers | None = None,
+    ) -> "Mesh":
         """A mesh from an STL, OBJ, DAE, PLY, OFF or glTF file; needs `trimesh`.
 
         Args:

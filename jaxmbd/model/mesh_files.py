@@ -7,12 +7,13 @@ from xml.parsers import expat
 import numpy as np
 
 from ..files import inside
+from .validation import Numbers
 
 _KINDS = (".stl", ".obj", ".dae", ".ply", ".off", ".gltf", ".glb")
 _LARGEST = 2**30  # bytes of a file
 
 
-def read_mesh(path: str | Path, scale: Any = 1.0) -> tuple[np.ndarray, np.ndarray]:
+def read_mesh(path: str | Path, scale: Numbers = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """Vertices (n, 3) and faces (m, 3) of a mesh file, all of its parts together.
 
     Raises:

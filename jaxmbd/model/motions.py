@@ -186,7 +186,7 @@ def value_at(value: Scalar | Motion, t: Scalar) -> Scalar:
     return jnp.asarray(value(t), t.dtype) if callable(value) else value
 
 
-def is_motion(value: Any) -> bool:
+def is_motion(value: object) -> bool:
     """Whether `value` is a function of time rather than a number or an array."""
     return callable(value) and not eqx.is_array_like(value)
 

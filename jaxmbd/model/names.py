@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import jax
 
 
-def unknown(what: str, plural: str, name: Any, known: Iterable[str]) -> str:
+def unknown(what: str, plural: str, name: object, known: Iterable[str]) -> str:
     """A sentence that a name is not known, with the nearest ones."""
     names = list(known)
     meant = " or ".join(map(repr, nearest(name, names)))
@@ -15,7 +15,7 @@ def unknown(what: str, plural: str, name: Any, known: Iterable[str]) -> str:
     return f"there is no {what} {name!r}; {meant} {plural} are {', '.join(names) or 'none'}"
 
 
-def nearest(name: Any, known: Iterable[str], *, cutoff: float = 0.6) -> list[str]:
+def nearest(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> list[str]:
     """The known names most like one that is not known, three at most."""
     # Capital letters are the most frequent slip.
     lower = {other.lower(): other for other in known}
@@ -40,7 +40,7 @@ class ByName(dict):
 
     what: ClassVar[str] = "joint"
 
-    def __missing__(self, name: Any) -> Any:
+    def __missing__(self, name: object) -> Any:
         raise UnknownNameError(unknown(self.what, f"{self.what}s", name, self))
 
     def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[str, ...]]:
@@ -49,7 +49,7 @@ class ByName(dict):
         return [(jax.tree_util.DictKey(name), self[name]) for name in names], names
 
     @classmethod
-    def tree_unflatten(cls, names: tuple[str, ...], values: Iterable[Any]) -> "ByName":
+    def tree_unflatten(cls, names: tuple[str, ...], values: Iterable[object]) -> "ByName":
         """From names and values."""
         return cls(zip(names, values, strict=True))
 

@@ -1,16 +1,15 @@
 """Lines that pictures draw on bodies."""
 
-from typing import Any
-
 import numpy as np
 
 from ..rotations.types import host
 from ..rotations.vectors import basis_from_axis
+from .validation import Numbers
 
 _AROUND = np.linspace(0.0, 2.0 * np.pi, 49)
 
 
-def circle(center: Any, axis: Any, radius: float) -> np.ndarray:
+def circle(center: Numbers, axis: Numbers, radius: float) -> np.ndarray:
     """A circle about a unit axis with a stroke towards its center, so that its turning shows,
     (n, 3).
     """
@@ -20,6 +19,6 @@ def circle(center: Any, axis: Any, radius: float) -> np.ndarray:
     return np.concatenate([rim, (middle + 0.6 * radius * e1)[None]])
 
 
-def plain(value: Any) -> float:
+def plain(value: Numbers) -> float:
     """A known number as it is."""
     return float(np.asarray(value))

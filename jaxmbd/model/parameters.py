@@ -68,14 +68,14 @@ def _collect(path: str, value: Any, found: dict[str, Any]) -> None:
         found[path] = value
 
 
-def _is_numeric(value: Any) -> bool:
+def _is_numeric(value: object) -> bool:
     leaves = jax.tree.leaves(value)
     if isinstance(value, eqx.Module):
         return any(eqx.is_array(x) for x in leaves)
     return bool(leaves) and all(eqx.is_array_like(x) and not callable(x) for x in leaves)
 
 
-def with_values(mechanism, changes: Mapping[str, Any]):
+def with_values(mechanism, changes: Mapping[str, object]):
     """A copy with some numbers replaced; see `Mechanism.with_values`."""
     bodies, parts, beams, gravity = {}, {}, {}, mechanism.gravity
     for path, value in changes.items():
@@ -185,7 +185,7 @@ def _changed_part(part: Any, fields: list[str], value: Any) -> Any:
 def _by_name(part: Any) -> Any:
     """The part with names in place of bodies and joints, so that it finds those of the copy."""
 
-    def name(x):
+    def name(x: Any):
         return x.name if isinstance(x, (Body, AbstractRelation)) else x
 
     changes = {}

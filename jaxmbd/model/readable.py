@@ -14,7 +14,7 @@ from ..xla.tracing import is_traced
 _LISTED = 12  # parts of a kind that are listed one by one
 
 
-def readable(value: Any, described: Callable[[Any], str]) -> str:
+def readable(value: object, described: Callable[[Any], str]) -> str:
     """A description of a value, or the general one of pytrees where the value holds something else
     than it was made with, as in the tree maps of JAX: printing must never fail.
     """

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..rotations.types import Array, host, library_of
 from . import given
-from .validation import POSITIVE, Bounds, number, positive, require, vector
+from .validation import POSITIVE, Bounds, Numbers, number, positive, require, vector
 
 _POISSON = Bounds(above=-1.0, most=0.5, text="must lie in (-1, 0.5]")
 
@@ -39,7 +39,9 @@ class Section:
     shear: Any = given.numbers("-", 1.0)
 
     @staticmethod
-    def rectangle(width: Any, height: Any, *, E: Any, nu: Any = 0.3, rho: Any) -> "Section":
+    def rectangle(
+        width: Numbers, height: Numbers, *, E: Numbers, nu: Numbers = 0.3, rho: Numbers
+    ) -> "Section":
         """A solid rectangle, `width` along y and `height` along z [m].
 
         The torsion constant is Saint-Venant's series, the shear factor Cowper's (1966).
@@ -51,12 +53,14 @@ class Section:
         return _isotropic(E, nu, rho, b * h, moments, _torsion(b, h), shear)
 
     @staticmethod
-    def circle(radius: Any, *, E: Any, nu: Any = 0.3, rho: Any) -> "Section":
+    def circle(radius: Numbers, *, E: Numbers, nu: Numbers = 0.3, rho: Numbers) -> "Section":
         """A solid circle of the radius [m]; shear factor by Cowper (1966)."""
         return Section.tube(radius, 0.0, E=E, nu=nu, rho=rho)
 
     @staticmethod
-    def tube(radius: Any, inner_radius: Any, *, E: Any, nu: Any = 0.3, rho: Any) -> "Section":
+    def tube(
+        radius: Numbers, inner_radius: Numbers, *, E: Numbers, nu: Numbers = 0.3, rho: Numbers
+    ) -> "Section":
         """A circular tube with outer and inner radius [m]; shear factor by Cowper (1966)."""
         r, q = positive(radius, "Section: radius"), number(inner_radius, "Section: inner_radius")
         q = require((q >= 0.0) & (q < r), q, "Section: inner_radius must lie in [0, radius)")
@@ -108,11 +112,13 @@ class Section:
         return xp.sqrt(12.0 * xp.stack([self.I[1], self.I[0]]) / self.A)
 
 
-def _poisson(nu: Any) -> Array:
+def _poisson(nu: Numbers) -> Array:
     return _POISSON.required(number(nu, "Section: nu"), "Section: nu")
 
 
-def _isotropic(E, nu, rho, area, moments, torsion, shear) -> Section:
+def _isotropic(
+    E: Any, nu: Array, rho: Any, area: Array, moments: Array, torsion: Array, shear: Array
+) -> Section:
     return Section(
         E=E, G=E / (2.0 * (1.0 + nu)), A=area, I=moments, J=torsion, rho=rho, shear=shear
     )
@@ -129,10 +135,10 @@ def _torsion(b: Array, h: Array) -> Array:
     return long * short**3 / 3.0 * (1.0 - 192.0 / math.pi**5 * short / long * (series + tail))
 
 
-def _pair(value: Any, what: str) -> Array:
+def _pair(value: object, what: str) -> Array:
     """Two positive numbers, from two or from one for both."""
     try:
-        single = np.ndim(value) == 0
+        single = np.asarray(value).ndim == 0
     except (TypeError, ValueError):
         single = False
     if single:

@@ -6,14 +6,14 @@ or a density [kg/m³].
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
 from ..rotations.types import Array, Mat3, Scalar, Vec3, host, library_of
-from .validation import array, concrete, number, positive, require, vector
+from .validation import Numbers, array, concrete, number, positive, require, vector
 
 AXES = {"x": 0, "y": 1, "z": 2}
 
@@ -33,7 +33,7 @@ class AbstractShape(eqx.Module):
         """Polylines (k, 3) [m] in the body frame that show the shape."""
 
 
-def _mass(name: str, mass, density, volume) -> Scalar:
+def _mass(name: str, mass: Numbers | None, density: Numbers | None, volume: Scalar | int) -> Scalar:
     if (mass is None) == (density is None):
         raise ValueError(f"{name}: give either mass or density")
     return (
@@ -85,7 +85,9 @@ class Box(AbstractShape):
     size: Vec3
     mass: Scalar
 
-    def __init__(self, size, *, mass=None, density=None):
+    def __init__(
+        self, size: Numbers, *, mass: Numbers | None = None, density: Numbers | None = None
+    ):
         self.size = vector(size, 3, "Box: size")
         for k in range(3):
             positive(self.size[k], "Box: size")
@@ -111,7 +113,7 @@ class Rod(AbstractShape):
     mass: Scalar
     axis: str = eqx.field(static=True)
 
-    def __init__(self, length, *, mass, axis: str = "x"):
+    def __init__(self, length: Numbers, *, mass: Numbers, axis: str = "x"):
         _check_axis("Rod", axis)
         self.length, self.axis = positive(length, "Rod: length"), axis
         self.mass = number(mass, "Rod: mass")
@@ -134,7 +136,16 @@ class HollowCylinder(AbstractShape):
     mass: Scalar
     axis: str = eqx.field(static=True)
 
-    def __init__(self, inner_radius, radius, length, *, mass=None, density=None, axis: str = "z"):
+    def __init__(
+        self,
+        inner_radius: Numbers,
+        radius: Numbers,
+        length: Numbers,
+        *,
+        mass: Numbers | None = None,
+        density: Numbers | None = None,
+        axis: str = "z",
+    ):
         _check_axis("HollowCylinder", axis)
         self.radius = positive(radius, "HollowCylinder: radius")
         self.length, self.axis = positive(length, "HollowCylinder: length"), axis
@@ -158,7 +169,14 @@ class HollowCylinder(AbstractShape):
         return rings + _side_lines(r1, -half, r1, half, self.axis)
 
 
-def Cylinder(radius, length, *, mass=None, density=None, axis: str = "z") -> HollowCylinder:
+def Cylinder(
+    radius: Numbers,
+    length: Numbers,
+    *,
+    mass: Numbers | None = None,
+    density: Numbers | None = None,
+    axis: str = "z",
+) -> HollowCylinder:
     """A solid cylinder along a body axis."""
     return HollowCylinder(0.0, radius, length, mass=mass, density=density, axis=axis)
 
@@ -169,7 +187,9 @@ class Sphere(AbstractShape):
     radius: Scalar
     mass: Scalar
 
-    def __init__(self, radius, *, mass=None, density=None):
+    def __init__(
+        self, radius: Numbers, *, mass: Numbers | None = None, density: Numbers | None = None
+    ):
         self.radius = positive(radius, "Sphere: radius")
         self.mass = _mass("Sphere", mass, density, 4.0 / 3.0 * math.pi * self.radius**3)
 
@@ -191,7 +211,15 @@ class Capsule(AbstractShape):
     mass: Scalar
     axis: str = eqx.field(static=True)
 
-    def __init__(self, radius, length, *, mass=None, density=None, axis: str = "z"):
+    def __init__(
+        self,
+        radius: Numbers,
+        length: Numbers,
+        *,
+        mass: Numbers | None = None,
+        density: Numbers | None = None,
+        axis: str = "z",
+    ):
         _check_axis("Capsule", axis)
         self.radius = positive(radius, "Capsule: radius")
         self.length, self.axis = positive(length, "Capsule: length"), axis
@@ -236,7 +264,15 @@ class Cone(AbstractShape):
     mass: Scalar
     axis: str = eqx.field(static=True)
 
-    def __init__(self, radius, height, *, mass=None, density=None, axis: str = "z"):
+    def __init__(
+        self,
+        radius: Numbers,
+        height: Numbers,
+        *,
+        mass: Numbers | None = None,
+        density: Numbers | None = None,
+        axis: str = "z",
+    ):
         _check_axis("Cone", axis)
         self.radius, self.height = (
             positive(radius, "Cone: radius"),
@@ -271,7 +307,9 @@ class Tetrahedron(AbstractShape):
     corners: Float[Array, "4 3"]
     mass: Scalar
 
-    def __init__(self, corners, *, mass=None, density=None):
+    def __init__(
+        self, corners: Numbers, *, mass: Numbers | None = None, density: Numbers | None = None
+    ):
         self.corners = array(corners, (4, 3), "Tetrahedron: corners")
         known = concrete(self.corners)
         if known is not None:
@@ -307,7 +345,12 @@ class Composite(AbstractShape):
     center: Vec3
     mass: Scalar
 
-    def __init__(self, parts: Sequence[AbstractShape], positions, rotations=None):
+    def __init__(
+        self,
+        parts: Sequence[AbstractShape],
+        positions: Iterable[Numbers],
+        rotations: Iterable[Numbers] | None = None,
+    ):
         if not parts:
             raise ValueError("Composite: needs at least one part")
         self.parts = tuple(parts)

@@ -5,13 +5,15 @@ evaluates them all.
 """
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
+from jaxtyping import PyTree
 
 from .validation import is_concrete
 
@@ -26,14 +28,14 @@ class AbstractKnown(eqx.Module):
         """This part of a stack, from those of its members."""
 
 
-def _signature(item: Any) -> tuple:
+def _signature(item: PyTree) -> tuple:
     arrays, static = eqx.partition(item, _is_numbers)
     shapes = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(arrays))
     leaves, structure = jax.tree.flatten(static)
     return shapes, leaves, structure, jax.tree.structure(arrays)
 
 
-def group_alike(items: Sequence[Any]) -> list[tuple[tuple[int, ...], Any]]:
+def group_alike(items: Sequence[PyTree]) -> list[tuple[tuple[int, ...], Any]]:
     """Group items of equal structure; each group is the items' positions and the items stacked
     along axis 0.
     """
@@ -49,7 +51,7 @@ def group_alike(items: Sequence[Any]) -> list[tuple[tuple[int, ...], Any]]:
     return [(tuple(members), stack([items[k] for k in members])) for _, members in groups]
 
 
-def stack(items: Sequence[Any]) -> Any:
+def stack(items: Sequence[PyTree]) -> Any:
     """Stack the arrays of items of equal structure along a new leading axis."""
     arrays, static = zip(*(eqx.partition(item, _is_numbers) for item in items), strict=True)
     stacked = jax.tree.map(stack_arrays, *arrays)
@@ -70,7 +72,7 @@ def stack_arrays(*leaves):
     return jnp.stack(leaves)
 
 
-def asarrays(item: Any, dtype) -> Any:
+def asarrays(item: PyTree, dtype: DTypeLike) -> Any:
     """Turn the numeric leaves of a description (Python numbers, lists, arrays) into arrays of one
     dtype, of NumPy where they are known.
     """
@@ -83,18 +85,18 @@ def asarrays(item: Any, dtype) -> Any:
     return jax.tree.map(asarray, item)
 
 
-def on_device(tree: Any) -> Any:
+def on_device(tree: PyTree) -> Any:
     """The tree with its NumPy arrays as JAX arrays."""
     return jax.tree.map(
         lambda x: jax.device_put(x) if isinstance(x, np.ndarray | np.generic) else x, tree
     )
 
 
-def _is_numbers(x: Any) -> bool:
+def _is_numbers(x: object) -> bool:
     return eqx.is_array(x) or isinstance(x, np.ndarray | np.generic)
 
 
-def each(stacked: Any, function, *args, count: int | None = None) -> Any:
+def each(stacked: PyTree, function: Callable, *args, count: int | None = None) -> Any:
     """`function(member, *args of that member)` for all members of a stack, with a leading axis of
     members.
 

@@ -26,7 +26,7 @@ from .primitives import AbstractNormalForm, PrimitiveStack
 from .readable import counted, known, numbers, readable
 from .sensors import Sensor
 from .state import Pose, State, Twist
-from .validation import is_concrete
+from .validation import Numbers, is_concrete
 
 
 class Connection(eqx.Module):
@@ -428,7 +428,7 @@ class System(eqx.Module):
             self, constraints=parts[0], forces=parts[1], laws=parts[2], held=True
         )
 
-    def with_inputs(self, inputs: Mapping[str, Any], t: Any = 0.0) -> "System":
+    def with_inputs(self, inputs: Mapping[str, Numbers], t: Any = 0.0) -> "System":
         """The system whose inputs have these values, by name, for analyses of one instant or of
         constant inputs: `equilibrium`, `linearize`, `kinematics`. That of a driver is a tuple of
         its value, rate and acceleration at time t [s], from which it goes on as a parabola.

@@ -7,14 +7,25 @@ refused, a traced one becomes NaN, which analyses find when they start (`RESULTS
 import dataclasses
 import sys
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike, DTypeLike
+from jaxtyping import Float, PyTree
 
 from ..rotations.types import Array, host, library_of
 from ..xla.tracing import is_traced
+
+if TYPE_CHECKING:
+    # Numbers as users give them: one, an array, known or traced, or nested sequences of them.
+    Numbers: TypeAlias = ArrayLike | Sequence["Numbers"]
+else:
+    # Whatever is given is let in when annotations are checked at run time: `array` refuses by the
+    # part's name what holds no numbers.
+    Numbers = object
 
 _warned = False
 
@@ -57,17 +68,17 @@ def users_line() -> int:
     return level
 
 
-def is_concrete(tree: Any) -> bool:
+def is_concrete(tree: PyTree) -> bool:
     """Whether no array of a pytree is traced."""
     return not any(is_traced(leaf) for leaf in jax.tree.leaves(tree))
 
 
-def concrete(value: Any) -> np.ndarray | None:
+def concrete(value: object) -> np.ndarray | None:
     """One number or array as NumPy array, or None where it is traced."""
     return np.asarray(value) if is_concrete(value) else None
 
 
-def as_jax(value: Any, dtype: Any = None) -> Array:
+def as_jax(value: object, dtype: DTypeLike | None = None) -> Array:
     """A JAX array; a known value is converted by NumPy, which compiles nothing."""
     dtype = default_dtype() if dtype is None else dtype
     if is_concrete(value):
@@ -75,7 +86,7 @@ def as_jax(value: Any, dtype: Any = None) -> Array:
     return jnp.asarray(value, dtype)
 
 
-def require(holds: Any, value: Array, message: str) -> Array:
+def require(holds: Array | bool, value: Array, message: str) -> Array:
     """The value where a condition on it holds.
 
     Args:
@@ -127,13 +138,13 @@ FRACTION = Bounds(least=0.0, most=1.0, text="must lie in [0, 1]")
 RESTITUTION = FRACTION
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Known numbers, for the message of `require`; no text where they are traced."""
     known = concrete(value)
     return "" if known is None else f"{known:.6g}" if known.ndim == 0 else str(known.tolist())
 
 
-def array(value: Any, shape: tuple[int, ...], what: str) -> Array:
+def array(value: object, shape: tuple[int, ...], what: str) -> Array:
     """An array of the default dtype with the given shape and finite entries, or a ValueError that
     names `what`; of NumPy unless it is traced.
     """
@@ -154,22 +165,22 @@ def array(value: Any, shape: tuple[int, ...], what: str) -> Array:
     return require(finite, result, f"{what}: contains NaN or infinity")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def number(value: Any, what: str) -> Array:
+def number(value: object, what: str) -> Array:
     """A finite scalar."""
     return array(value, (), what)
 
 
-def positive(value: Any, what: str) -> Array:
+def positive(value: object, what: str) -> Array:
     """A finite scalar above zero."""
     return POSITIVE.required(number(value, what), what)
 
 
-def nonzero(value: Any, what: str) -> Array:
+def nonzero(value: object, what: str) -> Array:
     """A finite scalar that is not zero."""
     result = number(value, what)
     return require(result != 0.0, result, f"{what} must not be zero")
@@ -179,7 +190,7 @@ class DescriptionWarning(UserWarning):
     """A number or a part of a description is valid but unusual."""
 
 
-def degrees_for_radians(value: Any, what: str) -> list[str]:
+def degrees_for_radians(value: object, what: str) -> list[str]:
     """A sentence where a known angle, or one of several, is more than a turn and a multiple of a
     tenth, as people write degrees; several turns in radians are seldom that.
     """
@@ -193,18 +204,18 @@ def degrees_for_radians(value: Any, what: str) -> list[str]:
     return [f"{what} = {known.tolist()} rad is more than a turn; were degrees meant?"]
 
 
-def warn_of_degrees(value: Any, what: str) -> None:
+def warn_of_degrees(value: object, what: str) -> None:
     """Warn where an angle looks as if it were in degrees, see `degrees_for_radians`."""
     for sentence in degrees_for_radians(value, what):
         warnings.warn(sentence, DescriptionWarning, stacklevel=users_line())
 
 
-def vector(value: Any, n: int, what: str) -> Array:
+def vector(value: object, n: int, what: str) -> Array:
     """A finite vector of n numbers."""
     return array(value, (n,), what)
 
 
-def direction(value: Any, what: str) -> Array:
+def direction(value: object, what: str) -> Array:
     """A finite vector of three numbers, scaled to unit length; a zero vector is refused."""
     result = vector(value, 3, what)
     length = library_of(result).linalg.norm(result)
@@ -212,7 +223,7 @@ def direction(value: Any, what: str) -> Array:
     return result / length
 
 
-def semidefinite(J: Any) -> Any:
+def semidefinite(J: Float[Array, "*b 3 3"]) -> Any:
     """Whether inertias have no negative principal moment, from their principal minors (traces of
     zero included).
     """
@@ -229,12 +240,12 @@ def semidefinite(J: Any) -> Any:
     return good
 
 
-def inertia_matrix(value: Any, what: str, *, allow_unphysical: bool = False) -> Array:
+def inertia_matrix(value: object, what: str, *, allow_unphysical: bool = False) -> Array:
     """A (3, 3) inertia matrix from (3,) principal moments or a full matrix; refused where no body
     can have it.
     """
     try:
-        principal = (np.ndim(value) if is_concrete(value) else jnp.asarray(value).ndim) == 1
+        principal = (np.asarray(value).ndim if is_concrete(value) else jnp.asarray(value).ndim) == 1
     except (TypeError, ValueError):
         principal = False  # `array` says what is wrong
     if principal:

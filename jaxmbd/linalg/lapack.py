@@ -1,9 +1,10 @@
 """LAPACK's operations, one matrix at a time where they run on a CPU.
 
-XLA spreads a batch of them over the very threads that run the program, and each call waits for
-those threads: where as many calls meet as there are threads, the program stands still for ever
-(jaxlib 0.10.1 on two cores: six independent triangular solves of 64 matrices of 16 x 16). One after
-another they take the same time there. On other devices a batch stays a batch.
+XLA of jaxlib 0.10.1 spreads a batch of them over the very threads that run the program, and each
+call waits for those threads: where as many calls meet as there are threads, the program stands
+still for ever (on two cores: six independent solves with 64 matrices of 16 x 16). jaxlib 0.8.0 and
+0.12.0.1 do not. One after another they take the same time there. On other devices a batch stays a
+batch. `tests/xla/test_upstream_defects.py` fails when `_one_at_a_time` can go.
 
 Factors have no derivative; `linear_solve` gives that of a solution.
 """

@@ -76,7 +76,8 @@ class _Limits:
 
 
 # Larger arrays fill the cache of a core. Those of a batch are written in any case. As of 0.11, XLA
-# gives operations on much smaller ones to a library, and fails on those in a kernel.
+# gives operations on much smaller ones to a library, and fails on those in a kernel
+# (`tests/xla/test_upstream_defects.py`).
 _IN_RUN = _Limits(70_000 if JAXLIB < (0, 11) else 4_000, 1_000_000)
 _IN_BATCH = _Limits(300_000, 30_000) if JAXLIB < (0, 11) else _IN_RUN
 
@@ -231,7 +232,8 @@ def _calls(
 ) -> list[JaxprEqn]:
     """The call of a kernel, and what goes before it.
 
-    XLA fails on a function of which an argument is never used. Therefore arguments are no numbers
+    XLA, up to jaxlib 0.12 at least, ends the process at a function of which an argument is never
+    used (`tests/xla/test_upstream_defects.py`). Therefore arguments are no numbers
     that it knows, have elements, and are returned as well. Of a large one a single number is
     returned, because the whole would be copied.
     """

@@ -27,8 +27,9 @@ def rewritten(eqn: JaxprEqn) -> Written | None:
     """
     name, params = eqn.primitive.name, eqn.params
     if not eqn.effects and all(is_empty(v) for v in eqn.outvars):
-        # A part of an empty part can end the translation of a function, on one CPU of all later
-        # ones too, before its calls of LAPACK, which XLA then does not find.
+        # With jaxlib 0.10.1 and 0.12.0.1, not with 0.8.0, a part of an empty part can end the
+        # translation of a function, on one CPU of all later ones too, before its calls of LAPACK,
+        # which XLA then does not find (`tests/xla/test_upstream_defects.py`).
         return lambda *_: [empty_array(v) for v in eqn.outvars]
     if name == "dot_general" and _compiled(eqn):
         return lambda x, y: [_product(eqn, x, y)]

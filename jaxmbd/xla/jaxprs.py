@@ -100,7 +100,8 @@ def compiled_sum(x: Array, axes: Iterable[int | np.integer]) -> Array:
 
     XLA as of jax 0.11 gives sums that involve an array of 4096 numbers or more to a library, which
     takes up to ten times as long as what it would compile itself. It knows them by their form, and
-    this one, the same to the last bit, has another.
+    this one, the same to the last bit, has another. `tests/xla/test_upstream_defects.py` fails when
+    it no longer does.
     """
     axes = tuple(int(k) for k in axes)
     if JAXLIB < (0, 11) or not jnp.issubdtype(jnp.result_type(x), jnp.floating):

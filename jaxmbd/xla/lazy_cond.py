@@ -23,7 +23,8 @@ def where_needed(flag: Bool[Array, ""], compute: Callable[[], PyTree], otherwise
 
     def turn(state: tuple[Array, PyTree]) -> tuple[Array, PyTree]:
         # XLA takes out of a loop what is the same in every turn, which here is everything: the work
-        # would be done whether it is needed or not. So it is made to depend on the flag.
+        # would be done whether it is needed or not. So it is made to depend on the flag. Versions
+        # that leave it inside fail `tests/xla/test_upstream_defects.py`.
         flag, _ = state
         consts = [
             jnp.where(flag, x, jnp.zeros((), x.dtype)) if isinstance(x, Tracer) else x

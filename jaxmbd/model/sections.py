@@ -6,9 +6,10 @@ centroid.
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from ..rotations.types import Array, host, library_of
 from . import given
@@ -138,7 +139,7 @@ def _torsion(b: Array, h: Array) -> Array:
 def _pair(value: object, what: str) -> Array:
     """Two positive numbers, from two or from one for both."""
     try:
-        single = np.asarray(value).ndim == 0
+        single = np.ndim(cast(ArrayLike, value)) == 0  # traced numbers have one too
     except (TypeError, ValueError):
         single = False
     if single:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from ..model.names import nearest
 from ..model.system import System
-from ..results.columns import columns_by_name, columns_of, name_of
+from ..results.columns import columns_by_name, columns_of, full_name, name_of
 from ..results.solution import Solution
 
 # Fields of `Solution.joint`, of joints that turn and of joints that slide.
@@ -100,7 +100,8 @@ class Measurements:
     def check(self, system: System) -> None:
         """Refuse names that a system does not have, and counts, which have no derivatives."""
         smooth = {column.name: column.smooth for column in columns_of(system)}
-        for name in self.values:
+        for asked in self.values:
+            name = full_name(asked, smooth)
             if name not in smooth:
                 known = quantity_names(system)
                 near = nearest(name, known, cutoff=0.4) or known[:3]

@@ -7,7 +7,7 @@ import dataclasses
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,12 @@ _XYZ = ("x", "y", "z")
 _MOTION = {"r": "m", "v": "m/s", "omega": "rad/s", "a": "m/s²", "alpha": "rad/s²"}
 # What a formula of a spreadsheet begins with, and ' itself, so that names can be read back.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
+# Shorter names of the same numbers, taken wherever a name is asked for.
+_SHORT = (
+    (".force.", ".reaction_force."),
+    (".moment.", ".reaction_moment."),
+    (".normal_force", ".force.normal"),
+)
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,7 @@ def refuse_unknown(names: Iterable[str], system: System) -> None:
     """
     known = {column.name for column in columns_of(system)}
     for name in names:
-        if name not in known:
+        if full_name(name, known) not in known:
             meant = nearest(name, known, cutoff=0.4)
             hint = f"did you mean {' or '.join(map(repr, meant))}? " if meant else ""
             raise ValueError(
@@ -111,10 +117,20 @@ def refuse_unknown(names: Iterable[str], system: System) -> None:
             )
 
 
+def full_name(name: str, known: Collection[str]) -> str:
+    """The name in tables of a quantity that may be asked for by a shorter one: "pin.force.x" of a
+    joint is "pin.reaction_force.x", "foot.normal_force" of a contact is "foot.force.normal".
+    """
+    longer = (name.replace(short, full) for short, full in _SHORT)
+    return name if name in known else next((x for x in longer if x in known), name)
+
+
 def columns_by_name(solution: Any, system: System, names: Iterable[str]) -> list[Any]:
     """Columns of a motion that are known to exist, (T,) each; traced where the motion is."""
-    wanted, found = list(names), {}
-    for group in _groups_of(system):
+    groups = _groups_of(system)
+    known = {column.name for group in groups for column in group.columns}
+    wanted, found = [full_name(name, known) for name in names], {}
+    for group in groups:
         part = _some(group, set(wanted))
         if part.columns:
             values = part.values(solution)
@@ -151,6 +167,7 @@ def chosen(groups: list[Group], columns: Sequence[str] | None) -> list[Group]:
 
 
 def _fitting(asked: str, names: list[str]) -> list[str]:
+    asked = full_name(asked, names)
     pattern = re.compile(".*".join(map(re.escape, asked.split("*"))), re.DOTALL)
     found = [name for name in names if pattern.fullmatch(name)]
     if not found:

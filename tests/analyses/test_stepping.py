@@ -10,6 +10,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import jaxmbd as mbd
+from jaxmbd import library
 from jaxmbd.outcomes import RESULTS
 from jaxmbd.xla.descriptions import describe, rebuild, with_slots
 
@@ -332,6 +333,73 @@ def test_quantities_are_what_the_methods_of_a_solution_return():
             # Forces feel the rounding of positions by 1/h².
             close = 1e-8 * (1.0 + np.max(np.abs(whole)))
             np.testing.assert_allclose(value, whole[-1], rtol=0, atol=close, err_msg=name)
+
+
+def test_shorter_names_of_reactions_and_of_contact_forces_are_taken():
+    m = mbd.Mechanism("lying")
+    ball = m.add_body("ball", shape=mbd.Sphere(0.1, mass=1.0), r=(0, 0, 0.1))
+    m.add(mbd.Contact("foot", ball, m.ground, friction=0.5))
+    system, state = m.build()
+    sol = mbd.simulate(system, state, h=H, steps=2, integrator=mbd.Moreau())
+    np.testing.assert_array_equal(sol["foot.normal_force"], sol["foot.force.normal"])
+    system, state = mbd.load_mechanism("single_pendulum").build()
+    sol = mbd.simulate(system, state, h=H, steps=2)
+    joint = system.connections[0].name
+    moments = sol.reactions()[joint].moment
+    np.testing.assert_array_equal(sol[f"{joint}.moment.z"], moments[:, 2])
+    np.testing.assert_array_equal(sol[f"{joint}.force.x"], sol[f"{joint}.reaction_force.x"])
+    mbd.Measurements(sol.t, {f"{joint}.force.x": np.zeros(3)}).check(system)
+
+
+def quantities_by_method(sol, system):
+    """Every quantity of bodies, joints, elements and energies, by the method that gives it."""
+    found = {f"energy.{x}": getattr(sol.energy(), x) for x in ("kinetic", "potential", "total")}
+    for b, body in enumerate(system.bodies):
+        for field in ("r", "v", "omega", "a", "alpha"):
+            for k, axis in enumerate("xyz"):
+                found[f"{body}.{field}.{axis}"] = getattr(sol, field)[:, b, k]
+        for i, j in np.ndindex(3, 3):
+            found[f"{body}.A{i + 1}{j + 1}"] = sol.A[:, b, i, j]
+    for joint, reaction in sol.reactions().items():
+        for k, axis in enumerate("xyz"):
+            found[f"{joint}.reaction_force.{axis}"] = reaction.force[:, k]
+            found[f"{joint}.reaction_moment.{axis}"] = reaction.moment[:, k]
+    for c in system.connections:
+        if c.angle is not None or c.element.has_displacement:
+            motion = sol.joint(c.name)
+            for field in (
+                "angle",
+                "rate",
+                "acceleration",
+                "displacement",
+                "speed",
+                "displacement_acceleration",
+            ):
+                if getattr(motion, field) is not None:
+                    found[f"{c.name}.{field}"] = getattr(motion, field)
+    for name, row in zip(system.row_names, np.asarray(sol.lam).T, strict=True):
+        found[f"lam[{name}]"] = row
+    for name, element in sol.elements().items():
+        for output in element.outputs:
+            places = list(np.ndindex(output.value.shape[1:]))
+            for place in places:
+                entry = "".join(f"[{k}]" for k in place)
+                if output.components:
+                    entry = entry[: entry.rindex("[")] + "." + output.components[place[-1]]
+                found[f"{name}.{output.name}{entry}"] = output.value[:, *place]
+    return found | {"iterations": sol.iterations}
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_every_quantity_of_a_packaged_mechanism_is_what_its_method_gives(name):
+    system, state = mbd.load_mechanism(name).build()
+    sol = mbd.simulate(system, state, h=1e-3, steps=3)
+    by_method = quantities_by_method(sol, system)
+    for quantity in mbd.quantities(system):
+        # A name that two things have begins with the kind of thing.
+        value = by_method.get(quantity, by_method.get(quantity.partition(".")[2]))
+        assert value is not None, quantity
+        np.testing.assert_array_equal(sol[quantity], value, err_msg=quantity)
 
 
 def test_programs_of_mechanisms_with_inputs_can_be_kept():

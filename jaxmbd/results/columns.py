@@ -121,8 +121,12 @@ def full_name(name: str, known: Collection[str]) -> str:
     """The name in tables of a quantity that may be asked for by a shorter one: "pin.force.x" of a
     joint is "pin.reaction_force.x", "foot.normal_force" of a contact is "foot.force.normal".
     """
-    longer = (name.replace(short, full) for short, full in _SHORT)
-    return name if name in known else next((x for x in longer if x in known), name)
+    return next((x for x in _spellings(name) if x in known), name)
+
+
+def _spellings(name: str) -> list[str]:
+    """A name as it is asked for, then in full."""
+    return [name, *(name.replace(short, full) for short, full in _SHORT)]
 
 
 def columns_by_name(solution: Any, system: System, names: Iterable[str]) -> list[Any]:
@@ -167,13 +171,13 @@ def chosen(groups: list[Group], columns: Sequence[str] | None) -> list[Group]:
 
 
 def _fitting(asked: str, names: list[str]) -> list[str]:
-    asked = full_name(asked, names)
-    pattern = re.compile(".*".join(map(re.escape, asked.split("*"))), re.DOTALL)
-    found = [name for name in names if pattern.fullmatch(name)]
-    if not found:
-        near = nearest(asked, names, cutoff=0.4) or names[:8]
-        raise ValueError(f"there is no column {asked!r}; did you mean {', '.join(near)}?")
-    return found
+    for spelling in _spellings(asked):
+        pattern = re.compile(".*".join(map(re.escape, spelling.split("*"))), re.DOTALL)
+        found = [name for name in names if pattern.fullmatch(name)]
+        if found:
+            return found
+    near = nearest(asked, names, cutoff=0.4) or names[:8]
+    raise ValueError(f"there is no column {asked!r}; did you mean {', '.join(near)}?")
 
 
 def _some(group: Group, wanted: set[str]) -> Group:

@@ -335,19 +335,24 @@ def test_quantities_are_what_the_methods_of_a_solution_return():
             np.testing.assert_allclose(value, whole[-1], rtol=0, atol=close, err_msg=name)
 
 
-def test_shorter_names_of_reactions_and_of_contact_forces_are_taken():
+def test_shorter_names_of_reactions_and_of_contact_forces_are_taken(tmp_path):
     m = mbd.Mechanism("lying")
     ball = m.add_body("ball", shape=mbd.Sphere(0.1, mass=1.0), r=(0, 0, 0.1))
     m.add(mbd.Contact("foot", ball, m.ground, friction=0.5))
     system, state = m.build()
     sol = mbd.simulate(system, state, h=H, steps=2, integrator=mbd.Moreau())
+    # The floor bears the weight.
+    np.testing.assert_allclose(sol["foot.normal_force"][1:], 9.81, rtol=1e-9)
     np.testing.assert_array_equal(sol["foot.normal_force"], sol["foot.force.normal"])
     system, state = mbd.load_mechanism("single_pendulum").build()
     sol = mbd.simulate(system, state, h=H, steps=2)
     joint = system.connections[0].name
     moments = sol.reactions()[joint].moment
     np.testing.assert_array_equal(sol[f"{joint}.moment.z"], moments[:, 2])
-    np.testing.assert_array_equal(sol[f"{joint}.force.x"], sol[f"{joint}.reaction_force.x"])
+    np.testing.assert_array_equal(sol[f"{joint}.force.x"], sol.reactions()[joint].force[:, 0])
+    sol.to_csv(tmp_path / "table.csv", columns=[f"{joint}.force.*"])
+    header = (tmp_path / "table.csv").read_text().splitlines()[0].split(",")
+    assert header == ["t [s]", *(f"{joint}.reaction_force.{axis} [N]" for axis in "xyz")]
     mbd.Measurements(sol.t, {f"{joint}.force.x": np.zeros(3)}).check(system)
 
 

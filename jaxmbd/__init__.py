@@ -101,14 +101,17 @@ from .model import AbstractForce as AbstractForce
 from .model import AbstractForceDescription as AbstractForceDescription
 from .model import AbstractLineForce as AbstractLineForce
 from .model import AbstractMeasured as AbstractMeasured
+from .model import AbstractPair as AbstractPair
 from .model import AbstractPrimitive as AbstractPrimitive
 from .model import AbstractRelation as AbstractRelation
 from .model import AbstractSensor as AbstractSensor
+from .model import AbstractShape as AbstractShape
 from .model import AbstractStatefulForce as AbstractStatefulForce
 from .model import AbstractVelocityPrimitive as AbstractVelocityPrimitive
 from .model import Actuator as Actuator
 from .model import Angle as Angle
 from .model import Armature as Armature
+from .model import Balls as Balls
 from .model import Beam as Beam
 from .model import Belt as Belt
 from .model import Box as Box
@@ -157,6 +160,7 @@ from .model import Muscle as Muscle
 from .model import NoSlip as NoSlip
 from .model import Output as Output
 from .model import Planar as Planar
+from .model import Plane as Plane
 from .model import PointForce as PointForce
 from .model import PointOnCurve as PointOnCurve
 from .model import PointOnLine as PointOnLine
@@ -180,6 +184,7 @@ from .model import State as State
 from .model import StateLabel as StateLabel
 from .model import StateRule as StateRule
 from .model import StateSpace as StateSpace
+from .model import Surface as Surface
 from .model import System as System
 from .model import Tetrahedron as Tetrahedron
 from .model import Torque as Torque
@@ -194,6 +199,7 @@ from .model import ViscousFriction as ViscousFriction
 from .model import Visual as Visual
 from .model import enable_x64 as enable_x64
 from .model import given as given
+from .model import register_pair as register_pair
 from .outcomes import RESULTS as RESULTS
 from .results import BeamMotion as BeamMotion
 from .results import ElementMotion as ElementMotion

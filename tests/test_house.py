@@ -34,7 +34,7 @@ LIMITS = {
     "library": Counts(0, 1, 0, 15, 7),
     "model": Counts(0, 5, 6, 131, 3),
     "results": Counts(0, 2, 1, 34, 17),
-    "viz": Counts(0, 2, 2, 17, 9),
+    "viz": Counts(0, 2, 2, 8, 5),
     "xla": Counts(0, 1, 1, 8, 0),
 }
 

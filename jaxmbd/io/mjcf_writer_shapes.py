@@ -1,7 +1,6 @@
 """Shapes of bodies as geoms that touch nothing and weigh nothing."""
 
 import xml.etree.ElementTree as ET
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,9 @@ _TURNS = {  # from a shape along z to one along another axis
     "y": np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]),
     "z": np.eye(3),
 }
+
+
+_FACES = 32  # of a round part that is written as a mesh
 
 
 def write_looks(element: ET.Element, assets: ET.Element, body: Body) -> bool:
@@ -44,7 +46,9 @@ def write_looks(element: ET.Element, assets: ET.Element, body: Body) -> bool:
     return complete
 
 
-def _geom(shape: Any, assets: ET.Element, name: str) -> tuple[dict[str, str], np.ndarray] | None:
+def _geom(
+    shape: shapes.AbstractShape, assets: ET.Element, name: str
+) -> tuple[dict[str, str], np.ndarray] | None:
     """Type and size of a shape, and its turn from MuJoCo's axes."""
     eye = np.eye(3)
     if isinstance(shape, shapes.Box):
@@ -58,8 +62,12 @@ def _geom(shape: Any, assets: ET.Element, name: str) -> tuple[dict[str, str], np
         size = [float(shape.radius), 0.5 * float(shape.length)]
         return {"type": "cylinder", "size": texts(size)}, _TURNS[shape.axis]
     if isinstance(shape, Mesh):
-        mesh = ET.SubElement(assets, "mesh", name=name, inertia="shell")
-        mesh.set("vertex", texts(shape.vertices))
-        mesh.set("face", " ".join(str(int(k)) for k in np.asarray(shape.faces).reshape(-1)))
-        return {"type": "mesh", "mesh": name}, eye
-    return None
+        points, triangles = shape.vertices, shape.faces
+    elif (surface := shape.surface(_FACES)) is not None:  # no type of MJCF's own
+        points, triangles = surface.points, surface.triangles
+    else:
+        return None
+    mesh = ET.SubElement(assets, "mesh", name=name, inertia="shell")
+    mesh.set("vertex", texts(points))
+    mesh.set("face", " ".join(str(int(k)) for k in np.asarray(triangles).reshape(-1)))
+    return {"type": "mesh", "mesh": name}, eye

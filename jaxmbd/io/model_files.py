@@ -23,6 +23,7 @@ from ..model.mechanism import Mechanism
 from ..model.primitives import primitives
 from ..model.sections import Section
 from ..model.sensors import AbstractSensor
+from ..model.shapes import shape_kinds
 from ..model.validation import users_line
 from .older_format import is_older_format, read_older_format
 from .schema import InputFile, mechanism_file
@@ -216,7 +217,8 @@ def _shape(file) -> Any:
             for k, p in enumerate(file.parts)
         ]
         return model.Composite(parts, [p.position for p in file.parts], turns)
-    return getattr(model, file.type)(**file.model_dump(exclude={"type"}))
+    make = model.Cylinder if file.type == "Cylinder" else shape_kinds()[file.type]
+    return make(**file.model_dump(exclude={"type"}))
 
 
 def _read_field(spec: Spec, value: Any) -> Any:

@@ -1,11 +1,12 @@
 """The model file format "jaxmbd-1", checked by pydantic; the published JSON Schema comes from here.
 
-Bodies and shapes are written out; joints, drivers, forces and primitives are what their classes
+Bodies are written out; joints, drivers, forces, primitives and shapes are what their classes
 declare.
 """
 
 import dataclasses
 import functools
+import inspect
 from typing import Annotated, Any, Literal, Union
 
 from pydantic import (
@@ -30,6 +31,7 @@ from ..model.joints import AbstractRelation
 from ..model.laws import AbstractLawDescription
 from ..model.primitives import primitives
 from ..model.sensors import AbstractSensor
+from ..model.shapes import AbstractShape, Composite, shape_kinds
 
 # Squares and fourth powers of such numbers are finite in double precision, and no mechanism has
 # larger ones.
@@ -121,21 +123,9 @@ Load = Annotated[
 # --- shapes ---
 
 
-class BoxFile(Strict):
-    type: Literal["Box"]
-    size: Vec3
-    mass: Number | None = None
-    density: Number | None = None
-
-
-class RodFile(Strict):
-    type: Literal["Rod"]
-    length: Number
-    mass: Number
-    axis: Axis = "x"
-
-
 class CylinderFile(Strict):
+    """A `HollowCylinder` without a bore."""
+
     type: Literal["Cylinder"]
     radius: Number
     length: Number
@@ -144,115 +134,10 @@ class CylinderFile(Strict):
     axis: Axis = "z"
 
 
-class HollowCylinderFile(Strict):
-    type: Literal["HollowCylinder"]
-    inner_radius: Number
-    radius: Number
-    length: Number
-    mass: Number | None = None
-    density: Number | None = None
-    axis: Axis = "z"
-
-
-class SphereFile(Strict):
-    type: Literal["Sphere"]
-    radius: Number
-    mass: Number | None = None
-    density: Number | None = None
-
-
-class CapsuleFile(Strict):
-    type: Literal["Capsule"]
-    radius: Number
-    length: Number
-    mass: Number | None = None
-    density: Number | None = None
-    axis: Axis = "z"
-
-
-class ConeFile(Strict):
-    type: Literal["Cone"]
-    radius: Number
-    height: Number
-    mass: Number | None = None
-    density: Number | None = None
-    axis: Axis = "z"
-
-
-class TetrahedronFile(Strict):
-    type: Literal["Tetrahedron"]
-    corners: Annotated[list[Vec3], Field(min_length=4, max_length=4)]
-    mass: Number | None = None
-    density: Number | None = None
-
-
-class MeshFile(Strict):
-    """Triangles; without mass and density it is for looks alone."""
-
-    type: Literal["Mesh"]
-    vertices: Annotated[list[Vec3], Field(min_length=3)]
-    faces: Annotated[list[Triangle], Field(min_length=1)]
-    mass: Number | None = None
-    density: Number | None = None
-
-
-SimpleShape = Annotated[
-    Union[
-        BoxFile,
-        RodFile,
-        CylinderFile,
-        HollowCylinderFile,
-        SphereFile,
-        CapsuleFile,
-        ConeFile,
-        TetrahedronFile,
-        MeshFile,
-    ],
-    Field(discriminator="type"),
-]
-
-
-class CompositePart(Strict):
-    shape: SimpleShape
-    position: Vec3
-    A: Mat3 | None = None
-
-
-class CompositeFile(Strict):
-    type: Literal["Composite"]
-    parts: Annotated[list[CompositePart], Field(min_length=1)]
-
-
-ShapeFile = Annotated[
-    Union[
-        BoxFile,
-        RodFile,
-        CylinderFile,
-        HollowCylinderFile,
-        SphereFile,
-        CapsuleFile,
-        ConeFile,
-        TetrahedronFile,
-        MeshFile,
-        CompositeFile,
-    ],
-    Field(discriminator="type"),
-]
-
-
-class VisualFile(Strict):
-    """A shape that a body shows, in the body frame; its mass does not count."""
-
-    shape: ShapeFile
-    position: Vec3 = [0.0, 0.0, 0.0]
-    A: Mat3 | None = None
-    color: Annotated[list[Number], Field(min_length=3, max_length=4)] | None = None
-
-
 # --- bodies ---
 
 
-class BodyFile(Strict):
+class _Body(Strict):
     """A body; lengths in m, masses in kg, angles in rad. `r` and `v` are global, `omega` is in the
     body frame.
 
@@ -262,8 +147,6 @@ class BodyFile(Strict):
     name: Name
     mass: Number | None = None
     inertia: Inertia | None = None
-    shape: ShapeFile | None = None
-    visuals: list[VisualFile] = []
     massless: StrictBool = False
     r: Vec3 = [0.0, 0.0, 0.0]
     A: Mat3 | None = None
@@ -338,6 +221,10 @@ _ANNOTATIONS: dict[Kind, Any] = {
 def _annotation(spec: Spec) -> Any:
     if spec.kind is Kind.CHOICE:
         return Literal[spec.options]
+    if spec.kind in (Kind.POINTS, Kind.TRIANGLES):
+        least, most = spec.lengths
+        of = Vec3 if spec.kind is Kind.POINTS else Triangle
+        return Annotated[list[of], Field(min_length=least, max_length=most)]
     if spec.kind is Kind.PRIMITIVES:
         return Annotated[list[_tagged(_primitive_files())], Field(min_length=1)]
     return _ANNOTATIONS[spec.kind]
@@ -379,6 +266,65 @@ def _tagged(models: list[type[BaseModel]]) -> Any:
     )
 
 
+def _optional(annotation: Any) -> tuple[Any, None]:
+    """A field that may be left out."""
+    return annotation | None, None
+
+
+def _any_shape() -> Any:
+    """One of the shapes that are known now; composites hold no composites."""
+    found = [_shape_file(cls) for cls in shape_kinds().values() if cls.declared()]
+    simple = _tagged([CylinderFile, *found])
+    part: Any = create_model(
+        "CompositePart",
+        __base__=Strict,
+        shape=(simple, ...),
+        position=(Vec3, ...),
+        A=(Mat3 | None, None),
+    )
+    parts: Any = Annotated[list[part], Field(min_length=1)]
+    composite = create_model(
+        "CompositeFile",
+        __base__=Strict,
+        __doc__=summary(Composite),
+        type=(Literal["Composite"], ...),
+        parts=(parts, ...),
+    )
+    return _tagged([CylinderFile, *found, composite])
+
+
+def _shape_file(cls: type[AbstractShape]) -> type[BaseModel]:
+    """A shape by the fields that its class declares, and what its constructor takes for a mass."""
+    taken = inspect.signature(cls).parameters
+    masses: dict[str, Any] = {
+        name: (Number, ...) if taken[name].default is inspect.Parameter.empty else _optional(Number)
+        for name in ("mass", "density")
+        if name in taken
+    }
+    return _file_of(cls, cls.declared(), Strict, masses)
+
+
+def _body_file() -> type[BaseModel]:
+    shape = _any_shape()
+    color = Annotated[list[Number], Field(min_length=3, max_length=4)]
+    visual: Any = create_model(
+        "VisualFile",
+        __base__=Strict,
+        __doc__="A shape that a body shows, in the body frame; its mass does not count.",
+        shape=(shape, ...),
+        position=(Vec3, [0.0, 0.0, 0.0]),
+        A=(Mat3 | None, None),
+        color=_optional(color),
+    )
+    return create_model(
+        "BodyFile",
+        __base__=_Body,
+        __doc__=_Body.__doc__,
+        shape=_optional(shape),
+        visuals=(list[visual], []),  # pyright: ignore[reportInvalidTypeForm]
+    )
+
+
 def _primitive_files() -> list[type[BaseModel]]:
     found = [cls for cls in primitives().values() if cls.in_files]
     return [_file_of(cls, primitive_specs(cls), Strict) for cls in found]
@@ -390,7 +336,10 @@ def _element_files(base: type) -> list[type[BaseModel]]:
 
 
 def _file_of(
-    cls: type, declared: dict[str, tuple[Spec, dataclasses.Field]], base: type[BaseModel]
+    cls: type,
+    declared: dict[str, tuple[Spec, dataclasses.Field]],
+    base: type[BaseModel],
+    more: dict[str, Any] | None = None,
 ) -> type[BaseModel]:
     # Elements come and go in a session; pydantic's model follows the class that has the name now.
     tag: dict[str, Any] = {"type": (Literal[cls.__name__], ...)}
@@ -400,6 +349,7 @@ def _file_of(
         __doc__=summary(cls),
         **tag,
         **_fields(declared),
+        **(more or {}),
     )
 
 
@@ -419,18 +369,18 @@ class _Mechanism(Strict):
     name: Name
     description: str | None = None
     gravity: Vec3 = [0.0, 0.0, -9.81]
-    bodies: list[BodyFile]
 
 
 def mechanism_file() -> type[BaseModel]:
-    """The format with every joint, driver, force and primitive that is known now, those of users
-    included.
+    """The format with every joint, driver, force, primitive and shape that is known now, those of
+    users included.
     """
-    return _mechanism_file(tuple(kinds(AbstractElement).values()), tuple(primitives().values()))
+    known = kinds(AbstractElement), primitives(), shape_kinds()
+    return _mechanism_file(*(tuple(found.values()) for found in known))
 
 
 @functools.lru_cache(maxsize=8)
-def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) -> type[BaseModel]:
+def _mechanism_file(*known: tuple[type, ...]) -> type[BaseModel]:
     bases = (
         AbstractRelation,
         AbstractForceDescription,
@@ -439,11 +389,13 @@ def _mechanism_file(elements: tuple[type, ...], primitives: tuple[type, ...]) ->
         AbstractSensor,
     )
     joints, forces, laws, frames, sensors = (list[_tagged(_element_files(x))] for x in bases)
+    body: Any = _body_file()
     beam: Any = _beam_file()
     return create_model(
         "MechanismFile",
         __base__=_Mechanism,
         __doc__=_Mechanism.__doc__,
+        bodies=(list[body], ...),  # pyright: ignore[reportInvalidTypeForm]
         joints=(joints, []),
         drivers=(joints, []),
         forces=(forces, []),

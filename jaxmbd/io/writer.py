@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ..files import written
-from ..model import shapes
 from ..model.beams import Beam
 from ..model.body import Body
 from ..model.elements import AbstractElement
@@ -19,7 +18,7 @@ from ..model.given import Kind, Spec, primitive_specs, specs
 from ..model.inputs import Input
 from ..model.joints import AbstractRelation
 from ..model.mechanism import Mechanism
-from ..model.mesh import Mesh
+from ..model.shapes import AbstractShape, Composite
 from ..model.validation import inertia_matrix, is_concrete
 from ..model.visuals import Visual
 from .model_files import ModelFileError
@@ -108,18 +107,9 @@ def _beam(beam: Beam) -> dict[str, Any]:
     return file
 
 
-def _shape(shape: Any, what: str) -> dict[str, Any]:
+def _shape(shape: AbstractShape, what: str) -> dict[str, Any]:
     kind = type(shape).__name__
-    if isinstance(shape, Mesh):
-        mass = _numbers(shape.mass, what)
-        faces = np.asarray(shape.faces).tolist()
-        file = {"type": kind, "vertices": _numbers(shape.vertices, what), "faces": faces}
-        return file if mass == 0.0 else file | {"mass": mass}
-    if getattr(shapes, kind, None) is not type(shape):
-        raise ModelFileError(
-            f"{what}: a file cannot hold a shape of your own, {kind}; use one of jaxmbd's, or none"
-        )
-    if isinstance(shape, shapes.Composite):
+    if isinstance(shape, Composite):
         positions = np.asarray(_numbers(shape.offsets, what)) + np.asarray(
             _numbers(shape.center, what)
         )
@@ -129,10 +119,16 @@ def _shape(shape: Any, what: str) -> dict[str, Any]:
             for part, position, A in zip(shape.parts, positions.tolist(), rotations, strict=True)
         ]
         return {"type": kind, "parts": parts}
-    fields = {f.name: getattr(shape, f.name) for f in dataclasses.fields(shape)}
-    return {"type": kind} | {
-        k: x if isinstance(x, str) else _numbers(x, what) for k, x in fields.items()
-    }
+    if not shape.declared():
+        raise ModelFileError(
+            f"{what}: a file cannot hold a {kind}, whose class declares no fields; declare them "
+            "with jaxmbd.given"
+        )
+    file: dict[str, Any] = {"type": kind}
+    for name, (spec, _) in shape.declared().items():
+        file[name] = _field(spec, getattr(shape, name), f"{what}: {name}")
+    mass = _numbers(shape.mass, what)
+    return file if shape.looks_alone and mass == 0.0 else file | {"mass": mass}
 
 
 def _element(part: AbstractElement) -> dict[str, Any]:
@@ -170,6 +166,8 @@ def _field(spec: Spec, value: Any, what: str) -> Any:
         return [_name(x) for x in value]
     if kind in (Kind.FLAG, Kind.CHOICE):
         return value
+    if kind is Kind.TRIANGLES:
+        return value.tolist()
     if kind is Kind.PRIMITIVES:
         return [_primitive(p, what) for p in value]
     if isinstance(value, str):

@@ -8,6 +8,10 @@ table of primitives in `joints.py`.
 from . import given as given
 from .beams import Beam as Beam
 from .body import Body as Body
+from .collision.narrow import AbstractPair as AbstractPair
+from .collision.narrow import Balls as Balls
+from .collision.narrow import Plane as Plane
+from .collision.table import register_pair as register_pair
 from .coordinates import Angle as Angle
 from .couplings import AbstractCoupling as AbstractCoupling
 from .couplings import Belt as Belt
@@ -99,6 +103,7 @@ from .sensors import Channel as Channel
 from .sensors import DistanceSensor as DistanceSensor
 from .sensors import Encoder as Encoder
 from .sensors import ForceTorque as ForceTorque
+from .shapes import AbstractShape as AbstractShape
 from .shapes import Box as Box
 from .shapes import Capsule as Capsule
 from .shapes import Composite as Composite
@@ -111,6 +116,7 @@ from .shapes import Tetrahedron as Tetrahedron
 from .state import Pose as Pose
 from .state import State as State
 from .state import Twist as Twist
+from .surfaces import Surface as Surface
 from .system import System as System
 from .validation import DescriptionWarning as DescriptionWarning
 from .validation import enable_x64 as enable_x64

@@ -27,6 +27,8 @@ class Kind(enum.Enum):
     VECTOR = "three numbers"
     NUMBER = "a number"
     NUMBERS = "a number or nested lists of numbers"
+    POINTS = "a list of points, three numbers each"
+    TRIANGLES = "a list of triangles, three indices of points each"
     FLAG = "true or false"
     CHOICE = "one of a few words"
     MOTION = "a function of time or an input; in files a number, an expression or an input"
@@ -47,16 +49,20 @@ class Spec:
         unit: Of its numbers, such as "m" or "N·m/rad"; "-" without dimension.
         options: The words of a choice.
         bounds: Of a number that only some values make sense for.
+        lengths: The least and the largest length of a list; None where any length will do.
     """
 
     kind: Kind
     unit: str = ""
     options: tuple[str, ...] = ()
     bounds: Bounds | None = None
+    lengths: tuple[int, int | None] = (0, None)
 
 
-def _field(spec: Spec, default: object, *, kw_only: bool = True) -> Any:
-    return dataclasses.field(default=default, kw_only=kw_only, metadata={_KEY: spec})
+def _field(spec: Spec, default: object, *, kw_only: bool = True, static: bool = False) -> Any:
+    # As `equinox.field` does it: what is static is no array, and programs are compiled for it.
+    metadata = {_KEY: spec, "static": True} if static else {_KEY: spec}
+    return dataclasses.field(default=default, kw_only=kw_only, metadata=metadata)
 
 
 def body() -> Any:
@@ -109,9 +115,19 @@ def flag(default: bool) -> Any:
     return _field(Spec(Kind.FLAG), default)
 
 
-def choice(*options: str, default: object = _MISSING) -> Any:
-    """One of a few words."""
-    return _field(Spec(Kind.CHOICE, options=options), default)
+def choice(*options: str, default: object = _MISSING, static: bool = False) -> Any:
+    """One of a few words; `static` where the class is a pytree."""
+    return _field(Spec(Kind.CHOICE, options=options), default, static=static)
+
+
+def points(unit: str, *, least: int = 1, most: int | None = None) -> Any:
+    """A list of points, (n, 3)."""
+    return _field(Spec(Kind.POINTS, unit, lengths=(least, most)), _MISSING)
+
+
+def triangles() -> Any:
+    """Triangles by the indices of their corners, which no program computes with."""
+    return _field(Spec(Kind.TRIANGLES, lengths=(1, None)), _MISSING, static=True)
 
 
 def motion(unit: str, default: object = _MISSING) -> Any:

@@ -1,15 +1,17 @@
 """Triangle meshes as shapes."""
 
+import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Float, Int
 
 from ..rotations.types import Array, Mat3, Scalar, Vec3, host
+from . import given
 from .mesh_files import read_mesh
 from .shapes import AbstractShape
+from .surfaces import Surface, flat
 from .validation import Numbers, array, concrete, default_dtype, number
 
 _SHARP = np.cos(np.radians(25.0))  # edges between faces that meet more sharply are drawn
@@ -50,11 +52,13 @@ class Mesh(AbstractShape):
         unit_inertia: Inertia of one kilogram, (3, 3) [m²].
     """
 
-    vertices: Float[Array, "n 3"]
-    triangles: Triangles = eqx.field(static=True)
+    looks_alone: ClassVar[bool] = True
+
     mass: Scalar
     center: Vec3
     unit_inertia: Mat3
+    vertices: Float[Array, "n 3"] = given.points("m", least=3)
+    triangles: Triangles = given.triangles()
 
     def __init__(self, vertices, faces, *, mass=None, density=None):
         if mass is not None and density is not None:
@@ -111,6 +115,14 @@ class Mesh(AbstractShape):
     @property
     def inertia(self) -> Mat3:
         return self.mass * self.unit_inertia
+
+    @classmethod
+    def declared(cls) -> dict[str, tuple[given.Spec, dataclasses.Field]]:
+        found = super().declared()
+        return {"vertices": found["vertices"], "faces": found["triangles"]}
+
+    def surface(self, faces: int) -> Surface:
+        return flat(self.vertices, self.faces)
 
     def outline(self) -> list[np.ndarray]:
         points = np.asarray(self.vertices)

@@ -2,7 +2,6 @@
 instant.
 """
 
-import dataclasses
 import json
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +12,6 @@ import jax
 import numpy as np
 
 from ..files import table_text, written
-from ..model.mesh import Mesh
 from ..model.shapes import AbstractShape, Composite
 from ..model.system import System
 from ..model.visuals import Looks
@@ -105,8 +103,8 @@ def drawing(system: System) -> dict:
 
 
 def solids(shape: AbstractShape | Looks) -> list[dict]:
-    """The parts of a shape as plain data: `kind` (its class), `fields` (its numbers but the mass),
-    `r` and `A` (where it is in the body frame), and `color` where it has one of its own.
+    """The parts of a shape as plain data: `kind` (its class), `fields` (what it declares), `r` and
+    `A` (where it is in the body frame), and `color` where it has one of its own.
     """
     if isinstance(shape, Composite | Looks):
         colors = shape.colors if isinstance(shape, Looks) else (None,) * len(shape.parts)
@@ -120,21 +118,12 @@ def solids(shape: AbstractShape | Looks) -> list[dict]:
             for inner, r, A, color in placed
             for part in solids(inner)
         ]
-    if isinstance(shape, Mesh):
-        return [_solid("Mesh", {"vertices": shape.vertices, "faces": shape.faces})]
-    fields = {f.name: getattr(shape, f.name) for f in dataclasses.fields(shape)}
+    fields = {name: getattr(shape, name) for name in shape.declared()}
     return [_solid(type(shape).__name__, fields)]
 
 
 def _solid(kind: str, fields: dict[str, Any], A: np.ndarray = _EYE) -> dict:
-    known = {
-        k: x if isinstance(x, str) else np.asarray(x) for k, x in fields.items() if k != "mass"
-    }
-    plain = {
-        k: x if isinstance(x, str) else x.tolist()
-        for k, x in known.items()
-        if isinstance(x, str) or x.dtype.kind in "fiu"  # a shape of a user's own may hold anything
-    }
+    plain = {k: x if isinstance(x, str) else np.asarray(x).tolist() for k, x in fields.items()}
     return {"kind": kind, "fields": plain, "r": [0.0] * 3, "A": A.tolist()}
 
 

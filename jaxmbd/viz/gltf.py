@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import __name__ as _package
-from .meshes import Mesh, frame, joined
+from .meshes import Surface, frame, joined
 from .scene import Node, Part, Scene, quaternions
 
 _FLOAT, _SHORT, _INT = 5126, 5123, 5125
@@ -117,7 +117,7 @@ class _Writer:
     def _mesh(self, parts: list[Part]) -> int:
         """The mesh of a node; equal parts are written once."""
         # A primitive for each look, so that there is little to draw.
-        looks: dict[int, list[Mesh]] = {}
+        looks: dict[int, list[Surface]] = {}
         for part in parts:
             looks.setdefault(self._material(part), []).append(part.mesh)
         key = tuple((material, *map(id, own)) for material, own in looks.items())
@@ -131,7 +131,7 @@ class _Writer:
             self.meshes.append({"primitives": primitives})
         return self.known[key]
 
-    def _primitive(self, mesh: Mesh) -> dict[str, Any]:
+    def _primitive(self, mesh: Surface) -> dict[str, Any]:
         key = id(mesh)
         if key not in self.surfaces:
             self.kept.append(mesh)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from . import meshes
-from .meshes import Mesh, ball, box, cylinder, frame
+from .meshes import Surface, ball, box, cylinder, frame
 
-Marks = tuple[list[Mesh], list[Mesh]]  # on body i and on body j, axis along z, point at the origin
+# On body i and on body j, axis along z, point at the origin.
+Marks = tuple[list[Surface], list[Surface]]
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Place:
         meshes: In its own frame.
     """
 
-    meshes: list[Mesh]
+    meshes: list[Surface]
     r: np.ndarray = field(default_factory=lambda: np.zeros(3))
     A: np.ndarray = field(default_factory=lambda: np.eye(3))
 
@@ -154,7 +155,7 @@ def joint(connection: dict, n: int, g: float, stroke: tuple[float, float]) -> tu
 # --- wheels, cams and lines ---
 
 
-def outline(line: np.ndarray, g: float, *, solid: bool) -> Mesh:
+def outline(line: np.ndarray, g: float, *, solid: bool) -> Surface:
     """A line of a joint as a tube, or as a plate where it is closed and flat."""
     ring, rest = _ring(line)
     if not solid or ring is None:

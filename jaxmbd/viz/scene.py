@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from . import marks, meshes
 from .data import Picture, cube, drawn, ends, extent, outlines
-from .meshes import Mesh
+from .meshes import Surface
 
 COLORS = ("4878cf", "e8853d", "55a868", "c9504f", "8a72b9", "a0785a", "d579b4", "3fa7b5", "b5a52f")
 STEEL, GROUND, SPRING, LINK, GAP = "a9b0ba", "7d848e", "4f9d69", "8b929b", "e02020"
@@ -36,7 +36,7 @@ class Part:
         metal: Whether it shines as metal does.
     """
 
-    mesh: Mesh
+    mesh: Surface
     color: str
     opacity: float = 1.0
     metal: bool = False
@@ -210,7 +210,7 @@ class _Builder:
 
     def _colored(self, b: int, opacity: float) -> list[Part]:
         """The solids of a body, those of one color as one surface."""
-        groups: dict[tuple[str, float], list[Mesh]] = {}
+        groups: dict[tuple[str, float], list[Surface]] = {}
         for part in self.data.drawing["solids"][b]:
             mesh, own = meshes.solid(part, self.n + 12), part.get("color")
             if mesh is not None:
@@ -240,7 +240,7 @@ class _Builder:
             for (body, _), lines in zip(ends(c), outlines(c), strict=True)
         )
 
-    def _arms(self, b: int, solids: list[Mesh]) -> list[Mesh]:
+    def _arms(self, b: int, solids: list[Surface]) -> list[Surface]:
         """Sticks from the mass center to the joints that lie outside of a body's shape."""
         points = [
             p

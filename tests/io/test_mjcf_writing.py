@@ -155,10 +155,20 @@ def test_a_written_file_moves_in_mujoco(tmp_path):
     assert compared(again, report, model, states=3) < 1e-10
 
 
+def test_a_shape_without_a_type_in_mjcf_is_written_as_a_mesh(tmp_path):
+    m = mbd.Mechanism("m")
+    cone = mbd.Visual(mbd.Cone(0.1, 0.2, mass=0.0, axis="x"), position=(0.3, 0, 0))
+    m.add_body("a", mass=1.0, inertia=(1, 1, 1), visuals=[cone])
+    (found,) = back(m, tmp_path / "m.xml").bodies["a"].visuals
+    points = np.asarray(found.shape.vertices) @ np.asarray(found.A).T + np.asarray(found.position)
+    np.testing.assert_allclose(points.min(axis=0), [0.15, -0.1, -0.1], atol=2e-3)
+    np.testing.assert_allclose(points.max(axis=0), [0.35, 0.1, 0.1], atol=2e-3)
+
+
 def test_looks_that_mjcf_has_not_are_told(tmp_path):
     m = mbd.Mechanism("m")
-    cone = mbd.Visual(mbd.Cone(0.1, 0.2, mass=0.0))
-    m.add_body("a", mass=1.0, inertia=(1, 1, 1), visuals=[cone])
+    pair = mbd.Composite([mbd.Sphere(0.1, mass=1.0), mbd.Sphere(0.2, mass=1.0)], np.eye(3)[:2])
+    m.add_body("a", mass=1.0, inertia=(1, 1, 1), visuals=[mbd.Visual(pair)])
     with pytest.warns(ModelFileWarning, match="cannot hold the looks of 'a'"):
         mbd.save(m, tmp_path / "m.xml")
 

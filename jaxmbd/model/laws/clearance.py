@@ -10,11 +10,11 @@ from ...rotations.types import Array, Scalar, Vec3
 from ...rotations.vectors import basis_from_axis
 from .. import given
 from ..body import Body
+from ..collision.narrow import FLOOR, AbstractPair, Witness
 from ..state import Pose
 from ..validation import NOT_NEGATIVE, direction, number, require, vector
 from .compliant_contact import CompliantContact
 from .contact import AbstractContactDescription, PairContact
-from .narrow import FLOOR, AbstractPair, Witness
 
 
 class InsideOf(AbstractPair):

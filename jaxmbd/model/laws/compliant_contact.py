@@ -8,11 +8,11 @@ from jaxtyping import Float, Int
 
 from ...rotations.types import Array, Scalar, Vec3
 from ...rotations.vectors import cross
+from ..collision.narrow import AbstractPair
 from ..forces.base import AbstractForce, Output
 from ..state import Pose, Twist
 from .base import CONTACT
 from .hunt_crossley import HuntCrossley
-from .narrow import AbstractPair
 
 
 class CompliantContact(AbstractForce):

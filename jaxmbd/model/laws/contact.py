@@ -12,7 +12,9 @@ from ...rotations.types import Array, Scalar
 from ...rotations.vectors import basis_from_axis, cross
 from .. import given
 from ..body import Body
-from ..shapes import AbstractShape, Box, Capsule, HollowCylinder, Rod, Sphere, Tetrahedron
+from ..collision.narrow import AbstractPair, Balls, Plane, Swapped
+from ..collision.table import pair_of
+from ..shapes import AbstractShape
 from ..state import Pose, Twist
 from ..validation import (
     AT_LEAST_ONE,
@@ -26,20 +28,8 @@ from ..validation import (
     vector,
 )
 from .base import CONTACT, AbstractLaw, AbstractLawDescription
-from .boxes import Boxes
-from .capsules import BallsAndCapsule, CapsuleAndBox, Capsules, Core
 from .compliant_contact import CompliantContact
-from .narrow import (
-    AbstractPair,
-    Balls,
-    BallsAndBox,
-    BallsAndPlane,
-    CylinderAndPlane,
-    Pair,
-    Swapped,
-)
 
-_AXES = {"x": 0, "y": 1, "z": 2}
 _HERTZ = 1.5  # the exponent of two balls, or of a ball on a plane
 
 
@@ -95,11 +85,6 @@ class PairContact(AbstractLaw):
 
     def frictions(self) -> Float[Array, " n"]:
         return jnp.broadcast_to(self.friction, (self.places,))
-
-
-def _core(capsule: Capsule) -> Core:
-    along = np.eye(3)[_AXES[capsule.axis]]
-    return Core(0.5 * capsule.length * along, capsule.radius)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,85 +182,46 @@ class Contact(AbstractContactDescription):
         return self._between(self._pair(i, j))
 
     def _pair(self, i: Body, j: Body) -> AbstractPair:
-        round_i = self._balls(i)
+        first = self._points(i) if self.points is not None else i.shape
         if j.shape is None or self.normal is not None:
             up = (0.0, 0.0, 1.0) if self.normal is None else self.normal
             normal = direction(up, f"{self.title}: normal")
             point = vector(self.point, 3, f"{self.title}: point")
-            plane = j.point(point), j.direction(normal)
-            if round_i is not None:
-                return BallsAndPlane(round_i, *plane)
-            if isinstance(i.shape, HollowCylinder):
-                along = np.eye(3, dtype=i.r.dtype)[_AXES[i.shape.axis]]
-                return CylinderAndPlane(i.shape.radius, 0.5 * i.shape.length * along, *plane)
-            raise ValueError(f"{self.title}: {self._nothing(i, i.shape)}")
+            plane = Plane(j.point(point), j.direction(normal))
+            found = None if first is None else pair_of(first, plane)
+            if found is None:
+                raise ValueError(f"{self.title}: {_nothing(i, i.shape)}")
+            return found
         point = concrete(self.point)
         if point is None or np.any(point):
             raise ValueError(
                 f"{self.title}: point is that of a plane, and body {j.name!r} touches with its "
                 "shape; give normal too, or leave point out"
             )
-        found = self._of_shapes(i, j, round_i)
-        if found is None and self.points is None:
-            turned = self._of_shapes(j, i, self._balls(j))
+        found = None if first is None else pair_of(first, j.shape)
+        if found is None and isinstance(first, AbstractShape):
+            turned = pair_of(j.shape, first)
             found = None if turned is None else Swapped(turned)
         if found is None:
-            raise ValueError(f"{self.title}: {self._nothing(j, j.shape, i)}")
+            raise ValueError(f"{self.title}: {_nothing(j, j.shape, i)}")
         return found
 
-    def _of_shapes(self, i: Body, j: Body, round_i: Balls | None) -> AbstractPair | None:
-        """The pair of body i with the shape of body j, where it is known in this order."""
-        first = None if self.points is not None else i.shape
-        if isinstance(j.shape, Sphere):
-            ball = Balls.of([[0.0] * 3], j.shape.radius)
-            if isinstance(first, Capsule):
-                return Swapped(BallsAndCapsule(ball, _core(first)))
-            if isinstance(first, Box):  # its faces, not its corners
-                return Swapped(BallsAndBox(ball, 0.5 * first.size))
-            return None if round_i is None else Pair(round_i, ball)
-        if isinstance(j.shape, Capsule):
-            if isinstance(first, Capsule):
-                return Capsules(_core(first), _core(j.shape))
-            whole = first is None or isinstance(first, Sphere)
-            return BallsAndCapsule(round_i, _core(j.shape)) if round_i and whole else None
-        if isinstance(j.shape, Box):
-            half = 0.5 * j.shape.size
-            if isinstance(first, Box):
-                return Boxes(0.5 * first.size, half)
-            if isinstance(first, Capsule):
-                return CapsuleAndBox(_core(first), half)
-            return None if round_i is None else BallsAndBox(round_i, half)
-        return None
+    def _points(self, body: Body) -> Balls:
+        """The points that are given, with their radius, in the frame of the body."""
+        shape = np.shape(self.points)
+        if len(shape) != 2 or shape[1] != 3:
+            raise ValueError(f"{self.title}: points must be a list of points, (n, 3)")
+        points = array(self.points, shape, f"{self.title}: points")
+        return Balls.of([body.point(p) for p in points], self._number("radius"))
 
-    def _balls(self, body: Body) -> Balls | None:
-        """The points of a body, with radii, that its surface is made of, if it is."""
-        if self.points is not None:
-            given_points = np.shape(self.points)
-            if len(given_points) != 2 or given_points[1] != 3:
-                raise ValueError(f"{self.title}: points must be a list of points, (n, 3)")
-            points = array(self.points, given_points, f"{self.title}: points")
-            return Balls.of([body.point(p) for p in points], self._number("radius"))
-        shape = body.shape
-        if isinstance(shape, Sphere):
-            return Balls.of([[0.0] * 3], shape.radius)
-        if isinstance(shape, Box):
-            corners = np.array([[a, b, c] for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)])
-            return Balls.of([0.5 * shape.size * corner for corner in corners], 0.0)
-        if isinstance(shape, Capsule):
-            return _core(shape).ends()
-        if isinstance(shape, Rod):
-            half = 0.5 * shape.length * np.eye(3)[_AXES[shape.axis]]
-            return Balls.of([-half, half], 0.0)
-        if isinstance(shape, Tetrahedron):
-            return Balls.of(list(shape.corners), 0.0)
-        return None
 
-    def _nothing(self, body: Body, shape: AbstractShape | None, other: Body | None = None) -> str:
-        if shape is None:
-            return f"body {body.name!r} has no shape; give it one, or give points="
-        if other is None:
-            return f"no contact of {type(shape).__name__} with a plane is known; give points="
-        return (
-            f"no contact of {type(other.shape).__name__} ({other.name!r}) with "
-            f"{type(shape).__name__} ({body.name!r}) is known; swap the bodies, or give points="
-        )
+def _nothing(body: Body, shape: AbstractShape | None, other: Body | None = None) -> str:
+    """Why a body touches nothing, and what to do."""
+    if shape is None:
+        return f"body {body.name!r} has no shape; give it one, or give points="
+    if other is None:
+        return f"no contact of {type(shape).__name__} with a plane is known; give points="
+    return (
+        f"no contact of {type(other.shape).__name__} ({other.name!r}) with "
+        f"{type(shape).__name__} ({body.name!r}) is known; swap the bodies, or give points="
+    )

@@ -8,13 +8,13 @@ import numpy as np
 from ...rotations.types import Scalar, Vec3
 from .. import given
 from ..body import Body
+from ..collision.narrow import AbstractPair, Witness
 from ..curves import Curve, Foot, upward
 from ..primitives.curves import left_normal
 from ..state import Pose
 from ..validation import NOT_NEGATIVE, direction, vector
 from .compliant_contact import CompliantContact
 from .contact import AbstractContactDescription, PairContact
-from .narrow import AbstractPair, Witness
 
 
 class BallAndCurve(AbstractPair):

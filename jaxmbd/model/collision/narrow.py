@@ -83,6 +83,18 @@ class Balls(eqx.Module):
         return r[None, :] + self.centers @ A.T
 
 
+class Plane(eqx.Module):
+    """A plane of a body.
+
+    Attributes:
+        s_bar: A point of it, body frame [m].
+        n_bar: Its unit normal, out of the body, body frame.
+    """
+
+    s_bar: Vec3
+    n_bar: Vec3
+
+
 class Swapped(AbstractPair):
     """A pair whose first surface is that of body j.
 

@@ -95,17 +95,20 @@ from .model import PID as PID
 from .model import AbstractAlongCoordinate as AbstractAlongCoordinate
 from .model import AbstractAlongLine as AbstractAlongLine
 from .model import AbstractConstraint as AbstractConstraint
+from .model import AbstractContact as AbstractContact
 from .model import AbstractCoordinateForce as AbstractCoordinateForce
 from .model import AbstractCoupling as AbstractCoupling
 from .model import AbstractForce as AbstractForce
 from .model import AbstractForceDescription as AbstractForceDescription
 from .model import AbstractLineForce as AbstractLineForce
 from .model import AbstractMeasured as AbstractMeasured
+from .model import AbstractNormalForce as AbstractNormalForce
 from .model import AbstractPair as AbstractPair
 from .model import AbstractPrimitive as AbstractPrimitive
 from .model import AbstractRelation as AbstractRelation
 from .model import AbstractSensor as AbstractSensor
 from .model import AbstractShape as AbstractShape
+from .model import AbstractSlidingFriction as AbstractSlidingFriction
 from .model import AbstractStatefulForce as AbstractStatefulForce
 from .model import AbstractVelocityPrimitive as AbstractVelocityPrimitive
 from .model import Actuator as Actuator
@@ -125,6 +128,7 @@ from .model import Cone as Cone
 from .model import Constraint as Constraint
 from .model import Contact as Contact
 from .model import CoulombFriction as CoulombFriction
+from .model import Coupled as Coupled
 from .model import Coupler as Coupler
 from .model import CurveContact as CurveContact
 from .model import CurveOnCurve as CurveOnCurve
@@ -144,6 +148,7 @@ from .model import Frame as Frame
 from .model import FrameMotion as FrameMotion
 from .model import Gear as Gear
 from .model import HollowCylinder as HollowCylinder
+from .model import HuntCrossley as HuntCrossley
 from .model import HydraulicCylinder as HydraulicCylinder
 from .model import Input as Input
 from .model import JointLimit as JointLimit
@@ -177,6 +182,7 @@ from .model import Sampled as Sampled
 from .model import Screw as Screw
 from .model import Section as Section
 from .model import Servo as Servo
+from .model import SmoothedCoulomb as SmoothedCoulomb
 from .model import Sphere as Sphere
 from .model import Spherical as Spherical
 from .model import SpringDamper as SpringDamper

@@ -74,13 +74,18 @@ from .joints import Revolute as Revolute
 from .joints import Spherical as Spherical
 from .joints import Translational as Translational
 from .joints import Universal as Universal
+from .laws import AbstractContact as AbstractContact
 from .laws import AbstractLaw as AbstractLaw
 from .laws import AbstractLawDescription as AbstractLawDescription
+from .laws import AbstractNormalForce as AbstractNormalForce
+from .laws import AbstractSlidingFriction as AbstractSlidingFriction
 from .laws import Clearance as Clearance
 from .laws import Contact as Contact
 from .laws import CoulombFriction as CoulombFriction
 from .laws import CurveContact as CurveContact
+from .laws import HuntCrossley as HuntCrossley
 from .laws import JointLimit as JointLimit
+from .laws import SmoothedCoulomb as SmoothedCoulomb
 from .linear_coupling import LinearCoupling as LinearCoupling
 from .mechanism import Mechanism as Mechanism
 from .mesh import Mesh as Mesh
@@ -91,6 +96,7 @@ from .primitives import DP2 as DP2
 from .primitives import AbstractPrimitive as AbstractPrimitive
 from .primitives import AbstractVelocityPrimitive as AbstractVelocityPrimitive
 from .primitives import D as D
+from .primitives.coupled import Coupled as Coupled
 from .rolling import KnifeEdge as KnifeEdge
 from .rolling import NoSlip as NoSlip
 from .rolling import RollingDisc as RollingDisc

@@ -6,6 +6,7 @@ thousands of turns.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -36,6 +37,8 @@ class AbstractWheels(AbstractConstraint):
         point_i, point_j: Points on the axes in the planes of the wheels, global at the initial pose
             [m]; they default to the mass centers.
     """
+
+    mark: ClassVar[str] = "outline"
 
     axis_i: Any = given.axis()
     axis_j: Any = given.vector("-", None)
@@ -126,6 +129,8 @@ class RackAndPinion(AbstractConstraint):
         pressure_angle: Between the tooth force and the rack [rad]; 20 degrees by default.
     """
 
+    mark: ClassVar[str] = "outline"
+
     axis: Any = given.axis()
     along: Any = given.axis()
     radius: Any = given.number("m")
@@ -170,6 +175,8 @@ class Screw(AbstractConstraint):
         lead: Displacement of a turn [m]; positive for a right-handed thread.
     """
 
+    mark: ClassVar[str] = "screw"
+
     point: Any = given.point()
     axis: Any = given.axis()
     lead: Any = given.number("m")
@@ -195,6 +202,8 @@ class AbstractCoupling(AbstractRelation):
         joint_1, joint_2: The joints (objects or names).
     """
 
+    mark: ClassVar[str] = "outline"
+
     joint_1: Any = given.joint()
     joint_2: Any = given.joint()
 
@@ -203,6 +212,17 @@ class AbstractCoupling(AbstractRelation):
     def targets(self) -> tuple[Body | str, ...]:
         """The bodies of both joints, those that the joints move first, each once."""
         return bodies_of_joints(self.title, (self.joint_1, self.joint_2))
+
+    def _coordinates(
+        self, bodies: Sequence[Body], kind_1: str | None = None, kind_2: str | None = None
+    ) -> tuple[Angle | Displacement, Angle | Displacement]:
+        """The coordinates of both joints on the bodies that `rows` is given: by their kinds, or the
+        angle where a joint has one.
+        """
+        return (
+            coordinate_among(self.title, self.joint_1, kind_1, bodies),
+            coordinate_among(self.title, self.joint_2, kind_2, bodies),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,8 +257,7 @@ class Coupler(AbstractCoupling):
             f"{self.title}: all coefficients of joint 1 are zero, which couples nothing; use a "
             "driver to hold joint 2",
         )
-        first = coordinate_among(self.title, self.joint_1, self.coordinate_1, bodies)
-        second = coordinate_among(self.title, self.joint_2, self.coordinate_2, bodies)
+        first, second = self._coordinates(bodies, self.coordinate_1, self.coordinate_2)
         if self.joint_1.name == self.joint_2.name and type(first) is type(second):
             raise ValueError(
                 f"{self.title}: couples joint {self.joint_1.name!r} with itself, which would lock "

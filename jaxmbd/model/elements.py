@@ -117,5 +117,5 @@ def kinds(base: type) -> dict[str, type]:
     return {
         name: cls
         for name, cls in _KINDS.items()
-        if issubclass(cls, base) and not inspect.isabstract(cls)
+        if issubclass(cls, base) and not (inspect.isabstract(cls) or name.startswith("Abstract"))
     }

@@ -1,7 +1,7 @@
 """Gears: a ratio of two turns, with the tooth force at the pitch point."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -80,6 +80,8 @@ class Gear(AbstractWheels):
             is the distance of the pitch point from axis i on the common normal of the axes.
         pressure_angle: α, in the plane across the teeth [rad]; 20 degrees by default, 0 for none.
     """
+
+    mark: ClassVar[str] = "teeth"
 
     ratio: Any = given.number("-")
     radius_i: Any = given.number("m", None)

@@ -39,6 +39,8 @@ class AbstractCurved(AbstractConstraint):
             with `inside` it is on the other side.
     """
 
+    mark: ClassVar[str] = "outline"
+
     curve: Any = given.curve()
     axis: Any = given.axis()
     closed: bool = given.flag(True)
@@ -137,6 +139,8 @@ class PointOnSurface(AbstractConstraint):
             x[0]**2`.
         offset: Distance from the surface [m].
     """
+
+    mark: ClassVar[str] = "outline"
 
     point: Any = given.point()
     surface: Any = given.function()

@@ -74,6 +74,8 @@ class AbstractRelation(AbstractElement):
     Class attributes:
         is_driver: Whether it prescribes a motion.
         is_link: Whether it is drawn as a link between its two points.
+        mark: How views draw it: "hinge", "ball", "cross", "sleeve", "screw", "slide", "table",
+            "weld", "track", "dot", or by its `outlines` alone as "outline", of gears as "teeth".
         freedoms: What a tree of bodies may use it for: the freedoms it leaves, as slots of
             (translations along e1, e2 and the axis, rotations about them); None for one that closes
             loops.
@@ -89,6 +91,7 @@ class AbstractRelation(AbstractElement):
     what: ClassVar[str] = "joint"
     is_driver: ClassVar[bool] = False
     is_link: ClassVar[bool] = False
+    mark: ClassVar[str] = "dot"
     freedoms: ClassVar[tuple[int, ...] | None] = None
     tree_rows: ClassVar[int | None] = None
     has_angle: ClassVar[bool] = False
@@ -176,6 +179,8 @@ class AbstractConstraint(AbstractRelation):
 class Spherical(AbstractConstraint):
     """A ball joint: a common point. Removes 3 degrees of freedom."""
 
+    mark: ClassVar[str] = "ball"
+
     point: Any = given.point()
 
     freedoms: ClassVar[tuple[int, ...] | None] = (3, 4, 5)
@@ -187,6 +192,8 @@ class Spherical(AbstractConstraint):
 @dataclass(frozen=True, eq=False)
 class Revolute(AbstractConstraint):
     """A hinge: a common point and a common axis. Removes 5 degrees of freedom."""
+
+    mark: ClassVar[str] = "hinge"
 
     point: Any = given.point()
     axis: Any = given.axis()
@@ -204,6 +211,8 @@ class Universal(AbstractConstraint):
     """A cross joint: a common point, and `axis_i` of body i stays perpendicular to `axis_j` of body
     j. Removes 4 degrees of freedom.
     """
+
+    mark: ClassVar[str] = "cross"
 
     point: Any = given.point()
     axis_i: Any = given.axis()
@@ -237,6 +246,8 @@ class Universal(AbstractConstraint):
 class Cylindrical(AbstractConstraint):
     """A sleeve: a common axis, free to turn and to slide. Removes 4 degrees of freedom."""
 
+    mark: ClassVar[str] = "sleeve"
+
     point: Any = given.point()
     axis: Any = given.axis()
 
@@ -253,6 +264,8 @@ class Cylindrical(AbstractConstraint):
 @dataclass(frozen=True, eq=False)
 class Translational(AbstractConstraint):
     """A prismatic joint: a common axis, no relative rotation. Removes 5 degrees of freedom."""
+
+    mark: ClassVar[str] = "slide"
 
     point: Any = given.point()
     axis: Any = given.axis()
@@ -276,6 +289,8 @@ class Translational(AbstractConstraint):
 class Planar(AbstractConstraint):
     """Plane on plane: a common normal `axis` through `point`. Removes 3 degrees of freedom."""
 
+    mark: ClassVar[str] = "table"
+
     point: Any = given.point()
     axis: Any = given.axis()
 
@@ -295,6 +310,8 @@ class Planar(AbstractConstraint):
 @dataclass(frozen=True, eq=False)
 class Fixed(AbstractConstraint):
     """A weld: no relative motion. Removes 6 degrees of freedom. Reactions are given at `point`."""
+
+    mark: ClassVar[str] = "weld"
 
     point: Any = given.point()
 
@@ -355,6 +372,8 @@ class PointOnLine(AbstractConstraint):
     """`point` of body j stays on the line of body i through the same place along `axis`. Removes 2
     degrees of freedom.
     """
+
+    mark: ClassVar[str] = "track"
 
     point: Any = given.point()
     axis: Any = given.axis()

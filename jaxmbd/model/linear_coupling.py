@@ -26,6 +26,8 @@ class LinearCoupling(AbstractRelation):
         length: Of the sum; coordinates are zero at the initial pose as described.
     """
 
+    mark: ClassVar[str] = "outline"
+
     joints: Sequence[Any] = given.joints()
     coefficients: Any = given.numbers("-")
     length: Any = given.number("rad or m", 0.0)

@@ -31,6 +31,8 @@ class KnifeEdge(AbstractConstraint):
             Global at the initial pose.
     """
 
+    mark: ClassVar[str] = "outline"
+
     point: Any = given.point()
     axis: Any = given.axis()
 
@@ -48,6 +50,8 @@ class _AbstractRolling(AbstractConstraint):
         center: Center of what rolls, on body j, global at the initial pose [m]; the mass center by
             default.
     """
+
+    mark: ClassVar[str] = "outline"
 
     point: Any = given.point((0.0, 0.0, 0.0))
     normal: Any = given.vector("-", (0.0, 0.0, 1.0))
@@ -153,6 +157,8 @@ class NoSlip(AbstractConstraint):
         radius_i, radius_j: [m]; the circles touch where these radii divide the line of centers.
         inside: Whether the smaller circle rolls in the larger one.
     """
+
+    mark: ClassVar[str] = "outline"
 
     axis: Any = given.axis()
     radius_i: Any = given.number("m", bounds=POSITIVE)

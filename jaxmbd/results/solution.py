@@ -19,8 +19,6 @@ from ..model.compiled import Compiled, if_made, remembered, runs_now
 from ..model.coordinates import Angle, JointMotion, along_motion
 from ..model.frames import FrameMotion, FrameOnBody, frame_motion, still
 from ..model.laws.base import CONTACT, DRY, STOP
-from ..model.laws.compliant_contact import CompliantContact
-from ..model.laws.joint_limit import CompliantLimits
 from ..model.names import ByName, unknown
 from ..model.readable import readable
 from ..model.state import Pose, State, Twist
@@ -39,7 +37,6 @@ _CALLED = {
     STOP: ("stop", "stops"),
     DRY: ("dry friction", "laws of dry friction"),
 }
-_GIVING_WAY = {CONTACT: (CompliantContact,), STOP: (CompliantLimits,), DRY: ()}
 
 
 class Energy(eqx.Module):
@@ -438,7 +435,7 @@ class Solution(eqx.Module):
         where = slices(system)
         if (kind, name) not in where:
             giving_way = [
-                stack for stack in system.forces if isinstance(stack.force, _GIVING_WAY[kind])
+                stack for stack in system.forces if getattr(stack.force, "kind", None) == kind
             ]
             if any(name in stack.names for stack in giving_way):
                 raise ValueError(

@@ -11,6 +11,8 @@ import numpy as np
 
 from ..files import placed
 from ..io.results import CONTACTS, plain_drawing, read_npz
+from ..model.elements import kinds
+from ..model.joints import AbstractRelation
 from ..model.system import System
 from ..results.export import ARRAYS, arrays_of, check_fit, contact_arrays, drawing, result_name
 from ..results.solution import Solution
@@ -131,7 +133,10 @@ def _plain(arrays: dict[str, np.ndarray], rows: int) -> dict[str, Any]:
 
 def drawn(data: Picture) -> list[dict]:
     """Connections that a picture shows; most drivers sit at a joint that is drawn already."""
-    return [c for c in data.drawing["connections"] if c["link"] or not c["kind"].endswith("Driver")]
+    known = kinds(AbstractRelation)
+    # A `Constraint` is one by its primitives, which may hold bodies as well.
+    drivers = {name for name, cls in known.items() if cls.is_driver is True}
+    return [c for c in data.drawing["connections"] if c["link"] or c["kind"] not in drivers]
 
 
 def parts(data: Picture) -> list[dict]:

@@ -1,16 +1,19 @@
 """How joints, gears, cams, links and springs look: the parts that a view draws on two bodies.
 
-A new kind of joint is a function and a row of `MARKS`; kinds without one are a small ball, and
-whatever lines their descriptions draw (`AbstractRelation.outlines`).
+The class of a joint names its mark, by default a small ball, and draws lines of its own
+(`AbstractRelation.mark` and `outlines`). A new mark is a function and a row of `_MARKS`.
 """
 
 import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
+from ..model.elements import kinds
+from ..model.joints import AbstractRelation
 from . import meshes
 from .meshes import Surface, ball, box, cylinder, frame
 
@@ -116,32 +119,64 @@ def _dot(n: int, g: float) -> Marks:
     return [], [ball(0.7 * g, n)]
 
 
-# By the class of a joint: its marks, and whether they have a stroke.
-MARKS: dict[str, tuple[Callable[..., Marks], bool]] = {
-    "Revolute": (_hinge, False),
-    "Spherical": (_ball_joint, False),
-    "Universal": (_cross, False),
-    "Cylindrical": (_sleeve, True),
-    "Screw": (_screw, True),
-    "Translational": (_slide, True),
-    "Planar": (_table, False),
-    "Fixed": (_weld, False),
-    "PointOnLine": (_track, True),
+class Mark(NamedTuple):
+    """How joints are drawn.
+
+    Attributes:
+        make: Its parts, of n, g and the stroke where it slides.
+        slides: Whether it has a stroke.
+        meets: Whether its points meet, of one that slides along its axis.
+    """
+
+    make: Callable[..., Marks]
+    slides: bool = False
+    meets: bool = True
+
+
+def _nothing(n: int, g: float) -> Marks:
+    return [], []
+
+
+_DOT = Mark(_dot, meets=False)
+_MARKS = {
+    "hinge": Mark(_hinge),
+    "ball": Mark(_ball_joint),
+    "cross": Mark(_cross),
+    "sleeve": Mark(_sleeve, slides=True),
+    "screw": Mark(_screw, slides=True),
+    "slide": Mark(_slide, slides=True),
+    "table": Mark(_table, meets=False),
+    "weld": Mark(_weld),
+    "track": Mark(_track, slides=True),
+    "outline": Mark(_nothing, meets=False),
+    "teeth": Mark(_nothing, meets=False),
 }
-# Their points meet, or meet along their axis.
-MEETS = {"Revolute", "Spherical", "Universal", "Fixed", "Cylindrical", "Screw", "Translational"}
-MEETS |= {"PointOnLine"}
-# Drawn by their wheels and curves alone.
-OUTLINED = {"Gear", "Belt", "RackAndPinion", "NoSlip", "RollingDisc", "RollingSphere", "Cam"}
-OUTLINED |= {"PointOnCurve", "CurveOnCurve", "PointOnSurface", "KnifeEdge", "Coupler"}
+
+
+def _named(connection: dict) -> str:
+    """The mark that the class of a joint names; a result file may know classes that we do not."""
+    cls = kinds(AbstractRelation).get(connection["kind"])
+    return getattr(cls, "mark", "dot")
+
+
+def mark_of(connection: dict) -> Mark:
+    """How a joint is drawn."""
+    return _MARKS.get(_named(connection), _DOT)
+
+
+def is_outlined(connection: dict) -> bool:
+    """Whether a joint is drawn by its wheels and curves alone."""
+    return mark_of(connection).make is _nothing
+
+
+def has_teeth(connection: dict) -> bool:
+    """Whether a joint is a pair of gears."""
+    return _named(connection) == "teeth"
 
 
 def joint(connection: dict, n: int, g: float, stroke: tuple[float, float]) -> tuple[Place, Place]:
     """The parts of a joint on its bodies i and j, without its outlines."""
-    kind = connection["kind"]
-    if kind in OUTLINED:
-        return Place([]), Place([])
-    make, slides = MARKS.get(kind, (_dot, False))
+    make, slides, _ = mark_of(connection)
     # Rounded, so that equal joints share their parts.
     numbers = [float(f"{x:.6g}") for x in ((g, *stroke) if slides else (g,))]
     places = []

@@ -245,7 +245,7 @@ class _Builder:
         points = [
             p
             for c in self.connections
-            if c["kind"] not in marks.OUTLINED
+            if not marks.is_outlined(c)
             for body, p in ends(c)
             if body == b
         ]
@@ -274,7 +274,7 @@ class _Builder:
         ]
         nodes += self._gap(c)
         wheels = None
-        if c["kind"] == "Gear":
+        if marks.has_teeth(c):
             wheels = self.teeth.add(c, [self._pose(b, 0) for b in (c["i"], c["j"])])
         if wheels is not None:
             return nodes + [self._on(c, b, place, self.color(b), part=True) for b, place in wheels]
@@ -287,11 +287,12 @@ class _Builder:
 
     def _gap(self, c: dict) -> list[Node]:
         """A red line across a joint whose bodies do not meet."""
-        if c["kind"] not in marks.MEETS:
+        mark = marks.mark_of(c)
+        if not mark.meets:
             return []
         (i, p), (j, q) = ends(c)
         start, end = self._points(i, p), self._points(j, q)
-        if marks.MARKS[c["kind"]][1]:  # it slides: across its axis alone
+        if mark.slides:  # it slides: across its axis alone
             axis = self._turned(i, c["axis_i_bar"])
             start = start + np.sum((end - start) * axis, axis=1, keepdims=True) * axis
         if np.max(np.linalg.norm(end - start, axis=1)) < _OPEN * self.half:

@@ -12,29 +12,25 @@ from ..collision.narrow import AbstractPair
 from ..forces.base import AbstractForce, Output
 from ..state import Pose, Twist
 from .base import CONTACT
-from .hunt_crossley import HuntCrossley
+from .normal_force import AbstractNormalForce
+from .sliding_friction import AbstractSlidingFriction
 
 
 class CompliantContact(AbstractForce):
     """Contact of two surfaces that give way, with a spring and a damper at each place.
 
-    Friction opposes the sliding velocity w: μ F w / √(|w|² + w_s²). It is Coulomb's law for |w| far
-    above w_s, and viscous below.
-
     Attributes:
         pair: Of which surfaces; its places are different points.
         law: Of the force along the normal.
-        friction: μ [-].
-        slip_speed: w_s [m/s].
+        friction: Across it.
     """
 
     stiff: ClassVar[bool] = True
     kind: ClassVar[str] = CONTACT
 
     pair: AbstractPair
-    law: HuntCrossley
-    friction: Scalar
-    slip_speed: Scalar
+    law: AbstractNormalForce
+    friction: AbstractSlidingFriction
 
     def wrench(
         self, pose: Pose, twist: Twist, t: Scalar
@@ -65,9 +61,7 @@ class CompliantContact(AbstractForce):
             slip = velocity(0, p) - velocity(1, p)
             rate = n @ slip
             push = self.law.force(depth[None], -rate[None])[0]
-            across = slip - rate * n
-            drag = push * self.friction / jnp.sqrt(across @ across + self.slip_speed**2)
-            return rate, push * n, -drag * across
+            return rate, push * n, self.friction.force(push, slip - rate * n)
 
         return points, gap, *jax.vmap(at)(-gap, normal, points)
 
@@ -75,12 +69,12 @@ class CompliantContact(AbstractForce):
         self, pose: Pose, twist: Twist
     ) -> tuple[Float[Array, "n 3"], Float[Array, "n 3"], Float[Array, "n 3"], Int[Array, " n"]]:
         """Points on body i, normals out of body j, forces on body i, global, and states: 0 open, 1
-        closed, 2 closed and sliding faster than slip_speed.
+        closed, 2 closed and sliding.
         """
         _, normal, on_i, _ = self.pair.witness(pose)
         _, gap, _, push, drag = self._places(pose, twist)
         squares = [jnp.sum(x**2, axis=1) for x in (push, drag)]
-        slides = squares[1] > 0.5 * self.friction**2 * squares[0]
+        slides = self.friction.slides(*squares)
         state = jnp.where(gap < 0.0, jnp.where(slides, 2, 1), 0)
         return on_i, normal, push + drag, state
 

@@ -29,6 +29,8 @@ from ..validation import (
 )
 from .base import CONTACT, AbstractLaw, AbstractLawDescription
 from .compliant_contact import CompliantContact
+from .normal_force import AbstractNormalForce
+from .sliding_friction import AbstractSlidingFriction, SmoothedCoulomb
 
 _HERTZ = 1.5  # the exponent of two balls, or of a ball on a plane
 
@@ -110,19 +112,13 @@ class AbstractContactDescription(AbstractLawDescription):
     def targets(self) -> tuple[Body | str, ...]:
         return self.body_i, self.body_j
 
-    def _between(self, pair: AbstractPair) -> PairContact | CompliantContact:
-        """The numeric element on two surfaces."""
-        law, friction = self._compliance(_HERTZ), self._number("friction")
-        if law is None:
-            self._refuse(("slip_speed",), f"is of a {self.what} with stiffness")
-            return PairContact(pair, friction, self._number("restitution"))
-        springs = pair.springs()
-        if springs is None:
-            raise NotImplementedError(
-                f"{self.title}: the places where these shapes touch come and go, and the stiffness "
-                "of all of them together with them; give points= on one body, or leave stiffness "
-                "out"
-            )
+    def normal_force(self) -> AbstractNormalForce | None:
+        """What pushes surfaces apart that give way; None for a rigid contact."""
+        return self._compliance(_HERTZ)
+
+    def sliding_friction(self) -> AbstractSlidingFriction:
+        """The friction of surfaces that give way."""
+        friction = self._number("friction")
         slip_speed = number(1.0, f"{self.title}: slip_speed")
         if self.slip_speed is not None:
             slip_speed = self._number("slip_speed")
@@ -131,39 +127,33 @@ class AbstractContactDescription(AbstractLawDescription):
                 f"{self.title}: friction of a contact with stiffness needs slip_speed [m/s], below "
                 "which it falls off to zero"
             )
-        return CompliantContact(springs, law, friction, slip_speed)
+        return SmoothedCoulomb(friction, slip_speed)
+
+    def _between(self, pair: AbstractPair) -> PairContact | CompliantContact:
+        """The numeric element on two surfaces."""
+        law = self.normal_force()
+        if law is None:
+            self._refuse(("slip_speed",), f"is of a {self.what} with stiffness")
+            return PairContact(pair, self._number("friction"), self._number("restitution"))
+        springs = pair.springs()
+        if springs is None:
+            raise NotImplementedError(
+                f"{self.title}: the places where these shapes touch come and go, and the stiffness "
+                "of all of them together with them; give points= on one body, or leave stiffness "
+                "out"
+            )
+        return CompliantContact(springs, law, self.sliding_friction())
 
 
 @dataclass(frozen=True, eq=False)
-class Contact(AbstractContactDescription):
-    """Contact of two bodies, rigid with exact stick, or with stiffness and damping.
+class AbstractContact(AbstractContactDescription):
+    """Contact of shapes, points and planes under a law of its own; to be derived from.
 
-    A body touches with its shape (Sphere, Capsule, Box, HollowCylinder, Rod, Tetrahedron), or with
-    the points that are given. The surface of body j is its shape (Sphere, Capsule, Box), or a
-    plane: where `normal` says so, and where it has no shape, as the ground has none.
-
-    A rigid contact takes `mbd.Moreau`. With `stiffness` surfaces give way: at a place where they
-    overlap by δ they push each other apart with F = stiffness δ^exponent (1 + damping dδ/dt), never
-    less than zero (Hunt and Crossley). Such a contact is a force: every integrator, `equilibrium`
-    and `linearize` take it, and `Solution.element` has what it does. Its friction is μ F w / √(w² +
-    slip_speed²), w being the sliding velocity: under load it creeps, by slip_speed at most while
-    the load is below 0.7 μ F.
+    A law of surfaces that give way is a class with `normal_force`, `sliding_friction` or both. It
+    gives way where `stiffness` is given; one that always does says so by `gives_way = True`.
 
     Attributes:
-        name: Unique among the laws of a mechanism, with `stiffness` among its forces too.
-        body_i, body_j: The bodies (objects or names).
-        friction: Coefficient μ of dry friction [-].
-        restitution: Of a rigid contact: normal speed after an impact over that before it [-].
-        stiffness: Of every place where the surfaces touch, such as each corner of a box on a plane
-            [N/m^exponent]; rigid by default.
-        damping: Loss per speed of a contact with stiffness [s/m]; at low speed v the speed after an
-            impact is about v (1 - 2/3 damping v).
-        exponent: Of the depth [-], 1 or more; 1.5 by default, after Hertz.
-        slip_speed: Speed of sliding up to which friction of a contact with stiffness grows [m/s].
-        points: On body i, in place of its shape: (n, 3) [m], global at the initial pose.
-        radius: Of balls around these points [m].
-        normal: Of a plane on body j, global at the initial pose, pointing out of it; z by default.
-        point: Of that plane, global at the initial pose [m].
+        name, body_i, body_j, points, radius, normal, point: As `Contact` has them.
     """
 
     points: Any = given.numbers("m", None)
@@ -213,6 +203,39 @@ class Contact(AbstractContactDescription):
             raise ValueError(f"{self.title}: points must be a list of points, (n, 3)")
         points = array(self.points, shape, f"{self.title}: points")
         return Balls.of([body.point(p) for p in points], self._number("radius"))
+
+
+@dataclass(frozen=True, eq=False)
+class Contact(AbstractContact):
+    """Contact of two bodies, rigid with exact stick, or with stiffness and damping.
+
+    A body touches with its shape (Sphere, Capsule, Box, HollowCylinder, Rod, Tetrahedron), or with
+    the points that are given. The surface of body j is its shape (Sphere, Capsule, Box), or a
+    plane: where `normal` says so, and where it has no shape, as the ground has none.
+
+    A rigid contact takes `mbd.Moreau`. With `stiffness` surfaces give way: at a place where they
+    overlap by δ they push each other apart with F = stiffness δ^exponent (1 + damping dδ/dt), never
+    less than zero (Hunt and Crossley). Such a contact is a force: every integrator, `equilibrium`
+    and `linearize` take it, and `Solution.element` has what it does. Its friction is μ F w / √(w² +
+    slip_speed²), w being the sliding velocity: under load it creeps, by slip_speed at most while
+    the load is below 0.7 μ F.
+
+    Attributes:
+        name: Unique among the laws of a mechanism, with `stiffness` among its forces too.
+        body_i, body_j: The bodies (objects or names).
+        friction: Coefficient μ of dry friction [-].
+        restitution: Of a rigid contact: normal speed after an impact over that before it [-].
+        stiffness: Of every place where the surfaces touch, such as each corner of a box on a plane
+            [N/m^exponent]; rigid by default.
+        damping: Loss per speed of a contact with stiffness [s/m]; at low speed v the speed after an
+            impact is about v (1 - 2/3 damping v).
+        exponent: Of the depth [-], 1 or more; 1.5 by default, after Hertz.
+        slip_speed: Speed of sliding up to which friction of a contact with stiffness grows [m/s].
+        points: On body i, in place of its shape: (n, 3) [m], global at the initial pose.
+        radius: Of balls around these points [m].
+        normal: Of a plane on body j, global at the initial pose, pointing out of it; z by default.
+        point: Of that plane, global at the initial pose [m].
+    """
 
 
 def _nothing(body: Body, shape: AbstractShape | None, other: Body | None = None) -> str:

@@ -1,13 +1,13 @@
 """The force of a stop or a contact that gives way."""
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 
 from ...rotations.types import Array, Scalar
+from .normal_force import AbstractNormalForce
 
 
-class HuntCrossley(eqx.Module):
+class HuntCrossley(AbstractNormalForce):
     """A spring and a damper that act in compression alone.
 
         F = k δ^n (1 + d δ̇),  F ≥ 0
@@ -36,10 +36,6 @@ class HuntCrossley(eqx.Module):
     def lost(self, depth: Float[Array, " n"], speed: Float[Array, " n"]) -> Float[Array, " n"]:
         """The other part; its least value is minus the elastic one."""
         return self.elastic(depth) * jnp.maximum(self.damping * speed, -1.0)
-
-    def force(self, depth: Float[Array, " n"], speed: Float[Array, " n"]) -> Float[Array, " n"]:
-        """F of depths and their rates."""
-        return self.elastic(depth) + self.lost(depth, speed)
 
     def energy(self, depth: Float[Array, " n"]) -> Float[Array, " n"]:
         """The energy stored, k δ^(n + 1) / (n + 1) [J]."""

@@ -18,7 +18,7 @@ from ..joint_coordinates import joint_coordinate
 from ..state import Pose, Twist
 from ..validation import AT_LEAST_ONE, NOT_NEGATIVE, RESTITUTION, number, require
 from .base import STOP, AbstractLaw, AbstractLawDescription
-from .hunt_crossley import HuntCrossley
+from .normal_force import AbstractNormalForce
 
 
 def units_along(coordinate: AbstractAngle | Displacement) -> tuple[str, str]:
@@ -91,9 +91,10 @@ class CompliantLimits(AbstractForce):
     """
 
     stiff: ClassVar[bool] = True
+    kind: ClassVar[str] = STOP
 
     limits: Limits
-    law: HuntCrossley
+    law: AbstractNormalForce
     lossy: bool = eqx.field(static=True, default=False)
 
     def wrench(
@@ -166,6 +167,10 @@ class JointLimit(AbstractLawDescription):
     def targets(self) -> tuple[Body | str, ...]:
         return self.joint.body_i, self.joint.body_j
 
+    def normal_force(self) -> AbstractNormalForce | None:
+        """What pushes back beyond a limit; None for rigid stops."""
+        return self._compliance(1.0)
+
     def element(self, *bodies: Body) -> AbstractLaw | AbstractForce:
         i, j = bodies
         if self.lower is None and self.upper is None:
@@ -178,5 +183,5 @@ class JointLimit(AbstractLawDescription):
             upper = require(lower < upper, upper, f"{self.title}: lower must be less than upper")
         coordinate = joint_coordinate(self.title, self.joint, self.coordinate, (i, j))
         limits = Limits(coordinate, lower, upper, self._number("restitution"))
-        law = self._compliance(1.0)
+        law = self.normal_force()
         return limits if law is None else CompliantLimits(limits, law)

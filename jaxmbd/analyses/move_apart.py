@@ -9,13 +9,12 @@ from jaxtyping import Array
 
 from ..complementarity import LawProblem, Laws, solve_laws
 from ..equations.index1 import saddle_matrix
-from ..equations.laws import gap_shares, gaps, law_rows, normal_rows, places
+from ..equations.laws import gap_shares, gaps, law_rows, row_order
 from ..equations.motion import mass_matrix
 from ..equations.rows import phi, rows
 from ..formulations import RA
 from ..linalg import factorize, linear_solve
 from ..model.compiled import compiled_once
-from ..model.laws.base import CONTACT, DRY
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
@@ -82,12 +81,11 @@ def _moved(system: System, state: State, t: Scalar) -> tuple[State, Scalar]:
 
     closing = solve(jnp.zeros(n, u.dtype), -none)
     gap = gaps(formulation, now, q)
-    contacts = places(system, CONTACT)
-    normal = normal_rows(contacts, gap.size - contacts)
-    every = law_rows(formulation, now, q).some(jnp.asarray(normal))
+    order = row_order(system)
+    every = law_rows(formulation, now, q).some(jnp.asarray(order.normal))
     pushes = every.pushes(system.nb).reshape(gap.size, n)
     X = jax.vmap(lambda f: solve(f, jnp.zeros_like(none)))(pushes)
-    may = jnp.arange(gap.size) < gap.size - places(system, DRY)
+    may = jnp.asarray(order.has_gap)
     # Displacements in place of velocities: the law of a stop is that of gaps that stay open.
     empty = jnp.zeros(0, u.dtype)
     laws = Laws(

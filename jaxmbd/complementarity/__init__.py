@@ -17,4 +17,6 @@ from .problem import Outcome as Outcome
 from .problem import solve_laws as solve_laws
 from .restitution import AbstractGuards as AbstractGuards
 from .restitution import solve_with_bounces as solve_with_bounces
+from .row_order import CONTACT_ROWS as CONTACT_ROWS
+from .row_order import RowOrder as RowOrder
 from .stop import stop as stop

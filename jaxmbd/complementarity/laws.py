@@ -17,6 +17,7 @@ from ..xla.lazy_cond import where_needed
 from .coulomb import coulomb
 from .dry import dry
 from .groups import Groups, block_factors
+from .row_order import RowOrder
 from .stop import stop
 
 # A step of block elimination may leave this share of the residual; another one refines it.
@@ -88,10 +89,14 @@ class Laws(eqx.Module):
         """Number of impulses."""
         return self.free.shape[0]
 
+    @property
+    def rows(self) -> RowOrder:
+        """Which rows are whose."""
+        return RowOrder(self.contacts, self.stops, self.bound.shape[0])
+
     def of_rows(self, each: Array) -> Array:
         """Numbers of laws, (c,), repeated for their rows, (w,)."""
-        n = self.contacts
-        return jnp.concatenate([jnp.repeat(each[:n], 3), each[n:]])
+        return self.rows.of_rows(each)
 
     def scaled(self) -> tuple["Laws", Float[Array, " w"]]:
         """The same in units in which G has ones on its diagonal and the largest velocity is one,
@@ -100,9 +105,9 @@ class Laws(eqx.Module):
         One number per contact, so that friction cones keep their shape.
         """
         diagonal = jax.lax.stop_gradient(jnp.diagonal(self.matrix))
-        n = self.contacts
+        by_contact, first = diagonal[self.rows.of_contacts], self.rows.of_stops.start
         each = jnp.concatenate(
-            [jnp.mean(diagonal[: 3 * n].reshape(n, 3), axis=1), diagonal[3 * n :]]
+            [jnp.mean(by_contact.reshape(self.contacts, 3), axis=1), diagonal[first:]]
         )
         each = jnp.where(each > 0.0, each, 1.0) ** -0.5
         sigma = self.of_rows(each)
@@ -110,7 +115,7 @@ class Laws(eqx.Module):
         largest = jnp.max(jnp.where(rows, jnp.abs(sigma * self.free), 0.0), initial=0.0)
         unit = jax.lax.stop_gradient(jnp.where(largest > 0.0, largest, 1.0))
         impulse = sigma * unit
-        of_dry = sigma[3 * n + self.stops :]
+        of_dry = sigma[self.rows.of_dry]
         return (
             Laws(
                 sigma[:, None] * self.matrix * sigma[None, :],
@@ -151,19 +156,20 @@ class Laws(eqx.Module):
         self, x: Float[Array, " w"], v: Float[Array, " w"]
     ) -> tuple[Array, Array, Array, Array]:
         """Impulses, velocities and the rest of what `coulomb` takes, by contact."""
-        n = 3 * self.contacts
-        by_three = [a[:n].reshape(-1, 3) for a in (x, v, self.spent)]
+        by_three = [a[self.rows.of_contacts].reshape(-1, 3) for a in (x, v, self.spent)]
         return by_three[0], by_three[1], self.friction, by_three[2][:, 1:]
 
     def residual(self, x: Float[Array, " w"], kappa: Scalar) -> Float[Array, " w"]:
         """What is missing to all laws, (w,)."""
         v = self.answer(x) + self.free
-        n, m = 3 * self.contacts, 3 * self.contacts + self.stops
+        stops, last = self.rows.of_stops, self.rows.of_dry
         pushed = jax.vmap(coulomb, (0, 0, 0, 0, None))(*self._contacts(x, v), kappa)
         parts = [
             pushed.reshape(-1),
-            jax.vmap(stop, (0, 0, None))(x[n:m], v[n:m], kappa),
-            jax.vmap(dry, (0, 0, 0, 0, None))(x[m:], v[m:], self.bounds(x), self.spent[m:], kappa),
+            jax.vmap(stop, (0, 0, None))(x[stops], v[stops], kappa),
+            jax.vmap(dry, (0, 0, 0, 0, None))(
+                x[last], v[last], self.bounds(x), self.spent[last], kappa
+            ),
         ]
         return jnp.where(self.of_rows(self.active), jnp.concatenate(parts), x)
 
@@ -207,7 +213,7 @@ class Laws(eqx.Module):
     def jacobian(self, x: Float[Array, " w"], kappa: Scalar) -> Float[Array, "w w"]:
         """Derivative of `residual`, from those of single laws."""
         v = self.answer(x) + self.free
-        n, m = 3 * self.contacts, 3 * self.contacts + self.stops
+        n, stops, last = self.rows.of_contacts.stop, self.rows.of_stops, self.rows.of_dry
         width, matrix = self.width, self.matrix
         if self.pull is not None:
             matrix = matrix + self.pull * np.eye(width, dtype=x.dtype)
@@ -223,15 +229,15 @@ class Laws(eqx.Module):
         through = jnp.einsum("cij,cjw->ciw", by_v, matrix[:n].reshape(-1, 3, width)).reshape(
             n, width
         )
-        a, b = jax.vmap(jax.grad(stop, (0, 1)), (0, 0, None))(x[n:m], v[n:m], kappa)
+        a, b = jax.vmap(jax.grad(stop, (0, 1)), (0, 0, None))(x[stops], v[stops], kappa)
         bounds, of_bounds = self.bounds(x), jnp.zeros((0, width), x.dtype)
         c, d, e = jax.vmap(jax.grad(dry, (0, 1, 2)), (0, 0, 0, 0, None))(
-            x[m:], v[m:], bounds, self.spent[m:], kappa
+            x[last], v[last], bounds, self.spent[last], kappa
         )
         if self.bound.size:
             of_bounds = jax.jacfwd(self.bounds)(x)
         scale = jnp.concatenate([jnp.ones(n, x.dtype), a, c])
-        rows = [through, b[:, None] * matrix[n:m], d[:, None] * matrix[m:]]
+        rows = [through, b[:, None] * matrix[stops], d[:, None] * matrix[last]]
         rows[2] = rows[2] + e[:, None] * of_bounds
         whole = scale[:, None] * own + jnp.concatenate(rows)
         return jnp.where(self.of_rows(self.active)[:, None], whole, eye)

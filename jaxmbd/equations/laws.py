@@ -1,7 +1,6 @@
 """Stops, dry friction and contacts in the coordinates of a formulation: gaps, rows, constants.
 
-Laws come in the order of `System.laws`: contacts, then stops, then dry friction. A contact has
-three rows, the others one.
+Laws come in the order of `System.laws`, which is that of `RowOrder`.
 """
 
 import dataclasses
@@ -13,21 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from ..complementarity import RowOrder
 from ..formulations.base import AbstractFormulation, Coordinates
-from ..model.laws import LawStack
-from ..model.laws.base import CONTACT, DRY, AbstractLaw
+from ..model.laws.base import DRY, KINDS, AbstractLaw
 from ..model.system import System
 from ..xla.indexing import take
 
 
-def places(system: System, kind: str) -> int:
-    """How many places laws of a kind act at."""
-    return sum(len(stack) * stack.places for stack in system.laws if stack.kind == kind)
-
-
-def _width(stack: LawStack) -> int:
-    """Rows of one place."""
-    return 3 if stack.kind == CONTACT else 1
+def row_order(system: System) -> RowOrder:
+    """Which rows belong to which laws."""
+    places: dict[str, int] = dict.fromkeys(KINDS, 0)
+    for stack in system.laws:
+        places[stack.kind] += len(stack) * stack.places
+    return RowOrder(*(places[kind] for kind in KINDS))
 
 
 def gaps(formulation: AbstractFormulation, system: System, q: Coordinates) -> Float[Array, " c"]:
@@ -125,7 +122,7 @@ def law_rows(formulation: AbstractFormulation, system: System, q: Coordinates) -
 
         blocks.append(stack.each(one, local).reshape(-1, 2, formulation.size))
         for pair in stack.bodies:
-            bodies += [pair] * (stack.places * _width(stack))
+            bodies += [pair] * (stack.places * stack.rows_of_place)
     return LawRows(jnp.concatenate(blocks), jnp.asarray(np.array(bodies, int).reshape(-1, 2)))
 
 
@@ -146,11 +143,6 @@ def rates_along(
         local = jax.tree.map(lambda x, index=stack.index: take(x, index), states)
         found.append(stack.each(lambda law, x: law.rates_along(*x), local).reshape(-1))
     return jnp.concatenate(found)
-
-
-def normal_rows(n: int, rest: int) -> np.ndarray:
-    """The row of every place that is its gap's rate, (c,), of n contacts and the other laws."""
-    return np.concatenate([3 * np.arange(n), 3 * n + np.arange(rest)]).astype(int)
 
 
 def each_place(

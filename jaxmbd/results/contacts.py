@@ -10,7 +10,6 @@ from jaxtyping import Array, Float, Int
 from ..formulations import RA
 from ..model.compiled import Compiled
 from ..model.forces import ForceStack
-from ..model.laws import LawStack
 from ..model.laws.base import CONTACT
 from ..model.laws.compliant_contact import CompliantContact
 from ..model.names import ContactsByName
@@ -38,16 +37,11 @@ class ContactPlaces(eqx.Module):
     state: Int[Array, "T n"]
 
 
-def width(stack: LawStack) -> int:
-    """Rows of one place."""
-    return 3 if stack.kind == CONTACT else 1
-
-
 def slices(system: System) -> dict[tuple[str, str], tuple[slice, slice]]:
     """By kind and name of a law, its places and its rows among those of all laws."""
     found, place, row = {}, 0, 0
     for stack in system.laws:
-        n, w = stack.places, stack.places * width(stack)
+        n, w = stack.places, stack.places * stack.rows_of_place
         for name in stack.names:
             found[stack.kind, name] = slice(place, place + n), slice(row, row + w)
             place, row = place + n, row + w

@@ -9,13 +9,13 @@ from jaxtyping import Array, Float
 
 from ...complementarity import Groups, grouped
 from ...equations.index1 import minimum_norm
-from ...equations.laws import LawRows, held, law_rows, places, rates_along
+from ...equations.laws import LawRows, held, law_rows, rates_along, row_order
 from ...equations.motion import StepEnd, StepScales, step_matrices, unbalanced
 from ...equations.pressing import borne_of_each
 from ...equations.rows import acceleration_right_side
 from ...formulations.base import AbstractFormulation, Coordinates
 from ...linalg import SaddleMatrix, factorize, linear_solve
-from ...model.laws.base import CONTACT, DRY
+from ...model.laws.base import CONTACT
 from ...model.system import System
 from ...rotations.types import Scalar
 
@@ -111,7 +111,7 @@ def free_motion(
         near = held(formulation, system, *ends)
     rows = law_rows(formulation, eqx.tree_at(lambda s: s.laws, now, near.laws), q)
     teeth = None
-    if system.presses and places(system, DRY):
+    if system.presses and row_order(system).dry:
         teeth = borne_of_each(now, jax.vmap(formulation.pose)(q))
     turning = rates_along(formulation, near, q, q0, u0) - rows.velocities(u0)
     groups = _groups(near, matrix)

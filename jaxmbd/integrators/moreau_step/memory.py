@@ -4,8 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ...equations.laws import places
-from ...model.laws.base import CONTACT, DRY, STOP
+from ...equations.laws import row_order
 from ...model.system import System
 
 OPEN, STICKS, SLIPS = 0, 1, 2
@@ -43,12 +42,12 @@ class Impulses(eqx.Module):
 
 def no_impulses(system: System, u: Float[Array, "nb d"]) -> Impulses:
     """The memory before the first step: nothing touches."""
-    contacts, others = places(system, CONTACT), places(system, STOP) + places(system, DRY)
-    zero = jnp.zeros(contacts + others, system.dtype)
+    order = row_order(system)
+    zero = jnp.zeros(order.places, system.dtype)
     none = jnp.zeros((), int)
     return Impulses(
-        jnp.zeros(3 * contacts + others, system.dtype),
-        jnp.zeros(3 * contacts + others, system.dtype),
+        jnp.zeros(order.width, system.dtype),
+        jnp.zeros(order.width, system.dtype),
         zero,
         zero.astype(int),
         zero.astype(bool),

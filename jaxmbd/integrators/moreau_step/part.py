@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ...equations.laws import normal_rows, places
+from ...complementarity import RowOrder
+from ...equations.laws import row_order
 from ...formulations.base import Coordinates
-from ...model.laws.base import CONTACT, DRY, STOP
 from ...model.system import System
 from ...rotations.types import Scalar
 
@@ -198,20 +198,19 @@ class Chosen(NamedTuple):
 
     @staticmethod
     def of(system: System, plan: Plan, chosen: Int[Array, " n"]) -> "Chosen":
-        contacts, stops, dry = plan.contacts, places(system, STOP), places(system, DRY)
-        others = jnp.arange(stops + dry)
+        every = row_order(system)
+        others = jnp.arange(every.stops + every.dry)
         lines = (3 * chosen[:, None] + jnp.arange(3)[None, :]).reshape(-1)
-        n = chosen.shape[0]
+        some = RowOrder(chosen.shape[0], every.stops, every.dry)
         return Chosen(
-            jnp.concatenate([chosen, contacts + others]),
-            jnp.concatenate([lines, 3 * contacts + others]),
-            normal_rows(n, stops + dry),
-            np.arange(n + stops + dry) < n + stops,
-            stops,
+            jnp.concatenate([chosen, every.contacts + others]),
+            jnp.concatenate([lines, every.of_stops.start + others]),
+            some.normal,
+            some.has_gap,
+            every.stops,
         )
 
 
 def lengths_of_places(system: System) -> Float[Array, " c"]:
     """What gaps are compared with, (c,): the mechanism's length [m], or one radian."""
-    contacts, others = places(system, CONTACT), places(system, STOP) + places(system, DRY)
-    return jnp.where(np.arange(contacts + others) < contacts, system.length, 1.0)
+    return jnp.where(row_order(system).is_contact, system.length, 1.0)

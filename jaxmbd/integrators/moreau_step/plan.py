@@ -5,9 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from ...equations.laws import LawRows, each_place, gap_rates, gaps, normal_rows, places
+from ...equations.laws import LawRows, each_place, gap_rates, gaps, row_order
 from ...formulations.base import AbstractFormulation
-from ...model.laws.base import CONTACT, STOP
 from ...rotations.types import Scalar
 from ...xla.indexing import take
 from .free_motion import Free
@@ -35,9 +34,8 @@ def planned(
     system, rows = free.system, free.rows
     gap, rate = gap_rates(formulation, system, free.q0, free.u0)
     later = gaps(formulation, system, free.moved(formulation))
-    contacts, stops = places(system, CONTACT), places(system, STOP)
-    normal = normal_rows(contacts, gap.shape[0] - contacts)
-    dry = np.arange(gap.shape[0]) >= contacts + stops
+    order = row_order(system)
+    contacts, normal, dry = order.contacts, order.normal, ~order.has_gap
     v = rows.velocities(free.u0)[normal]
     lengths = lengths_of_places(system)
     slow = jnp.maximum(
@@ -104,7 +102,7 @@ def planned(
         waits=waits,
         bounces=bounces,
         wanted=wanted,
-        turning=_across(free.turning, normal[: contacts + stops], closed & ~strikes, contacts),
+        turning=_across(free.turning, normal[order.has_gap], closed & ~strikes, contacts),
         weight=weight,
         near=(acts | guarded) & ~dry,
         dropped=dropped,

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from ...complementarity import CONTACT_ROWS
 from ...rotations.types import Array, Scalar
 from ..body import Body
 from ..elements import AbstractElement
@@ -117,6 +118,11 @@ class LawStack(eqx.Module):
     def kind(self) -> str:
         """CONTACT, STOP or DRY."""
         return self.law.kind
+
+    @property
+    def rows_of_place(self) -> int:
+        """Velocities on which impulses act at one place."""
+        return CONTACT_ROWS if self.kind == CONTACT else 1
 
     @property
     def places(self) -> int:

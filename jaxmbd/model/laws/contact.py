@@ -13,7 +13,7 @@ from ...rotations.vectors import basis_from_axis, cross
 from .. import given
 from ..body import Body
 from ..collision.narrow import AbstractPair, Balls, Plane, Swapped
-from ..collision.table import pair_of
+from ..collision.pairs import pair_of
 from ..shapes import AbstractShape
 from ..state import Pose, Twist
 from ..validation import (

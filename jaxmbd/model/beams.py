@@ -8,6 +8,7 @@ the mechanism is built.
 import functools
 import math
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, ClassVar
 
 import jax
@@ -387,7 +388,7 @@ def _along(curve: Any, count: int, what: str) -> tuple[Array, Array]:
 # --- rotations, of NumPy where they are known -----------------------------------------------------
 
 
-def _skew(xp: Any, x: Array) -> Array:
+def _skew(xp: ModuleType, x: Array) -> Array:
     zero = 0.0 * x[0]
     return xp.stack(
         [
@@ -398,7 +399,7 @@ def _skew(xp: Any, x: Array) -> Array:
     )
 
 
-def _carried(xp: Any, a: Array, b: Array) -> Array:
+def _carried(xp: ModuleType, a: Array, b: Array) -> Array:
     """The smallest rotation that takes a unit vector to another, less than half a turn away."""
     K: Any = _skew(xp, xp.cross(a, b))
     return np.eye(3, dtype=a.dtype) + K + K @ K / (1.0 + a @ b)
@@ -411,7 +412,7 @@ def _about_x(angle: Array) -> Array:
     return xp.stack([xp.stack([one, zero, zero]), xp.stack([zero, c, -s]), xp.stack([zero, s, c])])
 
 
-def _logarithms(xp: Any, r: Array, turns: Array, axial: Array) -> Array:
+def _logarithms(xp: ModuleType, r: Array, turns: Array, axial: Array) -> Array:
     """Logarithms on SE(3) of motions that turn by less than half a turn, (n, 6)."""
     squared = xp.sum(axial**2, axis=1)
     cosine = 0.5 * (turns[:, 0, 0] + turns[:, 1, 1] + turns[:, 2, 2] - 1.0)

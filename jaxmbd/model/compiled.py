@@ -11,6 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from ..xla.cpu_fusion import left_apart, one_kernel
 from ..xla.jit import outermost
@@ -100,7 +101,7 @@ class Compiled:
         with left_apart() if quick else nullcontext():
             return (self._quick if quick else self._program)(*args, **kwargs)
 
-    def for_work(self, amount: int, like: Any) -> Callable[..., Any]:
+    def for_work(self, amount: int, like: object) -> Callable[..., Any]:
         """The program for some steps times bodies: compiled quickly while there are few.
 
         What a process has asked of mechanisms like `like` counts, so that many short runs get the
@@ -160,7 +161,7 @@ def if_made(program: Compiled, *args: Any) -> Any:
     return None if run is None else run(*args)
 
 
-def _like(program: Compiled, args: Any) -> Any:
+def _like(program: Compiled, args: object) -> Any:
     """What decides whether a program is compiled again."""
     leaves, structure = jax.tree.flatten(_unnamed(args))
     kinds = tuple((x.shape, x.dtype) if eqx.is_array(x) else id(x) for x in leaves)
@@ -177,10 +178,10 @@ def runs_now(*trees: Any) -> bool:
     return is_concrete(trees) and outermost()
 
 
-def _unnamed(value: Any) -> Any:
+def _unnamed(value: PyTree) -> Any:
     """Systems without names, those that a solution carries too."""
     return jax.tree.map(lambda x: x.unnamed() if _is_system(x) else x, value, is_leaf=_is_system)
 
 
-def _is_system(x: Any) -> bool:
+def _is_system(x: object) -> bool:
     return isinstance(x, System)

@@ -95,7 +95,7 @@ class Angle(AbstractAngle):
     of: tuple[int, int] = eqx.field(static=True, default=(0, 1))
 
     @staticmethod
-    def between(i: Body, j: Body, axis: Any, of: tuple[int, int] = (0, 1)) -> "Angle":
+    def between(i: Body, j: Body, axis: Array, of: tuple[int, int] = (0, 1)) -> "Angle":
         """The angle of two bodies about a direction, global at the initial pose, of any length;
         where they tilt, it stays with i.
 

@@ -285,12 +285,12 @@ def seen_points(i: Body, j: Body, a_i: Array, a_j: Array, p_i: Array, p_j: Array
     return Sight.point(i, j, a_i, p_i, p_j), Sight.point(j, i, a_j, p_j, p_i, of=(1, 0))
 
 
-def across(x: Any, axis: Any) -> Any:
+def across(x: Array | np.ndarray, axis: Array | np.ndarray) -> Any:
     """The part of x normal to a unit axis."""
     return x - (axis @ x) * axis
 
 
-def on_one_axis(axis: Any, p_i: Any, p_j: Any) -> Any:
+def on_one_axis(axis: Array | np.ndarray, p_i: Array | np.ndarray, p_j: Array | np.ndarray) -> Any:
     """Whether two points lie on one line along an axis."""
     xp = library_of(axis, p_i, p_j)
     apart = across(p_j - p_i, axis)

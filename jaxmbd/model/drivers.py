@@ -24,7 +24,7 @@ class AbstractDriver(AbstractConstraint):
     what: ClassVar[str] = "driver"
     is_driver: ClassVar[bool] = True
 
-    def _motion(self, value: Any, field: str, shape: tuple[int, ...] = ()) -> Any:
+    def _motion(self, value: object, field: str, shape: tuple[int, ...] = ()) -> Any:
         motion = super()._motion(value, field, shape)
         # Every analysis needs its time derivatives, by forward mode.
         traced_shape(

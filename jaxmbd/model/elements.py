@@ -83,7 +83,7 @@ class AbstractElement(abc.ABC):
             return value
         return bounds.required(value, what)
 
-    def _motion(self, value: Any, field: str, shape: tuple[int, ...] = ()) -> Any:
+    def _motion(self, value: object, field: str, shape: tuple[int, ...] = ()) -> Any:
         """A function of time, checked, its numbers visible to JAX (`hoist`): once, so that rows
         that share it share its program. A text becomes an expression.
         """
@@ -95,13 +95,13 @@ class AbstractElement(abc.ABC):
         numbers_of_shape(traced_shape(lambda t: jnp.asarray(value(t)), (t,), what), shape, what)
         return hoist(value, t)
 
-    def _motion_of_three(self, value: Any, field: str) -> Any:
+    def _motion_of_three(self, value: object, field: str) -> Any:
         """A function of time with three components, also from three texts or numbers, checked."""
         if isinstance(value, list | tuple):
             value = Components.of(value, f"{self.title}: {field}")
         return self._motion(value, field, (3,))
 
-    def _load(self, value: Any, field: str) -> Any:
+    def _load(self, value: object, field: str) -> Any:
         """Three numbers, or a function of time with three components, checked."""
         if isinstance(value, list | tuple) and any(isinstance(x, str) for x in value):
             return self._motion_of_three(value, field)

@@ -24,7 +24,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from ..rotations.types import Scalar
+from ..rotations.types import Array, Scalar
 
 CONSTANTS = {"pi": math.pi, "e": math.e}
 # Number of arguments, by the name in a text.
@@ -35,7 +35,7 @@ FUNCTIONS |= dict.fromkeys("atan2 minimum maximum".split(), 2)
 _OTHER_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
 
 
-def _power(a: Any, b: Any) -> Any:
+def _power(a: Array | float, b: Array | float) -> Any:
     # An integer exponent keeps t**2 differentiable at t = 0.
     return a ** (int(b) if isinstance(b, float) and b.is_integer() else b)
 
@@ -162,7 +162,7 @@ def _evaluate(program: Program, t: Any, functions: dict[str, Callable]) -> Any:
     return stack.pop()
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as messages quote it: short, on one line, whatever it holds."""
     if isinstance(value, str):
         return repr(value) if len(value) <= 60 else f"{value[:57]!r}..."

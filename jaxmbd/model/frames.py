@@ -1,6 +1,7 @@
 """Frames fixed on bodies: sites, tool center points, link frames."""
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -80,12 +81,19 @@ class FrameMotion(eqx.Module):
 
 
 def frame_motion(
-    frame: FrameOnBody, xp: Any, r: Any, A: Any, v: Any, omega: Any, a: Any, alpha: Any
+    frame: FrameOnBody,
+    xp: ModuleType,
+    r: Array | np.ndarray,
+    A: Array | np.ndarray,
+    v: Array | np.ndarray,
+    omega: Array | np.ndarray,
+    a: Array | np.ndarray,
+    alpha: Array | np.ndarray,
 ) -> FrameMotion:
     """The motion of a frame from that of its body, `xp` being NumPy or JAX's."""
     A_bar, s_bar = xp.asarray(frame.A_bar), xp.asarray(frame.s_bar)
 
-    def spin(x: Any) -> Any:
+    def spin(x: Array | np.ndarray) -> Any:
         return xp.einsum("...ij,...j->...i", A, x)
 
     s, w, e = spin(xp.broadcast_to(s_bar, r.shape)), spin(omega), spin(alpha)

@@ -176,7 +176,7 @@ class Gear(AbstractWheels):
                 "and the centers. Leave it out"
             )
 
-    def _pitch_point(self, pair: _Pair, ratio: Any) -> Array:
+    def _pitch_point(self, pair: _Pair, ratio: Array | np.ndarray) -> Array:
         """Of bevel gears, from the apex: where the circles about the centers meet the common line
         of the cones.
         """
@@ -242,7 +242,14 @@ class Gear(AbstractWheels):
 # of moments about both axes and across them determine the multiples.
 
 
-def _meet(a_i: Any, a_j: Any, p_i: Any, p_j: Any, f_i: Any, f_j: Any) -> Any:
+def _meet(
+    a_i: Array | np.ndarray,
+    a_j: Array | np.ndarray,
+    p_i: Array | np.ndarray,
+    p_j: Array | np.ndarray,
+    f_i: Array | np.ndarray,
+    f_j: Array | np.ndarray,
+) -> Any:
     """Whether axes intersect, of the numbers of a `_Pair`."""
     apart, between = f_j - f_i, p_j - p_i
     return apart @ apart <= _MEETING**2 * (between @ between)
@@ -296,7 +303,7 @@ def _of_cones(pair: _Pair, ratio: Array, arm: Array, tangent: Array) -> _Force:
     push = toward * xp.abs(tie) * sine * tangent * across_line
     zero = xp.zeros_like(tie)
 
-    def combination(x: Any) -> list[Any]:
+    def combination(x: Array | np.ndarray) -> list[Any]:
         """The numbers α and β of α a_i + β a_j, for a vector in the plane of the axes."""
         c, along_i, along_j = a_i @ a_j, x @ a_i, x @ a_j
         return [(along_i - c * along_j) / sine**2, (along_j - c * along_i) / sine**2]

@@ -118,7 +118,7 @@ class Numbering:
         self.known: dict[str, Input] = {}
         self.driving: set[str] = set()
 
-    def numbered(self, element: Any, *, drives: bool = False) -> Any:
+    def numbered(self, element: PyTree, *, drives: bool = False) -> Any:
         """The element with a `Held` in the place of each of its inputs.
 
         Raises:
@@ -197,7 +197,7 @@ def check_names(labels: Iterable[InputLabel], given: Mapping[str, object], who: 
 
 
 def as_values(
-    labels: Iterable[InputLabel], given: Mapping[str, Any], who: str
+    labels: Iterable[InputLabel], given: Mapping[str, object], who: str
 ) -> Float[Array, "3 n"]:
     """Values, rates and accelerations of all inputs, (3, n), of what a caller gives for one step.
 
@@ -211,7 +211,7 @@ def as_values(
     return xp.concatenate([np.zeros((3, 0), default_dtype()), *parts], axis=1)
 
 
-def one_value(label: InputLabel, given: Any, who: str, *, rows: tuple[int, ...] = ()) -> Array:
+def one_value(label: InputLabel, given: object, who: str, *, rows: tuple[int, ...] = ()) -> Array:
     """Value, rate and acceleration of an input, (*rows, 3, size); a rate that was not given is
     zero.
 

@@ -1,7 +1,6 @@
 """The coordinate of a joint that couplings, forces and laws act on."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from .body import Body
 from .coordinates import COORDINATES, Angle, Displacement
@@ -42,7 +41,7 @@ def joint_coordinate(
     return Displacement.between(i, j, axis, joint.reference_point(i, j), of=of)
 
 
-def bodies_of_joints(title: str, joints: Sequence[Any]) -> tuple[Body | str, ...]:
+def bodies_of_joints(title: str, joints: Sequence[object]) -> tuple[Body | str, ...]:
     """The bodies of some joints, those that the joints move first, each once.
 
     Raises:

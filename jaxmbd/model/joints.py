@@ -427,7 +427,7 @@ class Constraint(AbstractConstraint):
             self._check_bodies(p, k, (i, j, *others))
         return table
 
-    def _checked(self, p: Any, k: int) -> Any:
+    def _checked(self, p: object, k: int) -> Any:
         """The primitive with its numbers as arrays, every field of it."""
         what = f"constraint {self.name!r}, primitive {k + 1} ({type(p).__name__})"
         if not isinstance(p, AbstractPrimitive | AbstractVelocityPrimitive):
@@ -493,7 +493,7 @@ def vector3(value: object, what: str) -> Array:
     return vector(value, 3, what)
 
 
-def _numeric(value: Any, what: str) -> Any:
+def _numeric(value: object, what: str) -> Any:
     """Numbers, or lists of them, as an array of the default dtype, finite where known; anything
     else as it is.
     """

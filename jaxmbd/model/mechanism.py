@@ -168,7 +168,7 @@ class Mechanism:
         name: str,
         points: Numbers,
         *,
-        section: Any,
+        section: object,
         elements: int | None = None,
         y_axis: Numbers | None = None,
         twist: Numbers = 0.0,
@@ -551,7 +551,7 @@ class Mechanism:
         labels = tuple(beam.label(index, place, rows) for beam in self.beams.values())
         return tuple(forces), tuple(inertias), labels
 
-    def _check_apart(self, part: Any, element: Any, bodies: list[Body]) -> None:
+    def _check_apart(self, part: Any, element: object, bodies: list[Body]) -> None:
         """Refuse contact of bodies that are one."""
         touches = getattr(element, "kind", None) == CONTACT
         if touches and (held := self._fixed_together(*bodies)):

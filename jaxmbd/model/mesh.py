@@ -129,7 +129,7 @@ class Mesh(AbstractShape):
         return [points[list(edge)] for edge in _sharp_edges(points, np.asarray(self.faces))]
 
 
-def _checked(vertices: Any, faces: Any) -> tuple[Any, np.ndarray]:
+def _checked(vertices: Any, faces: Numbers) -> tuple[Any, np.ndarray]:
     count = len(vertices)
     points = concrete(array(vertices, (count, 3), "Mesh: vertices"))
     if points is None:

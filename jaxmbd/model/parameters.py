@@ -160,7 +160,7 @@ def _changed_body(body: Body, changes: dict[str, Any]) -> Body:
     return dataclasses.replace(body, **checked)
 
 
-def _changed_beam(beam: Any, fields: list[str], value: Any) -> Any:
+def _changed_beam(beam: Any, fields: list[str], value: object) -> Any:
     if fields[0] == "section":
         section = dataclasses.replace(beam.section, **{fields[1]: value})
         return dataclasses.replace(beam, section=section)
@@ -174,7 +174,7 @@ def _is_unphysical(body: Body) -> bool:
     return bool(c > a + b)
 
 
-def _changed_part(part: Any, fields: list[str], value: Any) -> Any:
+def _changed_part(part: Any, fields: list[str], value: object) -> Any:
     if fields[0] != "primitives":
         return dataclasses.replace(part, **{fields[0]: value})
     primitives, k = list(part.primitives), int(fields[1])
@@ -185,7 +185,7 @@ def _changed_part(part: Any, fields: list[str], value: Any) -> Any:
 def _by_name(part: Any) -> Any:
     """The part with names in place of bodies and joints, so that it finds those of the copy."""
 
-    def name(x: Any):
+    def name(x: object):
         return x.name if isinstance(x, (Body, AbstractRelation)) else x
 
     changes = {}

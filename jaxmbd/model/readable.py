@@ -3,7 +3,7 @@ ended. Nothing here computes by JAX: printing must never compile.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, SupportsFloat
 
 import equinox as eqx
 import jax
@@ -14,7 +14,7 @@ from ..xla.tracing import is_traced
 _LISTED = 12  # parts of a kind that are listed one by one
 
 
-def readable(value: object, described: Callable[[Any], str]) -> str:
+def readable(value: object, described: Callable[..., str]) -> str:
     """A description of a value, or the general one of pytrees where the value holds something else
     than it was made with, as in the tree maps of JAX: printing must never fail.
     """
@@ -48,6 +48,6 @@ def listed(rows: Sequence[tuple[str, ...]]) -> list[str]:
     return [*lines, f"  ... and {more} more"] if more else lines
 
 
-def numbers(values: Iterable[Any]) -> str:
+def numbers(values: Iterable[SupportsFloat]) -> str:
     """A vector as people write it."""
     return "(" + ", ".join(f"{float(x):g}" for x in values) + ")"

@@ -118,7 +118,7 @@ def _poisson(nu: Numbers) -> Array:
 
 
 def _isotropic(
-    E: Any, nu: Array, rho: Any, area: Array, moments: Array, torsion: Array, shear: Array
+    E: Any, nu: Array, rho: Numbers, area: Array, moments: Array, torsion: Array, shear: Array
 ) -> Section:
     return Section(
         E=E, G=E / (2.0 * (1.0 + nu)), A=area, I=moments, J=torsion, rho=rho, shear=shear

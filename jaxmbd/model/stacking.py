@@ -24,7 +24,7 @@ class AbstractKnown(eqx.Module):
     """
 
     @abc.abstractmethod
-    def stacked(self, each: Sequence[Any]) -> Any:
+    def stacked(self, each: Sequence[PyTree]) -> Any:
         """This part of a stack, from those of its members."""
 
 
@@ -56,7 +56,7 @@ def stack(items: Sequence[PyTree]) -> Any:
     arrays, static = zip(*(eqx.partition(item, _is_numbers) for item in items), strict=True)
     stacked = jax.tree.map(stack_arrays, *arrays)
 
-    def known(x: Any, *each: Any) -> Any:
+    def known(x: object, *each: Any) -> Any:
         return x.stacked(each) if isinstance(x, AbstractKnown) else x
 
     whole = eqx.combine(stacked, static[0])

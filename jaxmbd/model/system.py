@@ -428,7 +428,7 @@ class System(eqx.Module):
             self, constraints=parts[0], forces=parts[1], laws=parts[2], held=True
         )
 
-    def with_inputs(self, inputs: Mapping[str, Numbers], t: Any = 0.0) -> "System":
+    def with_inputs(self, inputs: Mapping[str, Numbers], t: Numbers = 0.0) -> "System":
         """The system whose inputs have these values, by name, for analyses of one instant or of
         constant inputs: `equilibrium`, `linearize`, `kinematics`. That of a driver is a tuple of
         its value, rate and acceleration at time t [s], from which it goes on as a parabola.
@@ -462,7 +462,7 @@ class System(eqx.Module):
         return held_states(self.forces).astype(self.dtype)
 
     def with_element_states(
-        self, past: Float[Array, " s"] | None, share: Any = 1.0, weight: Any = 0.0
+        self, past: Float[Array, " s"] | None, share: Numbers = 1.0, weight: Numbers = 0.0
     ) -> "System":
         """The system whose elements' states follow share (z - past) = weight ż; by default they are
         held. As it is for None.

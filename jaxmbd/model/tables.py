@@ -7,6 +7,7 @@ of its own, and whose integral, the potential energy, is known exactly.
 
 import dataclasses
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import equinox as eqx
@@ -156,7 +157,7 @@ def _slopes(at: Float[Array, " n"], values: Float[Array, " n"]) -> Float[Array, 
     return xp.concatenate([first[None], inner, last[None]])
 
 
-def _end_slope(xp: Any, h: Scalar, l: Scalar, d: Scalar, e: Scalar) -> Scalar:  # noqa: E741
+def _end_slope(xp: ModuleType, h: Scalar, l: Scalar, d: Scalar, e: Scalar) -> Scalar:  # noqa: E741
     """Of the parabola through three points at the first of them, kept monotone; the nearer interval
     has length h and slope d.
     """

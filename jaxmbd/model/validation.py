@@ -119,7 +119,7 @@ class Bounds:
     text: str = "must be finite"
     unless: str = ""
 
-    def hold(self, x: Any) -> Any:
+    def hold(self, x: Array) -> Any:
         """Whether numbers are within the bounds; not for NaN."""
         return (x >= self.least) & (x > self.above) & (x <= self.most)
 

@@ -5,7 +5,6 @@ Every pair has as many places as it can touch at, whether they touch or not.
 
 import abc
 from collections.abc import Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,6 +15,7 @@ from jaxtyping import Float
 from ...rotations.types import Array, Scalar, Vec3, library_of
 from ...rotations.vectors import basis_from_axis, cross
 from ..state import Pose
+from ..validation import Numbers
 
 Witness = tuple[Float[Array, " n"], Float[Array, "n 3"], Float[Array, "n 3"], Float[Array, "n 3"]]
 
@@ -72,7 +72,7 @@ class Balls(eqx.Module):
     radii: Float[Array, " n"]
 
     @staticmethod
-    def of(centers: Sequence[Any], radius: Any) -> "Balls":
+    def of(centers: Sequence[Numbers], radius: Numbers) -> "Balls":
         """Balls of one radius."""
         xp = library_of(*centers, radius)
         points = xp.stack([xp.asarray(c, float) for c in centers])

@@ -94,7 +94,7 @@ class AbstractForceDescription(AbstractElement):
     def _number_or_none(self, field: str) -> Array | None:
         return None if getattr(self, field) is None else self._number(field)
 
-    def _motion_or_none(self, value: Any, field: str) -> Any:
+    def _motion_or_none(self, value: object, field: str) -> Any:
         return None if value is None else self._motion(value, field)
 
     def _check_frame(self, frame: str) -> None:

@@ -218,7 +218,7 @@ class FixedTendon(AbstractForceDescription):
         )
 
 
-def _is_angle(coordinate: Any) -> bool:
+def _is_angle(coordinate: object) -> bool:
     return isinstance(coordinate, AbstractAngle)
 
 

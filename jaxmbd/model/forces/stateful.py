@@ -23,6 +23,7 @@ from jaxtyping import Float
 from ...rotations.types import Array, Scalar, host
 from ...xla.indexing import take
 from ..state import Pose, Twist
+from ..validation import Numbers
 from .base import AbstractForce, ForceStack, Output
 
 # States that miss their rule by more than this part of its terms were not found.
@@ -206,7 +207,7 @@ def held_states(stacks: tuple[ForceStack, ...]) -> Float[Array, " s"]:
 
 
 def with_rule(
-    stacks: tuple[ForceStack, ...], past: Float[Array, " s"], share: Any, weight: Any
+    stacks: tuple[ForceStack, ...], past: Float[Array, " s"], share: Numbers, weight: Numbers
 ) -> tuple[ForceStack, ...]:
     """The stacks with this rule for all states."""
     out, first = list(stacks), 0

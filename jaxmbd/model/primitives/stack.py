@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from ...rotations.types import Array, Scalar
 from ...xla.indexing import take
@@ -96,7 +96,7 @@ class PrimitiveStack(eqx.Module):
         """`function(primitive, *args of that row)` for all rows, with a leading axis of rows."""
         return each(self.primitive, function, *args)
 
-    def local(self, x: Any) -> tuple[Any, ...]:
+    def local(self, x: PyTree) -> tuple[Any, ...]:
         """Of an array (or pytree) over all bodies and the ground, the parts of each of the rows' k
         bodies.
         """
@@ -157,7 +157,7 @@ def _without_motion(primitive: Any, name: str) -> Any:
     )
 
 
-def _driven(fields: Sequence[str], motions: list[dict[str, Any]]) -> tuple[Driven, ...]:
+def _driven(fields: Sequence[str], motions: list[dict[str, object]]) -> tuple[Driven, ...]:
     """The motions of the rows of one stack, those of equal structure together."""
     driven = []
     for name in fields:

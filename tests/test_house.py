@@ -32,9 +32,9 @@ LIMITS = {
     "io": Counts(0, 4, 2, 96, 16),
     "learning": Counts(0, 1, 0, 25, 39),
     "library": Counts(0, 1, 0, 15, 7),
-    "model": Counts(0, 5, 6, 65, 3),
-    "results": Counts(0, 2, 1, 34, 17),
-    "viz": Counts(0, 2, 2, 8, 4),
+    "model": Counts(0, 5, 6, 131, 3),
+    "results": Counts(0, 1, 0, 6, 0),
+    "viz": Counts(0, 2, 2, 17, 9),
     "xla": Counts(0, 1, 1, 8, 0),
 }
 

@@ -3,9 +3,9 @@
 from ..outcomes import RESULTS as RESULTS
 from .beams import BeamMotion as BeamMotion
 from .elements import ElementMotion as ElementMotion
+from .energy import Energy as Energy
+from .energy import Momentum as Momentum
+from .reactions import Reaction as Reaction
 from .sensors import SensorReadings as SensorReadings
-from .solution import Energy as Energy
-from .solution import Momentum as Momentum
-from .solution import Reaction as Reaction
 from .solution import Solution as Solution
-from .solution import Violation as Violation
+from .violation import Violation as Violation

@@ -1,7 +1,5 @@
 """What a beam carries along a motion: strains, section forces and moments, energy."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,9 +7,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..model.compiled import Compiled
+from ..model.forces.beams import AbstractBeamElement
 from ..model.state import Pose, State, Twist
 from ..model.system import BeamLabel, System
 from ..model.validation import is_concrete
+from .by_rows import by_rows
 
 
 class BeamMotion(eqx.Module):
@@ -50,8 +50,8 @@ def labeled(system: System, name: str) -> BeamLabel:
     raise ValueError(f"mechanism {system.name!r} has no beam {name!r}; the beams are {known}")
 
 
-def beam_motion(system: System, name: str, states: State, lam: Array, by_rows: Any) -> BeamMotion:
-    """See `Solution.beam`; `by_rows` evaluates a program for all rows of a motion."""
+def beam_motion(system: System, name: str, states: State, lam: Array) -> BeamMotion:
+    """See `Solution.beam`."""
     beam = labeled(system, name)
     stacks = {stack for stack, _ in beam.elements}
     assert len(stacks) == 1, "the elements of one beam are alike"
@@ -76,14 +76,14 @@ def beam_motion(system: System, name: str, states: State, lam: Array, by_rows: A
 
 
 @Compiled
-def _sections(element: Any, pose: Pose, twist: Twist):
+def _sections(element: AbstractBeamElement, pose: Pose, twist: Twist):
     """Section forces, strains, energies and bends of all elements at all instants."""
 
     def one(pose: Pose, twist: Twist):
-        def ends(x):
+        def ends(x: Float[Array, "n *s"]) -> Float[Array, "m 2 *s"]:
             return jnp.stack([x[:-1], x[1:]], axis=1)
 
-        def each(element, pose, twist):
+        def each(element: AbstractBeamElement, pose: Pose, twist: Twist):
             load = element.section_forces(pose, twist)
             return load, element.strains(pose), element.potential(pose), element.bend(pose)
 

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,10 +18,11 @@ from ..model.names import nearest
 from ..model.sensors import Sensor
 from ..model.system import System
 from ..model.validation import is_concrete
-from ..rotations.types import Array
-from .contacts import slices
+from ..rotations.types import Array, host
 from .elements import element_labels
+from .laws import slices
 from .sensors import entry_names, instant_readings
+from .solution import Solution
 
 _XYZ = ("x", "y", "z")
 _MOTION = {"r": "m", "v": "m/s", "omega": "rad/s", "a": "m/s²", "alpha": "rad/s²"}
@@ -70,7 +70,7 @@ class Group:
 
     kind: str
     columns: list[Column]
-    values: Callable[[Any], Array] = field(repr=False)
+    values: Callable[[Solution], Array] = field(repr=False)
 
 
 def written_as(header: str) -> str:
@@ -129,7 +129,7 @@ def _spellings(name: str) -> list[str]:
     return [name, *(name.replace(short, full) for short, full in _SHORT)]
 
 
-def columns_by_name(solution: Any, system: System, names: Iterable[str]) -> list[Any]:
+def columns_by_name(solution: Solution, system: System, names: Iterable[str]) -> list[Array]:
     """Columns of a motion that are known to exist, (T,) each; traced where the motion is."""
     groups = _groups_of(system)
     known = {column.name for group in groups for column in group.columns}
@@ -147,7 +147,7 @@ def _groups_of(system: System) -> list[Group]:
 
 
 def table_of(
-    solution: Any, system: System | None, columns: Sequence[str] | None, *, laws: bool
+    solution: Solution, system: System | None, columns: Sequence[str] | None, *, laws: bool
 ) -> tuple[list[str], np.ndarray]:
     """Header and rows of a table with the usual columns, or those chosen."""
     bodies, rows = solution.r.shape[1], solution.multipliers.shape[1]
@@ -233,7 +233,9 @@ def _joints(system: System, angles: bool) -> Iterator[Group]:
             for field, unit in units.items()
         ]
 
-        def values(sol: Any, name: str = c.name, fields: Any = tuple(units)) -> Array:
+        def values(
+            sol: Solution, name: str = c.name, fields: tuple[str, ...] = tuple(units)
+        ) -> Array:
             motion = sol.joint(name, system)
             return _beside([getattr(motion, field) for field in fields])
 
@@ -250,7 +252,7 @@ def _reactions(system: System) -> Iterator[Group]:
         for axis in _XYZ
     ]
 
-    def values(sol: Any) -> Array:
+    def values(sol: Solution) -> Array:
         found = sol.reactions(system).values()
         return _beside([y for x in found for y in (x.force, x.moment)])
 
@@ -268,7 +270,7 @@ def _elements(system: System) -> Iterator[Group]:
     if not columns:
         return
 
-    def values(sol: Any) -> Array:
+    def values(sol: Solution) -> Array:
         found = sol.elements(system).values()
         return _beside([x.value for element in found for x in element.outputs])
 
@@ -285,7 +287,7 @@ def _entries(shape: tuple[int, ...], components: tuple[str, ...]) -> list[str]:
 def _energy(system: System) -> Group:
     fields = "kinetic", "potential", "total"
 
-    def values(sol: Any) -> Array:
+    def values(sol: Solution) -> Array:
         energy = sol.energy(system)
         return _beside([getattr(energy, field) for field in fields])
 
@@ -306,7 +308,7 @@ def _laws(system: System) -> Iterator[Group]:
         columns += [Column(f"{where}.force{part}", of_force) for where in at for part in parts]
         columns += [Column(f"{where}.state", "-", smooth=False) for where in at]
 
-        def values(sol: Any, places: slice = places, rows: slice = rows) -> Array:
+        def values(sol: Solution, places: slice = places, rows: slice = rows) -> Array:
             pairs = (("law_gaps", places), ("law_forces", rows), ("law_states", places))
             return _beside([_part(sol.stats[k], at) for k, at in pairs])
 
@@ -322,7 +324,7 @@ def _frames(system: System) -> Iterator[Group]:
             for axis in _XYZ
         ]
 
-        def values(sol: Any, name: str = frame.name) -> Array:
+        def values(sol: Solution, name: str = frame.name) -> Array:
             motion = sol.frame(name, system)
             return _beside([getattr(motion, field) for field in _MOTION])
 
@@ -334,7 +336,7 @@ def _sensors(system: System) -> Iterator[Group]:
     for sensor in system.sensors:
         columns = [Column(name, unit) for name, unit in entry_names(sensor)]
 
-        def values(sol: Any, sensor: Sensor = sensor) -> Array:
+        def values(sol: Solution, sensor: Sensor = sensor) -> Array:
             return _beside([instant_readings(sensor, sol, system)])
 
         yield Group("sensors", columns, values)
@@ -350,9 +352,9 @@ def _inputs(system: System) -> Iterator[Group]:
     if not columns:
         return
 
-    def values(sol: Any) -> Array:
+    def values(sol: Solution) -> Array:
         if sol.inputs is None:
-            return _beside([np.zeros((len(sol.t), len(columns)))])
+            return _beside([host.zeros((len(sol.t), len(columns)))])
         return _beside([sol.inputs[:, 0]])
 
     yield Group("inputs", columns, values)
@@ -368,7 +370,7 @@ def _bodies(system: System | None, count: int) -> Iterator[Group]:
         ]
         columns += [Column(f"{name}.A{m}{n}", "-", False) for m in (1, 2, 3) for n in (1, 2, 3)]
 
-        def values(sol: Any, b: int = b) -> Array:
+        def values(sol: Solution, b: int = b) -> Array:
             return _beside([_part(getattr(sol, field), b) for field in (*_MOTION, "A")])
 
         yield Group("bodies", columns, values)
@@ -381,16 +383,16 @@ def _multipliers(system: System | None, rows: int) -> Group:
     return Group("run", columns, lambda sol: _beside([sol.lam, sol.iterations]))
 
 
-def _part(x: Any, at: int | slice) -> Any:
+def _part(x: Array, at: int | slice) -> Array:
     """`x[:, at]`; of a known array by NumPy, which compiles nothing."""
-    return np.asarray(x)[:, at] if is_concrete(x) else x[:, at]
+    return host.asarray(x)[:, at] if is_concrete(x) else x[:, at]
 
 
-def _beside(parts: Sequence[Any]) -> Any:
+def _beside(parts: Sequence[Array]) -> Array:
     """Quantities of T instants side by side, (T, n), of the type of the first; of NumPy, which
     compiles nothing, unless one is traced.
     """
-    xp = np if is_concrete(parts) else jnp
+    xp = host if is_concrete(parts) else jnp
     arrays = [xp.asarray(x) for x in parts]
     flat = [x.reshape(len(x), math.prod(x.shape[1:])).astype(arrays[0].dtype) for x in arrays]
     return xp.concatenate(flat, axis=1)

@@ -1,11 +1,12 @@
 """Where contacts act in a motion and with which force: for questions, pictures and tables."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from ..formulations import RA
 from ..model.compiled import Compiled
@@ -17,6 +18,8 @@ from ..model.state import Pose, State, Twist
 from ..model.system import System
 from ..rotations.vectors import basis_from_axis
 from ..xla.indexing import take
+from .by_rows import by_rows
+from .laws import slices
 
 
 class ContactPlaces(eqx.Module):
@@ -37,17 +40,6 @@ class ContactPlaces(eqx.Module):
     state: Int[Array, "T n"]
 
 
-def slices(system: System) -> dict[tuple[str, str], tuple[slice, slice]]:
-    """By kind and name of a law, its places and its rows among those of all laws."""
-    found, place, row = {}, 0, 0
-    for stack in system.laws:
-        n, w = stack.places, stack.places * stack.rows_of_place
-        for name in stack.names:
-            found[stack.kind, name] = slice(place, place + n), slice(row, row + w)
-            place, row = place + n, row + w
-    return found
-
-
 @Compiled
 def witnesses(system: System, states: State, forces: Float[Array, "T w"]) -> list[Any]:
     """Points, normals and forces of every law that is a contact, in their order."""
@@ -66,7 +58,7 @@ def witnesses(system: System, states: State, forces: Float[Array, "T w"]) -> lis
             own = force[row : row + 3 * len(stack) * stack.places].reshape(shape)
             row += own.size
 
-            def total(n, f):
+            def total(n: Float[Array, "3"], f: Float[Array, "3"]) -> Float[Array, "3"]:
                 e1, e2, n = basis_from_axis(n)
                 return f[0] * n + f[1] * e1 + f[2] * e2
 
@@ -99,7 +91,7 @@ def _soft_places(system: System, states: State) -> list[Any]:
 
 
 def contact_places(
-    system: System, states: State, stats: dict[str, Any], by_rows: Any
+    system: System, states: State, stats: Mapping[str, PyTree]
 ) -> dict[str, ContactPlaces]:
     """`ContactPlaces` of all contacts by name."""
     soft = _soft_contacts(system)

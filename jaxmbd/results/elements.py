@@ -1,6 +1,6 @@
 """What force elements did in a motion: forces, lengths or angles, rates, power."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,7 +14,9 @@ from ..model.names import ElementsByName
 from ..model.readable import counted, readable
 from ..model.state import Pose, State, Twist
 from ..model.system import System
+from ..rotations.types import Scalar
 from ..xla.indexing import take
+from .by_rows import by_rows
 from .moment import Moment
 
 
@@ -64,12 +66,8 @@ def _names_and_units(motion: ElementMotion) -> str:
     return f"ElementMotion: {counted(len(motion.outputs[0].value), 'row')} of {found}"
 
 
-def element_motions(
-    system: System, states: State, moments: Moment, by_rows: Any
-) -> dict[str, ElementMotion]:
-    """All elements that say something, by name; `by_rows` evaluates a program for all rows of a
-    motion.
-    """
+def element_motions(system: System, states: State, moments: Moment) -> dict[str, ElementMotion]:
+    """All elements that say something, by name."""
     labels = element_labels(system)
     if not any(labels):
         return ElementsByName()
@@ -111,7 +109,7 @@ def element_labels(system: System) -> list[tuple[Label, ...]]:
     return [labels(stack) for stack in system.forces]
 
 
-def _of_stack(stack: ForceStack, pose: Pose, twist: Twist, t: Any) -> tuple[Output, ...]:
+def _of_stack(stack: ForceStack, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
     local = jax.tree.map(lambda x: take(x, stack.index), (pose, twist))
     return stack.each(lambda element, p, w: element.outputs(p, w, t), *local)
 

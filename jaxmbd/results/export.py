@@ -17,6 +17,7 @@ from ..model.system import System
 from ..model.visuals import Looks
 from ..outcomes import RESULTS
 from .columns import Column, table_of, written_as
+from .solution import Solution
 
 ARRAYS = (
     *("t", "r", "A", "v", "omega", "a", "alpha", "lam"),
@@ -27,7 +28,7 @@ OPTIONAL = {"angles": (0,), "element_states": (0,), "inputs": (3, 0)}
 _EYE = np.eye(3)
 
 
-def result_name(result) -> str:
+def result_name(result: RESULTS) -> str:
     """The name of an outcome, such as "successful"."""
     names = {int(getattr(RESULTS, n)._value): n for n in RESULTS._name_to_item}
     return names[int(np.max(np.asarray(result._value)))]
@@ -164,7 +165,7 @@ def _half_edges(mass: np.floating, inertia: np.ndarray) -> tuple[np.ndarray, np.
     return half, axes
 
 
-def check_fit(solution, system: System | None) -> None:
+def check_fit(solution: Solution, system: System | None) -> None:
     """Raise `ValueError` unless the solution is one motion, of a system with these bodies and
     rows.
     """
@@ -182,7 +183,7 @@ def check_fit(solution, system: System | None) -> None:
         )
 
 
-def arrays_of(solution, names: Iterable[str] = ARRAYS) -> dict[str, np.ndarray]:
+def arrays_of(solution: Solution, names: Iterable[str] = ARRAYS) -> dict[str, np.ndarray]:
     """The arrays of a solution by name; empty ones where it was put together without them."""
     arrays = {name: getattr(solution, name) for name in (*names, *OPTIONAL)}
     for name, shape in OPTIONAL.items():
@@ -191,12 +192,12 @@ def arrays_of(solution, names: Iterable[str] = ARRAYS) -> dict[str, np.ndarray]:
     return {name: np.asarray(x) for name, x in arrays.items()}
 
 
-def has_laws(solution, system: System | None) -> bool:
+def has_laws(solution: Solution, system: System | None) -> bool:
     """Whether a motion holds what stops, dry friction and contacts did."""
     return system is not None and bool(system.laws) and "law_forces" in solution.stats
 
 
-def contact_arrays(solution, system: System) -> dict[str, np.ndarray]:
+def contact_arrays(solution: Solution, system: System) -> dict[str, np.ndarray]:
     """Points, forces and states of all places of contact: (T, n, 3), (T, n, 3) and (T, n)."""
     found = list(solution.contact_places(system).values())
     if not found:
@@ -212,7 +213,7 @@ def contact_arrays(solution, system: System) -> dict[str, np.ndarray]:
     }
 
 
-def write_npz(path, solution, system: System | None = None) -> None:
+def write_npz(path: str | Path, solution: Solution, system: System | None = None) -> None:
     """Write a solution to an NPZ file.
 
     The array `stats` holds a JSON text with the numbers of the run and, given a system, its
@@ -239,7 +240,10 @@ def write_npz(path, solution, system: System | None = None) -> None:
 
 
 def write_csv(
-    path, solution, system: System | None = None, columns: Sequence[str] | None = None
+    path: str | Path,
+    solution: Solution,
+    system: System | None = None,
+    columns: Sequence[str] | None = None,
 ) -> None:
     """Write a table, see `Solution.to_csv`.
 

@@ -1,119 +1,38 @@
 """Solution: what an analysis returns, and the questions one asks of it."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
-from ..equations.least_multipliers import least_multipliers
-from ..equations.pressing import pressed, pressing_on_j
-from ..equations.rows import phi, row_bodies, rows, velocity_right_side
-from ..formulations import RA
-from ..linalg.saddle import apply_rows
-from ..model.compiled import Compiled, if_made, remembered, runs_now
-from ..model.coordinates import Angle, JointMotion, along_motion
+from ..model.coordinates import JointMotion
 from ..model.frames import FrameMotion, FrameOnBody, frame_motion, still
 from ..model.laws.base import CONTACT, DRY, STOP
-from ..model.names import ByName, unknown
+from ..model.names import unknown
 from ..model.readable import readable
-from ..model.state import Pose, State, Twist
+from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..outcomes import RESULTS
-from ..xla.batch_last import batched_in_lanes
 from .beams import BeamMotion, beam_motion
-from .contacts import ContactPlaces, contact_places, slices
+from .by_rows import by_rows, part_of
+from .contacts import ContactPlaces, contact_places
 from .elements import ElementMotion, element_motions
+from .energy import Energy, Momentum, energies, momenta
+from .joints import joint_motion
+from .laws import LawMotion, law_motion
 from .moment import Moment
+from .reactions import Reaction, least_norm, normal_forces, reactions
+from .saved_rows import Row as Row
+from .saved_rows import make_row as make_row
 from .sensors import SensorReadings, sensor_readings
-
-_CALLED = {
-    CONTACT: ("contact", "contacts"),
-    STOP: ("stop", "stops"),
-    DRY: ("dry friction", "laws of dry friction"),
-}
-
-
-class Energy(eqx.Module):
-    """Kinetic, potential (gravity and springs) and total energy, (T,) each [J]."""
-
-    kinetic: Float[Array, " T"]
-    potential: Float[Array, " T"]
-
-    @property
-    def total(self) -> Float[Array, " T"]:
-        if is_concrete((self.kinetic, self.potential)):  # compiles nothing
-            return jax.device_put(np.asarray(self.kinetic) + np.asarray(self.potential))
-        return self.kinetic + self.potential
-
-
-class Momentum(eqx.Module):
-    """Linear momentum [kg·m/s] and angular momentum about the global origin [kg·m²/s], (T, 3) each,
-    global.
-    """
-
-    linear: Float[Array, "T 3"]
-    angular: Float[Array, "T 3"]
-
-
-class Reaction(eqx.Module):
-    """What a joint does to its body j, at the joint's point on that body, global components; body
-    i gets the opposite.
-
-    The moment is taken about that point: the center of gear, pulley, wheel or rolling body j for
-    gears, belts and rolling pairs, where it contains the lever arm of the tooth or contact force;
-    the center of the pinion, the point on the axis of a screw, and the mass center of body j for a
-    joint or driver without a point.
-
-    Attributes:
-        force: (T, 3) [N].
-        moment: About the joint's point on body j, (T, 3) [N·m].
-    """
-
-    force: Float[Array, "T 3"]
-    moment: Float[Array, "T 3"]
-
-
-class LawMotion(eqx.Module):
-    """What a stop, dry friction or a contact did, at its n places.
-
-    All of it is about the one step that ends at each row. With `save_every` > 1 the steps between
-    two rows leave no trace here: a force is no mean over the interval between rows, and an impact
-    within it may be missed.
-
-    Attributes:
-        gap: (T, n) [m] or [rad]; zero for friction.
-        force: Mean over that step, impulses included. For a contact (T, n, 3) [N], on body i, along
-            the normal first and positive where it pushes. For a stop (T, n) [N] or [N·m], positive
-            where it pushes: the lower one towards larger coordinates, the upper one towards smaller
-            ones. For dry friction (T, n) [N] or [N·m], along the joint's coordinate: against its
-            rate, so negative where the coordinate grows.
-        state: 0 open, 1 closed without sliding, 2 sliding, (T, n).
-        impact: How long after the start of that step an impact happened, (T, n) [s]; zero where
-            there was none.
-    """
-
-    gap: Float[Array, "T n"]
-    force: Float[Array, "T n *k"]
-    state: Int[Array, "T n"]
-    impact: Float[Array, "T n"]
-
-
-class Violation(eqx.Module):
-    """Constraint violation, (T, nc) each, in the order of `System.row_names`.
-
-    Attributes:
-        position: Φ [m, or - for directions].
-        velocity: Φ_q u - ν, per second.
-    """
-
-    position: Float[Array, "T nc"]
-    velocity: Float[Array, "T nc"]
+from .violation import Violation, violations
 
 
 class Solution(eqx.Module):
@@ -179,7 +98,7 @@ class Solution(eqx.Module):
             return self.multipliers
         if self.multipliers.ndim > 2:  # a batch of motions
             return eqx.filter_vmap(lambda one: one.lam)(self)
-        return _by_rows(_least, self._own(None), self.state, self.multipliers, self._moments)
+        return by_rows(least_norm, self._own(None), self.state, self.multipliers, self._moments)
 
     @property
     def state(self) -> State:
@@ -197,7 +116,7 @@ class Solution(eqx.Module):
             raise IndexError(
                 f"the solution has {rows} rows, numbered 0 to {rows - 1}; there is no row {k}"
             )
-        return jax.tree.map(lambda x: _part(x, k), self.state)
+        return jax.tree.map(lambda x: part_of(x, k), self.state)
 
     def rows(self, index: slice | np.ndarray) -> "Solution":
         """Some of the rows, as a solution."""
@@ -215,10 +134,12 @@ class Solution(eqx.Module):
             "inputs",
             "iterations",
         )
-        parts = {name: _part(x, index) for name in names if (x := getattr(self, name)) is not None}
+        parts = {
+            name: part_of(x, index) for name in names if (x := getattr(self, name)) is not None
+        }
         # What a formulation or a method observed has one entry a row; other numbers are about the
         # whole run.
-        stats = {k: _part(x, index) if k in self.observed else x for k, x in self.stats.items()}
+        stats = {k: part_of(x, index) if k in self.observed else x for k, x in self.stats.items()}
         return dataclasses.replace(self, **parts, stats=stats)
 
     @property
@@ -258,44 +179,7 @@ class Solution(eqx.Module):
         Raises:
             ValueError: There is no such joint, or it has no coordinate of its own.
         """
-        system = self._own(system)
-        found = [c for c in system.connections if c.name == name]
-        if not found:
-            names = [c.name for c in system.connections]
-            raise ValueError(unknown("joint", "joints", name, names))
-        c = found[0]
-        if c.angle is None and not c.element.has_displacement:
-            raise ValueError(
-                f"joint {name!r} is {c.kind}, which has neither an angle nor a displacement of its "
-                "own"
-            )
-        angles = self.angles
-        if c.angle is not None and angles is None:
-            raise ValueError("this solution carries no angles")
-        index = np.array(c.bodies[:2])
-        padded = [
-            _with_ground(x, g)
-            for x, g in ((self.r, 0.0), (self.A, np.eye(3)), (self.v, 0.0), (self.omega, 0.0))
-        ]
-        r, A, v, omega, a, alpha = (
-            _part(x, np.s_[:, index])
-            for x in (*padded, _with_ground(self.a, 0.0), _with_ground(self.alpha, 0.0))
-        )
-        pose, twist = Pose(r, A), Twist(v, omega)
-        coordinates = (None,) * 3, (None,) * 3
-        if c.angle is not None and angles is not None:
-            angle = jax.tree.map(lambda x: _part(x, c.angle), system.angles.angle)
-            coordinates = (
-                _by_rows(
-                    _angle_motion, angle, _part(angles, np.s_[:, c.angle]), pose, twist, a, alpha
-                ),
-                coordinates[1],
-            )
-        if c.element.has_displacement:
-            along = c.axis_i_bar, c.s_i_bar, c.s_j_bar
-            moved = _by_rows(_displacement_motion, along, pose, twist, a, alpha)
-            coordinates = coordinates[0], moved
-        return JointMotion(*coordinates[0], *coordinates[1])
+        return joint_motion(self._own(system), name, self.state, self.a, self.alpha)
 
     def frame(self, name: str, system: System | None = None) -> FrameMotion:
         """The motion of a frame fixed on a body, such as a tool center point.
@@ -315,7 +199,7 @@ class Solution(eqx.Module):
         system = self._own(system)
         body = (self.r, self.A, self.v, self.omega, self.a, self.alpha)
         if frame.body < system.nb:
-            body = tuple(_part(x, np.s_[:, frame.body]) for x in body)
+            body = tuple(part_of(x, np.s_[:, frame.body]) for x in body)
         else:
             body = still(len(self.t), system.dtype)
         if is_concrete((frame, body)):  # compiles nothing
@@ -346,7 +230,7 @@ class Solution(eqx.Module):
         Raises:
             ValueError: There is no such beam.
         """
-        return beam_motion(self._own(system), name, self.state, self.lam, _by_rows)
+        return beam_motion(self._own(system), name, self.state, self.lam)
 
     def element(self, name: str, system: System | None = None) -> ElementMotion:
         """Outputs of a force element, see `ElementMotion`: a spring, damper, servo, actuator,
@@ -362,28 +246,22 @@ class Solution(eqx.Module):
 
     def elements(self, system: System | None = None) -> dict[str, ElementMotion]:
         """Outputs of all force elements by name, see `ElementMotion`; beams have `beam`."""
-        return element_motions(self._own(system), self.state, self._moments, _by_rows)
+        return element_motions(self._own(system), self.state, self._moments)
 
     def energy(self, system: System | None = None) -> Energy:
         """Kinetic and potential energy; kinetic as the integrator counts it where it says so, see
         `AbstractIntegrator.observed`.
         """
-        system = self._own(system)
-
-        kinetic, potential = _by_rows(_energies, system, self.state)
+        kinetic, potential = by_rows(energies, self._own(system), self.state)
         return Energy(self.stats.get("kinetic_energy", kinetic), potential)
 
     def momentum(self, system: System | None = None) -> Momentum:
         """Linear and angular momentum of all bodies."""
-        system = self._own(system)
-
-        return Momentum(*_by_rows(_momenta, system, self.state))
+        return Momentum(*by_rows(momenta, self._own(system), self.state))
 
     def violation(self, system: System | None = None) -> Violation:
         """How far the constraints are from being met, at position and velocity level."""
-        system = self._own(system)
-
-        return Violation(*_by_rows(_violations, system, self.state, self._moments))
+        return Violation(*by_rows(violations, self._own(system), self.state, self._moments))
 
     def reactions(self, system: System | None = None) -> dict[str, Reaction]:
         """Force and moment of every joint and driver on its body j, by name; about which point,
@@ -393,10 +271,7 @@ class Solution(eqx.Module):
         single multipliers of a redundant set are not, and neither is the share of each of several
         joints that do the same work.
         """
-        system = self._own(system)
-        found = _by_rows(_reactions, system, self.state, self.lam, self._moments)
-        names = [c.name for c in system.connections]
-        return ByName((name, Reaction(*pair)) for name, pair in zip(names, found, strict=True))
+        return reactions(self._own(system), self.state, self.lam, self._moments)
 
     def normal_forces(self, system: System | None = None) -> dict[str, Float[Array, " T"]]:
         """Normal force of every rolling or sliding contact by the joint's name, (T,) [N]; positive
@@ -404,54 +279,27 @@ class Solution(eqx.Module):
 
         A negative one holds the bodies together, as a real contact cannot: it would be lost there.
         """
-        system = self._own(system)
-        return ByName(
-            (c.name, -_part(self.lam, np.s_[:, c.rows[c.labels.index(label)]]))
-            for c in system.connections
-            for label in c.element.normal_rows
-            if label in c.labels
-        )
+        return normal_forces(self._own(system), self.lam)
 
     def contact(self, name: str, system: System | None = None) -> LawMotion:
         """Gaps, forces and states of a contact, see `LawMotion`."""
-        return self._law(name, CONTACT, system)
+        return law_motion(self._own(system), self.stats, name, CONTACT)
 
     def limit(self, name: str, system: System | None = None) -> LawMotion:
         """Gaps, forces and states of the stops of a joint, the lower one first; for signs see
         `LawMotion`.
         """
-        return self._law(name, STOP, system)
+        return law_motion(self._own(system), self.stats, name, STOP)
 
     def friction(self, name: str, system: System | None = None) -> LawMotion:
         """Forces and states of dry friction, see `LawMotion`."""
-        return self._law(name, DRY, system)
+        return law_motion(self._own(system), self.stats, name, DRY)
 
     def contact_places(self, system: System | None = None) -> dict[str, ContactPlaces]:
         """Points, normals and forces of every contact in global components, by name."""
-        return contact_places(self._own(system), self.state, self.stats, _by_rows)
+        return contact_places(self._own(system), self.state, self.stats)
 
-    def _law(self, name: str, kind: str, system: System | None) -> LawMotion:
-        system = self._own(system)
-        where = slices(system)
-        if (kind, name) not in where:
-            giving_way = [
-                stack for stack in system.forces if getattr(stack.force, "kind", None) == kind
-            ]
-            if any(name in stack.names for stack in giving_way):
-                raise ValueError(
-                    f"{kind} {name!r} has a stiffness, and is a force: ask element({name!r})"
-                )
-            names = [n for k, n in where if k == kind]
-            raise ValueError(unknown(*_CALLED[kind], name, names))
-        places, rows_of_law = where[kind, name]
-        force = _part(self.stats["law_forces"], np.s_[:, rows_of_law])
-        if kind == CONTACT:
-            force = force.reshape(*force.shape[:-1], -1, 3)
-        keys = "law_gaps", "law_states", "law_impacts"
-        gap, state, impact = (_part(self.stats[key], np.s_[:, places]) for key in keys)
-        return LawMotion(gap, force, state, impact)
-
-    def to_npz(self, path, system: System | None = None) -> None:
+    def to_npz(self, path: str | Path, system: System | None = None) -> None:
         """Write all arrays under their own names to an NPZ file; see `results.export`."""
         from .export import write_npz
 
@@ -480,52 +328,11 @@ class Solution(eqx.Module):
         write_csv(path, self, system, columns)
 
 
-class Row(eqx.Module):
-    """One saved instant, before it becomes a row of a `Solution`."""
-
-    pose: Pose
-    twist: Twist
-    a: Float[Array, "nb 3"]
-    alpha: Float[Array, "nb 3"]
-    lam: Float[Array, " nc"]
-    angles: Float[Array, " w"]
-    element_states: Float[Array, " s"]
-    iterations: Int[Array, ""]
-    extra: dict[str, Any] = eqx.field(default_factory=dict)
-
-
-def make_row(
-    formulation, system: System, q, u, a, lam, iterations, ok, extra: dict[str, Any] | None = None
-) -> Row:
-    """Coordinates to physical quantities; NaN where the run has failed. `extra` goes to the
-    solution's `stats`.
-
-    Angles are looked for near those of the system, see `System.wound`.
-    """
-    state = formulation.to_state(q, u)
-    r_ddot, omega_dot = jax.vmap(formulation.physical_accelerations)(q, u, a)
-    observed = formulation.observed(system, lam) | (extra or {})
-    lam = system.to_natural(lam[: system.nc])
-    angles = system.angle_values(RA().with_ground(state.pose))
-    row = Row(
-        state.pose,
-        state.twist,
-        r_ddot,
-        omega_dot,
-        lam,
-        angles,
-        system.held_element_states(),
-        iterations,
-        observed,
-    )
-    return jax.tree.map(lambda x: jnp.where(ok, x, jnp.nan) if eqx.is_inexact_array(x) else x, row)
-
-
 def make_solution(
-    t,
+    t: Float[Array, " T"],
     rows: Row,
     result: RESULTS,
-    stats: dict[str, Any],
+    stats: Mapping[str, PyTree],
     system: System | None = None,
     *,
     least: bool = True,
@@ -545,158 +352,9 @@ def make_solution(
         element_states=rows.element_states,
         iterations=rows.iterations,
         result=result,
-        stats=stats | rows.extra,
+        stats=dict(stats) | rows.extra,
         inputs=inputs,
         system=system,
         observed=tuple(rows.extra),
         least=least and not (system is not None and system.presses),
     )
-
-
-def _part(x: Any, index: Any) -> Any:
-    """`x[index]`; of a known array by NumPy, which compiles nothing."""
-    return jax.device_put(np.asarray(x)[index]) if is_concrete(x) else x[index]
-
-
-def _with_ground(x: Float[Array, "T nb *s"], ground: Any) -> Float[Array, "T b *s"]:
-    shape = (x.shape[0], 1, *x.shape[2:])
-    row = np.broadcast_to(np.asarray(ground, x.dtype), shape)
-    if is_concrete(x):
-        return jax.device_put(np.concatenate([np.asarray(x), row], axis=1))
-    return jnp.concatenate([x, row], axis=1)
-
-
-@Compiled
-def _angle_motion(angle: Angle, values, pose: Pose, twist: Twist, a, alpha):
-    """An angle with its rate and acceleration at all instants; `values` are the angles that were
-    saved.
-    """
-
-    def one(near, *motion):
-        here = eqx.tree_at(lambda x: x.near, angle, near)
-        return along_motion(
-            lambda p: here.value(Pose(p.r[0], p.A[0]), Pose(p.r[1], p.A[1])), *motion
-        )
-
-    return jax.vmap(one)(jax.lax.stop_gradient(values), pose, twist, a, alpha)
-
-
-@Compiled
-def _displacement_motion(along, pose: Pose, twist: Twist, a, alpha):
-    """A displacement along an axis of body i with its rate and acceleration at all instants."""
-    axis, s_i, s_j = along
-
-    def displacement(p: Pose):
-        return axis @ (p.A[0].T @ (p.r[1] + p.A[1] @ s_j - p.r[0]) - s_i)
-
-    return jax.vmap(lambda *motion: along_motion(displacement, *motion))(pose, twist, a, alpha)
-
-
-@Compiled
-def _energies(system: System, states: State):
-    def one(state: State):
-        pose = RA().with_ground(state.pose)
-        zero = jnp.zeros((1, 3), system.dtype)
-        v, omega = (jnp.concatenate([x, zero]) for x in (state.v, state.omega))
-        kinetic = system.kinetic(pose, Twist(v, omega))
-        return kinetic, system.at_state(state).potential(pose)
-
-    return jax.vmap(one)(states)
-
-
-@Compiled
-def _momenta(system: System, states: State):
-    def one(state: State):
-        linear = system.mass[:, None] * state.v
-        spin = jnp.einsum("bij,bjk,bk->bi", state.A, system.inertia, state.omega)
-        return jnp.sum(linear, 0), jnp.sum(jnp.cross(state.r, linear) + spin, 0)
-
-    return jax.vmap(one)(states)
-
-
-@Compiled
-def _violations(system: System, states: State, moments: Moment):
-    def one(state: State, moment: Moment):
-        jet_system, f_dot, _ = moment.of(system, state).jet(moment.t)
-        u = jnp.concatenate([state.v, state.omega], axis=1)
-        rate = apply_rows(rows(RA(), jet_system, state.pose), u, row_bodies(RA(), system))
-        nu = velocity_right_side(RA(), jet_system, f_dot, state.pose)
-        gaps = system.to_natural(phi(RA(), jet_system, state.pose))
-        return gaps, system.to_natural(rate - nu)
-
-    return jax.vmap(one)(states, moments)
-
-
-@Compiled
-def _least(system: System, states: State, multipliers, moments: Moment):
-    def of_pose(system: System, state: State, lam, moment: Moment):
-        now = moment.of(system, state).at(moment.t)
-        least = least_multipliers(now, state.pose, system.to_stacked(lam))
-        return system.to_natural(pressed(now, state.pose, least))
-
-    def one(*instant):
-        return batched_in_lanes(of_pose, system, *instant)
-
-    return jax.vmap(one)(states, multipliers, moments)
-
-
-@Compiled
-def _reactions(system: System, states: State, multipliers, moments: Moment):
-    """Forces and moments on body j at its point, of all connections in their order."""
-
-    def wrenches(state: State, lam, moment: Moment):
-        now = moment.of(system, state).at(moment.t)
-        blocks, lam = rows(RA(), now, state.pose), system.to_stacked(lam)
-        on_j = -blocks[:, 1] * lam[:, None]  # (nc, 6)
-        if system.presses:
-            on_j = on_j + pressing_on_j(now, state.pose, jnp.abs(lam))
-        return system.to_natural(on_j.T).T
-
-    # (T, nc, 6): force, body-frame torque about the center
-    on_j = jax.vmap(wrenches)(states, multipliers, moments)
-    found = []
-    for c in system.connections:
-        total = jnp.sum(on_j[:, np.array(c.rows)], axis=1)
-        force, torque = total[:, :3], total[:, 3:]
-        if c.j < system.nb:
-            A = states.A[:, c.j]
-            arm, moment = A @ c.s_j_bar, jnp.einsum("tij,tj->ti", A, torque)
-        else:
-            arm, moment = jnp.broadcast_to(c.s_j_bar, force.shape), torque
-        found.append((force, moment - jnp.cross(arm, force)))
-    return found
-
-
-def _by_rows(program: Compiled, about: Any, *motion: Any) -> Any:
-    """`program(about, *motion)` for arrays with one entry a row; known ones are filled up to a
-    power of two, so that motions of other lengths compile nothing.
-    """
-    if not runs_now(about, motion):
-        return program(about, *motion)
-    count, filled = _filled(motion)
-    bodies, like = (about.nb, about.unnamed()) if isinstance(about, System) else (2, about)
-    found = remembered(program, program.for_work(count * bodies, like), about, *filled)
-    return jax.device_put(jax.tree.map(lambda x: np.asarray(x)[:count], found))
-
-
-def _filled(motion: tuple) -> tuple[int, tuple]:
-    """The number of rows of a motion, and the motion with its last row repeated up to a power of
-    two.
-    """
-    count = jax.tree.leaves(motion)[0].shape[0]
-    size = 1 << max(4, (count - 1).bit_length())
-
-    def filled(x):
-        x = np.asarray(x)
-        return jax.device_put(np.concatenate([x, np.repeat(x[-1:], size - count, axis=0)]))
-
-    return count, jax.tree.map(filled, motion)
-
-
-def by_rows_if_made(program: Compiled, about: Any, *motion: Any) -> Any:
-    """As `_by_rows`, where that compiles nothing; None elsewhere."""
-    if about is None or not is_concrete((about, motion)):
-        return None
-    count, filled = _filled(motion)
-    found = if_made(program, about, *filled)
-    return None if found is None else jax.tree.map(lambda x: np.asarray(x)[:count], found)

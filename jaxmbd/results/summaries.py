@@ -6,7 +6,10 @@ import numpy as np
 
 from ..model.readable import counted, known, listed
 from ..outcomes import RESULTS
-from .solution import Solution, _energies, _violations, by_rows_if_made
+from .by_rows import by_rows_if_made
+from .energy import energies
+from .solution import Solution
+from .violation import violations
 
 
 def of_solution(solution: Solution) -> str:
@@ -49,7 +52,7 @@ def _completed(solution: Solution) -> str:
 def _worst(solution: Solution) -> str:
     """The largest violation at any row, if its program is there."""
     asked = (solution.state, solution._moments)
-    found = by_rows_if_made(_violations, solution.system, *asked)
+    found = by_rows_if_made(violations, solution.system, *asked)
     if found is None or solution.system is None:
         return "see sol.violation()"
     if not solution.multipliers.shape[-1]:
@@ -62,7 +65,7 @@ def _worst(solution: Solution) -> str:
 
 def _energy_change(solution: Solution) -> str:
     """The total energy at the first row and at the last good one, if its program is there."""
-    found = by_rows_if_made(_energies, solution.system, solution.state)
+    found = by_rows_if_made(energies, solution.system, solution.state)
     if found is None:
         return "see sol.energy()"
     kinetic = np.asarray(solution.stats.get("kinetic_energy", found[0]))

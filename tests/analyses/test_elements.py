@@ -83,7 +83,7 @@ def test_elements_that_turn_say_torque_and_angle():
         zero, A[:, None], zero, rate[:, None, None] * y, np.zeros((11, system.turns().size))
     )
     moments = Moment(jnp.zeros(11), None)
-    found = element_motions(system, states, moments, lambda program, *args: program(*args))
+    found = element_motions(system, states, moments)
     expected = {
         "coil": -0.3 * angle,
         "spring": -0.2 * angle - 0.1 * rate,

@@ -33,7 +33,7 @@ LIMITS = {
     "learning": Counts(0, 1, 0, 25, 39),
     "library": Counts(0, 1, 0, 15, 7),
     "model": Counts(0, 5, 6, 131, 3),
-    "results": Counts(0, 1, 0, 6, 0),
+    "results": Counts(0, 1, 0, 0, 0),
     "viz": Counts(0, 2, 2, 17, 9),
     "xla": Counts(0, 1, 1, 8, 0),
 }

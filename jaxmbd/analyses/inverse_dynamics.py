@@ -51,7 +51,7 @@ class InverseDynamics(eqx.Module):
     unbalanced: Float[Array, " T"]
 
     def __repr__(self) -> str:
-        from ..results.summaries import of_inverse_dynamics
+        from .summaries import of_inverse_dynamics
 
         return readable(self, of_inverse_dynamics)
 

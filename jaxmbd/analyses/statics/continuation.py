@@ -87,7 +87,7 @@ class Path:
     _options: Any = None
 
     def __repr__(self) -> str:
-        from ...results.summaries import of_path
+        from ..summaries import of_path
 
         return readable(self, of_path)
 

@@ -48,7 +48,7 @@ class Stability(eqx.Module):
     unstable: int = eqx.field(static=True)
 
     def __repr__(self) -> str:
-        from ...results.summaries import of_stability
+        from ..summaries import of_stability
 
         return readable(self, of_stability)
 

@@ -58,7 +58,7 @@ class Modes(eqx.Module):
     state: State | None = None
 
     def __repr__(self) -> str:
-        from ...results.summaries import of_modes
+        from ..summaries import of_modes
 
         return readable(self, of_modes)
 
@@ -141,7 +141,7 @@ class Linearization(eqx.Module):
     element_states: tuple[str, ...] = eqx.field(static=True, default=())
 
     def __repr__(self) -> str:
-        from ...results.summaries import of_linearization
+        from ..summaries import of_linearization
 
         return readable(self, of_linearization)
 

@@ -67,7 +67,7 @@ class Periodic(eqx.Module):
     motion: Solution
 
     def __repr__(self) -> str:
-        from ...results.summaries import of_periodic
+        from ..summaries import of_periodic
 
         return readable(self, of_periodic)
 

@@ -306,7 +306,11 @@ class Solution(eqx.Module):
         write_npz(path, self, system)
 
     def to_csv(
-        self, path, system: System | None = None, *, columns: Sequence[str] | None = None
+        self,
+        path: str | Path,
+        system: System | None = None,
+        *,
+        columns: Sequence[str] | None = None,
     ) -> None:
         """Write one row per instant to a CSV file with named columns, units in the header.
 

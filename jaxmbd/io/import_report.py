@@ -3,12 +3,12 @@
 import dataclasses
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 from ..analyses.assembly import assemble
 from ..analyses.mobility import Mobility, mobility
 from ..model.mechanism import Mechanism
 from ..model.state import State
+from ..model.validation import Numbers
 from .xml_tree import Element
 
 
@@ -61,7 +61,7 @@ class ImportReport:
         self.keyframes: list[str] = []
         self._lines: dict[tuple[str, str], int] = {}
         self._mechanism: Mechanism | None = None
-        self._state: Callable[[Any, Any], State] | None = None
+        self._state: Callable[[Numbers, Numbers], State] | None = None
 
     def locate(self, root: Element) -> None:
         """Learn the lines of the named elements of a file."""
@@ -85,12 +85,12 @@ class ImportReport:
         return LeftOut(tag, name, why, line)
 
     def describe(
-        self, mechanism: Mechanism, state: Callable[[Any, Any], State] | None = None
+        self, mechanism: Mechanism, state: Callable[[Numbers, Numbers], State] | None = None
     ) -> None:
         """Take over the mechanism that the file became, and how its coordinates make a state."""
         self._mechanism, self._state = mechanism, state
 
-    def state(self, qpos: Any, qvel: Any) -> State:
+    def state(self, qpos: Numbers, qvel: Numbers) -> State:
         """The state of the mechanism at the coordinates and speeds of MuJoCo's model.
 
         Angles count from the description: of joints that are more than half a turn away from it,

@@ -8,18 +8,20 @@ import dataclasses
 import re
 import warnings
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
 from ..model.doubts import let_fly
 from ..model.mechanism import Mechanism
 from ..model.state import State
+from ..model.validation import Numbers
 from . import xml_tree
 from .import_report import ImportReport
-from .mjcf_bodies import Options, add_bodies
+from .mjcf_bodies import add_bodies
 from .mjcf_files import Resolved, resolved
 from .mjcf_relations import add_relations
+from .mjcf_scene import Compiled, Options
 from .model_files import ModelFileError
 
 INITIAL = "initial"  # a keyframe of this name is the description where none is asked for
@@ -55,7 +57,8 @@ def read_mjcf(
     options = Options(limits=limits, friction=friction, merge_fixed=merge_fixed)
     unnamed = spec.modelname in ("", "MuJoCo Model")
     name = (path.stem if path else "mjcf") if unnamed else spec.modelname
-    mechanism = _mechanism(mujoco, model, name, keyframe, options, report, root)
+    file = Compiled(mujoco, model, mujoco.MjData(model))
+    mechanism = _mechanism(file, name, keyframe, options, report, root)
     if strict and report.refused:
         raise ModelFileError(
             f"{shown}: cannot be read as it moves: {'; '.join(map(str, report.refused))}. Pass "
@@ -64,7 +67,7 @@ def read_mjcf(
     return mechanism, report
 
 
-def _mujoco() -> Any:
+def _mujoco() -> ModuleType:
     try:
         import mujoco
     except ImportError:
@@ -105,41 +108,39 @@ def _explained(files: Resolved, message: str) -> str:
 
 
 def _mechanism(
-    mujoco: Any,
-    model: Any,
+    file: Compiled,
     name: str,
     keyframe: str | None,
     options: Options,
     report: ImportReport,
     root: xml_tree.Element,
 ) -> Mechanism:
-    flags = mujoco.mjtDisableBit
-    off = int(model.opt.disableflags)
-    weightless = off & int(flags.mjDSBL_GRAVITY)
+    model = file.model
+    weightless = int(model.opt.disableflags) & int(file.mujoco.mjtDisableBit.mjDSBL_GRAVITY)
     m = Mechanism(name, gravity=np.zeros(3) if weightless else np.array(model.opt.gravity))
-    data = _at_keyframe(mujoco, model, keyframe, report)
+    _to_keyframe(file, keyframe, report)
     moving = keyframe is not None or INITIAL in report.keyframes
-    scene = add_bodies(mujoco, model, data, m, options, report, moving=moving)
-    add_relations(mujoco, model, data, m, scene, report)
-    _list_the_rest(model, root, report)
+    add_relations(add_bodies(file, m, options, report, moving=moving))
+    _list_the_rest(file, root, report)
     let_fly(m)
-    report.describe(m, lambda *q: _state_at(mujoco, model, options, m, *q))
+    report.describe(m, lambda *q: _state_at(file, options, m, *q))
     return m
 
 
 def _state_at(
-    mujoco: Any, model: Any, options: Options, m: Mechanism, qpos: Any, qvel: Any
+    file: Compiled, options: Options, m: Mechanism, qpos: Numbers, qvel: Numbers
 ) -> State:
     """The state of all bodies of the mechanism at MuJoCo's coordinates and speeds."""
-    data = mujoco.MjData(model)
-    for field, values in (("qpos", qpos), ("qvel", qvel)):
-        at = getattr(data, field)
-        if np.shape(values) != at.shape:
-            raise ValueError(f"{field} has {len(at)} numbers, not {np.size(values)}")
+    data = file.mujoco.MjData(file.model)
+    for field, given in (("qpos", qpos), ("qvel", qvel)):
+        at, values = getattr(data, field), np.asarray(given)
+        if values.shape != at.shape:
+            raise ValueError(f"{field} has {len(at)} numbers, not {values.size}")
         at[:] = values
-    _place(mujoco, model, data)
+    there = dataclasses.replace(file, data=data)
+    there.place()
     scratch = Mechanism("pose")
-    add_bodies(mujoco, model, data, scratch, options, ImportReport(""), moving=True)
+    add_bodies(there, scratch, options, ImportReport(""), moving=True)
     # Springs and servos follow angles too, which the scratch has not.
     system = m.build()[0]
     return dataclasses.replace(
@@ -149,17 +150,9 @@ def _state_at(
     )
 
 
-def _place(mujoco: Any, model: Any, data: Any) -> None:
-    """Compute what the readers ask MuJoCo for: positions, velocities, lengths of tendons."""
-    mujoco.mj_kinematics(model, data)
-    mujoco.mj_comPos(model, data)
-    mujoco.mj_comVel(model, data)
-    mujoco.mj_tendon(model, data)
-
-
-def _at_keyframe(mujoco: Any, model: Any, keyframe: str | None, report: ImportReport) -> Any:
-    """MuJoCo's data at the pose and rates that the mechanism is described with."""
-    data = mujoco.MjData(model)
+def _to_keyframe(file: Compiled, keyframe: str | None, report: ImportReport) -> None:
+    """Bring MuJoCo's data to the pose and rates that the mechanism is described with."""
+    mujoco, model = file.mujoco, file.model
     report.keyframes = [model.key(k).name or f"key{k}" for k in range(model.nkey)]
     if keyframe is None and INITIAL in report.keyframes:
         keyframe = INITIAL
@@ -169,9 +162,8 @@ def _at_keyframe(mujoco: Any, model: Any, keyframe: str | None, report: ImportRe
             raise ModelFileError(
                 f"{report.source}: there is no keyframe {keyframe!r}; the keyframes are {known}"
             )
-        mujoco.mj_resetDataKeyframe(model, data, report.keyframes.index(keyframe))
-    _place(mujoco, model, data)
-    return data
+        mujoco.mj_resetDataKeyframe(model, file.data, report.keyframes.index(keyframe))
+    file.place()
 
 
 # Elements that say nothing about the motion of the mechanism.
@@ -192,8 +184,9 @@ _WITH_MOTION = {
 }
 
 
-def _list_the_rest(model: Any, root: xml_tree.Element, report: ImportReport) -> None:
+def _list_the_rest(file: Compiled, root: xml_tree.Element, report: ImportReport) -> None:
     """Whatever the file has besides bodies, joints and what acts on them."""
+    model = file.model
     for element in root.walk():
         name = element.get("name") or ""
         if element.tag == "sensor":

@@ -1,98 +1,41 @@
 """Bodies, joints, frames and looks of a compiled MuJoCo model."""
 
-import dataclasses
-from typing import Any
-
 import numpy as np
 
 from .. import model as mbd
+from ..model.joints import AbstractConstraint
 from ..model.laws import CoulombFriction, JointLimit
 from ..model.mechanism import Mechanism
 from .import_report import ImportReport
 from .mjcf_looks import visuals_of
-
-GROUND = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """What a reader was asked for.
-
-    Attributes:
-        limits: Whether ranges of joints become stops.
-        friction: Whether dry friction of joints is read.
-        merge_fixed: Whether links fixed to others become part of them.
-    """
-
-    limits: bool = False
-    friction: bool = False
-    merge_fixed: bool = False
-
-
-@dataclasses.dataclass
-class Scene:
-    """What became of MuJoCo's bodies and joints.
-
-    Attributes:
-        owner: The body that each body is part of, itself as a rule; 0 is the ground.
-        bodies: Names of the bodies in the mechanism, by MuJoCo's number.
-        joints: Names of hinges and slides in the mechanism, by MuJoCo's number.
-        options: What was asked for.
-    """
-
-    owner: list[int]
-    bodies: dict[int, str]
-    joints: dict[int, str]
-    options: Options
-
-    def body(self, number: int) -> str:
-        """The name of the body that a body of the file is part of."""
-        return self.bodies[self.owner[number]]
-
-
-def name_of(model: Any, kind: str, number: int) -> str:
-    """The name of something in the file, or one made of its kind and number."""
-    return getattr(model, kind)(number).name or f"{kind}{number}"
-
-
-def unused(name: str, taken: Any) -> str:
-    """The name, or one like it that is not taken."""
-    new, k = name, 2
-    while new in taken:
-        new, k = f"{name} {k}", k + 1
-    return new
+from .mjcf_scene import GROUND, Compiled, Options, Scene, unused
 
 
 def add_bodies(
-    mujoco: Any,
-    model: Any,
-    data: Any,
-    m: Mechanism,
-    options: Options,
-    report: ImportReport,
-    *,
-    moving: bool,
+    file: Compiled, m: Mechanism, options: Options, report: ImportReport, *, moving: bool
 ) -> Scene:
-    """Add all bodies at the pose of `data`, and the joints between them."""
-    scene = Scene(_owners(model, options), {GROUND: "ground"}, {}, options)
+    """Add all bodies at the pose of the file's data, and the joints between them."""
+    model, owner = file.model, _owners(file, options)
+    scene = Scene(file, m, report, options, moving, owner, {GROUND: "ground"}, {})
     for b in range(1, model.nbody):
-        if scene.owner[b] == b:
-            scene.bodies[b] = unused(name_of(model, "body", b), {"ground", *m.bodies})
-            _add_body(mujoco, model, data, m, scene, b, report, moving=moving)
-            _connect(model, data, m, scene, b, report, moving=moving)
+        if owner[b] == b:
+            scene.bodies[b] = unused(file.name_of("body", b), {"ground", *m.bodies})
+            _add_body(scene, b)
+            _connect(scene, b)
         else:
-            report.merged[name_of(model, "body", b)] = scene.body(b)
+            report.merged[file.name_of("body", b)] = scene.body(b)
         if model.body_mocapid[b] >= 0:
-            name = name_of(model, "body", b)
+            name = file.name_of("body", b)
             report.refuse("body", name, "mocap bodies are not supported; prescribe a PoseDriver")
-    _add_frames(model, data, m, scene)
+    _add_frames(scene)
     return scene
 
 
-def _owners(model: Any, options: Options) -> list[int]:
+def _owners(file: Compiled, options: Options) -> list[int]:
     """A link that no joint moves is part of its parent where it has no mass, where that is asked
     for, and on the ground.
     """
+    model = file.model
     owner = [GROUND]
     for b in range(1, model.nbody):
         above = owner[model.body_parentid[b]]
@@ -103,7 +46,9 @@ def _owners(model: Any, options: Options) -> list[int]:
     return owner
 
 
-def _add_body(mujoco, model, data, m, scene: Scene, b: int, report, *, moving: bool) -> None:
+def _add_body(scene: Scene, b: int) -> None:
+    model, data = scene.file.model, scene.file.data
+    m = scene.m
     name = scene.bodies[b]
     parts = [k for k in range(model.nbody) if scene.owner[k] == b]
     masses = np.array([model.body_mass[k] for k in parts])
@@ -118,11 +63,11 @@ def _add_body(mujoco, model, data, m, scene: Scene, b: int, report, *, moving: b
         inertia += R @ np.diag(model.body_inertia[k]) @ R.T
         inertia += model.body_mass[k] * (d @ d * np.eye(3) - np.outer(d, d))
     twist = {}
-    if moving:
-        omega, v = _velocity(mujoco, model, data, b)
+    if scene.moving:
+        omega, v = _velocity(scene.file, b)
         v = v + np.cross(omega, center - data.xipos[b])
         twist = {"v": v, "omega": A.T @ omega}
-    looks = [x for k in parts for x in visuals_of(mujoco, model, data, k, center, A)]
+    looks = [x for k in parts for x in visuals_of(scene.file, k, center, A)]
     if carries:
         m.add_body(name, massless=True, r=center, A=A, visuals=looks, **twist)
         return
@@ -139,12 +84,13 @@ def _add_body(mujoco, model, data, m, scene: Scene, b: int, report, *, moving: b
     for k in parts:
         if model.body_gravcomp[k]:
             lift = -model.body_gravcomp[k] * model.body_mass[k] * np.array(model.opt.gravity)
-            force = unused(f"gravcomp of {name_of(model, 'body', k)}", m.forces)
+            force = unused(f"gravcomp of {scene.file.name_of('body', k)}", m.forces)
             m.add(mbd.PointForce(force, name, force=tuple(lift), point=tuple(data.xipos[k])))
 
 
-def _velocity(mujoco, model, data, b: int) -> tuple[np.ndarray, np.ndarray]:
+def _velocity(file: Compiled, b: int) -> tuple[np.ndarray, np.ndarray]:
     """Angular velocity and velocity of the mass center, global."""
+    mujoco, model, data = file.mujoco, file.model, file.data
     found = np.zeros(6)
     mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_BODY, b, found, 0)
     return found[:3], found[3:]
@@ -153,10 +99,12 @@ def _velocity(mujoco, model, data, b: int) -> tuple[np.ndarray, np.ndarray]:
 _FREE, _BALL, _SLIDE, _HINGE = range(4)
 
 
-def _connect(model, data, m, scene: Scene, b: int, report, *, moving: bool) -> None:
+def _connect(scene: Scene, b: int) -> None:
     """The joints between a body and its parent; several follow each other by links without
     inertia, the first being the one next to the parent.
     """
+    model, data = scene.file.model, scene.file.data
+    m = scene.m
     parent, name = scene.body(int(model.body_parentid[b])), scene.bodies[b]
     joints = list(range(model.body_jntadr[b], model.body_jntadr[b] + model.body_jntnum[b]))
     if not joints:
@@ -166,12 +114,12 @@ def _connect(model, data, m, scene: Scene, b: int, report, *, moving: bool) -> N
     for k, j in enumerate(joints):
         kind, last = int(model.jnt_type[j]), k == len(joints) - 1
         if kind == _FREE:
-            _check_free(model, j, report)
+            _check_free(scene, j)
             return
         body = name
         if not last:
-            body = _add_link(model, data, m, name, parent, j, moving=moving)
-        label = unused(name_of(model, "joint", j), m.constraints)
+            body = _add_link(scene, name, parent, j)
+        label = unused(scene.file.name_of("joint", j), m.constraints)
         point, axis = tuple(data.xanchor[j]), tuple(data.xaxis[j])
         if kind == _BALL:
             joint = m.add(mbd.Spherical(label, parent, body, point=point))
@@ -179,16 +127,18 @@ def _connect(model, data, m, scene: Scene, b: int, report, *, moving: bool) -> N
             cls = mbd.Revolute if kind == _HINGE else mbd.Translational
             joint = m.add(cls(label, parent, body, point=point, axis=axis))
             scene.joints[j] = label
-        _act_on_joint(model, data, m, scene, j, joint, report)
+        _act_on_joint(scene, j, joint)
         parent = body
 
 
-def _add_link(model, data, m, name: str, parent: str, j: int, *, moving: bool) -> str:
+def _add_link(scene: Scene, name: str, parent: str, j: int) -> str:
     """A link without inertia after one of several joints of a body."""
-    label = unused(f"{name} after {name_of(model, 'joint', j)}", m.bodies)
-    point, A = _after_joint(model, data, j)
+    model, data = scene.file.model, scene.file.data
+    m = scene.m
+    label = unused(f"{name} after {scene.file.name_of('joint', j)}", m.bodies)
+    point, A = _after_joint(scene.file, j)
     twist = {}
-    if moving:
+    if scene.moving:
         above = m.ground if parent == "ground" else m.bodies[parent]
         omega, rate = above.A @ above.omega, data.qvel[model.jnt_dofadr[j]]
         v = above.v + np.cross(omega, data.xanchor[j] - above.r)
@@ -202,8 +152,9 @@ def _add_link(model, data, m, name: str, parent: str, j: int, *, moving: bool) -
     return label
 
 
-def _after_joint(model, data, j: int) -> tuple[np.ndarray, np.ndarray]:
+def _after_joint(file: Compiled, j: int) -> tuple[np.ndarray, np.ndarray]:
     """A place and the axes of a body's frame as they would be with its joints up to j alone."""
+    model, data = file.model, file.data
     b = int(model.jnt_bodyid[j])
     A = data.xmat[model.body_parentid[b]].reshape(3, 3) @ _matrix(model.body_quat[b])
     point = np.array(data.xanchor[j])
@@ -219,9 +170,9 @@ def _after_joint(model, data, j: int) -> tuple[np.ndarray, np.ndarray]:
     return point, A
 
 
-def _matrix(quaternion: Any) -> np.ndarray:
+def _matrix(quaternion: np.ndarray) -> np.ndarray:
     """The rotation matrix of a quaternion, scalar first."""
-    w, x, y, z = np.asarray(quaternion) / np.linalg.norm(quaternion)
+    w, x, y, z = quaternion / np.linalg.norm(quaternion)
     return np.array(
         [
             [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
@@ -231,8 +182,10 @@ def _matrix(quaternion: Any) -> np.ndarray:
     )
 
 
-def _check_free(model: Any, j: int, report: ImportReport) -> None:
-    name, dof = name_of(model, "joint", j), int(model.jnt_dofadr[j])
+def _check_free(scene: Scene, j: int) -> None:
+    model = scene.file.model
+    report = scene.report
+    name, dof = scene.file.name_of("joint", j), int(model.jnt_dofadr[j])
     dofs = slice(dof, dof + 6)
     for what, values in (
         ("armature", model.dof_armature[dofs]),
@@ -244,8 +197,10 @@ def _check_free(model: Any, j: int, report: ImportReport) -> None:
             report.refuse("joint", name, f"{what} of a free joint is not supported")
 
 
-def _act_on_joint(model, data, m, scene: Scene, j: int, joint, report) -> None:
+def _act_on_joint(scene: Scene, j: int, joint: AbstractConstraint) -> None:
     """Spring, damper, rotor, stops and dry friction of a joint."""
+    model, data = scene.file.model, scene.file.data
+    m, report = scene.m, scene.report
     name, dof = joint.name, int(model.jnt_dofadr[j])
     ball = int(model.jnt_type[j]) == _BALL
     q = 0.0 if ball else float(data.qpos[model.jnt_qposadr[j]])
@@ -295,8 +250,10 @@ def _act_on_joint(model, data, m, scene: Scene, j: int, joint, report) -> None:
             m.add(CoulombFriction(unused(f"friction of {name}", m.laws), joint, bound=loss))
 
 
-def _add_frames(model: Any, data: Any, m: Mechanism, scene: Scene) -> None:
+def _add_frames(scene: Scene) -> None:
     """Sites, and the frames of all links of the file."""
+    model, data = scene.file.model, scene.file.data
+    m = scene.m
     for s in range(model.nsite):
         if model.site(s).name:
             body = scene.body(int(model.site_bodyid[s]))
@@ -304,6 +261,6 @@ def _add_frames(model: Any, data: Any, m: Mechanism, scene: Scene) -> None:
             name = model.site(s).name
             m.add(mbd.Frame(name, body, point=tuple(data.site_xpos[s]), A=A))
     for b in range(1, model.nbody):
-        name = unused(name_of(model, "body", b), m.frames)
+        name = unused(scene.file.name_of("body", b), m.frames)
         A = data.xmat[b].reshape(3, 3)
         m.add(mbd.Frame(name, scene.body(b), point=tuple(data.xpos[b]), A=A))

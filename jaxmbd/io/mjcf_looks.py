@@ -1,34 +1,33 @@
 """Geoms of a compiled MuJoCo model as visual shapes."""
 
-from typing import Any
-
 import numpy as np
 
-from ..model import Box, Capsule, Cylinder, Mesh, Sphere, Visual
+from ..model import Box, Capsule, Cylinder, HollowCylinder, Mesh, Sphere, Visual
+from .mjcf_scene import Compiled
 
 _HIDDEN = 3  # groups of geoms from which MuJoCo's viewer shows none
 
 
-def visuals_of(
-    mujoco: Any, model: Any, data: Any, body: int, center: np.ndarray, A: np.ndarray
-) -> list[Visual]:
+def visuals_of(file: Compiled, body: int, center: np.ndarray, A: np.ndarray) -> list[Visual]:
     """What a body of the file shows, in a body frame at `center` with axes `A`; planes and height
     fields are left out.
     """
+    model, data = file.model, file.data
     first, count = int(model.body_geomadr[body]), int(model.body_geomnum[body])
     geoms = range(first, first + count)
     seen = [g for g in geoms if model.geom_group[g] < _HIDDEN] or list(geoms)
     found = []
     for g in seen:
-        shape = _shape(mujoco, model, g)
+        shape = _shape(file, g)
         if shape is not None:
             turned = A.T @ data.geom_xmat[g].reshape(3, 3)
             moved = A.T @ (data.geom_xpos[g] - center)
-            found.append(Visual(shape, position=moved, A=turned, color=_color(model, g)))
+            found.append(Visual(shape, position=moved, A=turned, color=_color(file, g)))
     return found
 
 
-def _color(model: Any, g: int) -> tuple[float, ...]:
+def _color(file: Compiled, g: int) -> tuple[float, ...]:
+    model = file.model
     material = int(model.geom_matid[g])
     # A geom's own color counts unless it was left at the default.
     plain = np.allclose(model.geom_rgba[g], 0.5 * np.ones(4) + [0, 0, 0, 0.5])
@@ -36,7 +35,8 @@ def _color(model: Any, g: int) -> tuple[float, ...]:
     return tuple(float(min(max(x, 0.0), 1.0)) for x in rgba)
 
 
-def _shape(mujoco: Any, model: Any, g: int) -> Any:
+def _shape(file: Compiled, g: int) -> Sphere | Capsule | HollowCylinder | Box | Mesh | None:
+    mujoco, model = file.mujoco, file.model
     kind, size = int(model.geom_type[g]), model.geom_size[g]
     types = mujoco.mjtGeom
     if kind == types.mjGEOM_SPHERE:

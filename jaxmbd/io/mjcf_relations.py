@@ -5,50 +5,50 @@ from typing import Any
 import numpy as np
 
 from .. import model as mbd
-from ..model.mechanism import Mechanism
-from .import_report import ImportReport
 from .loops import add_loop
-from .mjcf_bodies import Scene, name_of, unused
+from .mjcf_scene import Compiled, Scene, unused
 
 
-def add_relations(
-    mujoco: Any, model: Any, data: Any, m: Mechanism, scene: Scene, report: ImportReport
-) -> None:
+def add_relations(scene: Scene) -> None:
     """Add what acts between bodies besides their joints."""
-    flags = mujoco.mjtDisableBit
+    model, flags = scene.file.model, scene.file.mujoco.mjtDisableBit
     off = int(model.opt.disableflags)
     if not off & int(flags.mjDSBL_EQUALITY):
         for e in range(model.neq):
-            _add_equality(mujoco, model, data, m, scene, e, report)
+            _add_equality(scene, e)
     for t in range(model.ntendon):
-        _add_tendon(mujoco, model, data, m, scene, t, report)
+        _add_tendon(scene, t)
     if not off & int(flags.mjDSBL_ACTUATION):
         for a in range(model.nu):
-            _add_actuator(mujoco, model, data, m, scene, a, report)
-        _tell_other_limits(mujoco, model, report)
+            _add_actuator(scene, a)
+        _tell_other_limits(scene)
 
 
 # --- equality constraints ---
 
 
-def _add_equality(mujoco, model, data, m, scene: Scene, e: int, report) -> None:
+def _add_equality(scene: Scene, e: int) -> None:
+    mujoco, model, data = scene.file.mujoco, scene.file.model, scene.file.data
+    m, report = scene.m, scene.report
     types, kind = mujoco.mjtEq, int(model.eq_type[e])
     tag = types(kind).name.removeprefix("mjEQ_").lower()
     label = unused(model.eq(e).name or f"{tag}{e}", m.constraints)
     if not data.eq_active[e]:
         report.ignore(tag, label, "it is not active")
     elif kind in (types.mjEQ_CONNECT, types.mjEQ_WELD):
-        _add_loop(mujoco, model, data, m, scene, e, label, report)
+        _add_loop(scene, e, label)
     elif kind == types.mjEQ_JOINT:
-        _add_joint_equality(model, data, m, scene, e, label, report)
+        _add_joint_equality(scene, e, label)
     elif kind == types.mjEQ_TENDON:
-        _add_tendon_equality(mujoco, model, data, m, scene, e, label, report)
+        _add_tendon_equality(scene, e, label)
     else:
         report.refuse(tag, label, "this equality constraint is not supported")
 
 
-def _add_loop(mujoco, model, data, m, scene: Scene, e: int, label: str, report) -> None:
+def _add_loop(scene: Scene, e: int, label: str) -> None:
     """A common point, or a weld: an exact joint."""
+    mujoco, model, data = scene.file.mujoco, scene.file.model, scene.file.data
+    m, report = scene.m, scene.report
     weld = int(model.eq_type[e]) == mujoco.mjtEq.mjEQ_WELD
     numbers = [int(model.eq_obj1id[e]), int(model.eq_obj2id[e])]
     values = model.eq_data[e]
@@ -71,17 +71,19 @@ def _add_loop(mujoco, model, data, m, scene: Scene, e: int, label: str, report) 
     add_loop(m, label, bodies, points, frames if weld else None)
 
 
-def _add_joint_equality(model, data, m, scene: Scene, e: int, label: str, report) -> None:
+def _add_joint_equality(scene: Scene, e: int, label: str) -> None:
     """The position of joint 1 as a polynomial of that of joint 2, both from where they are at
     MuJoCo's reference.
     """
+    model = scene.file.model
+    m, report = scene.m, scene.report
     dependent, other = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
-    y_here, y_0 = _position(model, data, dependent)
+    y_here, y_0 = _position(scene.file, dependent)
     coefficients = np.array(model.eq_data[e][:5], float)
     if other < 0:
-        _lock(m, scene, dependent, coefficients[0] - (y_here - y_0), label)
+        _lock(scene, dependent, coefficients[0] - (y_here - y_0), label)
         return
-    x_here, x_0 = _position(model, data, other)
+    x_here, x_0 = _position(scene.file, other)
     shifted = np.polynomial.Polynomial(coefficients)(
         np.polynomial.Polynomial([x_here - x_0, 1.0])
     ).coef
@@ -91,8 +93,9 @@ def _add_joint_equality(model, data, m, scene: Scene, e: int, label: str, report
     m.add(mbd.Coupler(label, first, second, coefficients=_trimmed(shifted)))
 
 
-def _position(model, data, j: int) -> tuple[float, float]:
+def _position(file: Compiled, j: int) -> tuple[float, float]:
     """The coordinate of a hinge or slide at the pose described, and at MuJoCo's reference."""
+    model, data = file.model, file.data
     at = int(model.jnt_qposadr[j])
     return float(data.qpos[at]), float(model.qpos0[at])
 
@@ -103,9 +106,9 @@ def _trimmed(coefficients: np.ndarray) -> tuple[float, ...]:
     return tuple(float(x) for x in coefficients[: max(last + 1, 2)])
 
 
-def _lock(m: Mechanism, scene: Scene, j: int, at: float, label: str) -> None:
+def _lock(scene: Scene, j: int, at: float, label: str) -> None:
     """A joint that is held at a coordinate."""
-    joint: Any = m.constraints[scene.joints[j]]
+    m, joint = scene.m, scene.m.constraints[scene.joints[j]]
     if isinstance(joint, mbd.Revolute):
         m.add(
             mbd.RotationDriver(
@@ -128,8 +131,9 @@ def _lock(m: Mechanism, scene: Scene, j: int, at: float, label: str) -> None:
 # --- tendons ---
 
 
-def _wrapped(mujoco, model, t: int) -> tuple[list[int], list[float]] | None:
+def _wrapped(file: Compiled, t: int) -> tuple[list[int], list[float]] | None:
     """Joints and coefficients of a fixed tendon, None for a spatial one."""
+    mujoco, model = file.mujoco, file.model
     first, count = int(model.tendon_adr[t]), int(model.tendon_num[t])
     kinds = model.wrap_type[first : first + count]
     if not np.all(kinds == int(mujoco.mjtWrap.mjWRAP_JOINT)):
@@ -138,8 +142,10 @@ def _wrapped(mujoco, model, t: int) -> tuple[list[int], list[float]] | None:
     return joints, [float(x) for x in model.wrap_prm[first : first + count]]
 
 
-def _add_tendon(mujoco, model, data, m, scene: Scene, t: int, report) -> None:
-    name = name_of(model, "tendon", t)
+def _add_tendon(scene: Scene, t: int) -> None:
+    model, data = scene.file.model, scene.file.data
+    m, report = scene.m, scene.report
+    name = scene.file.name_of("tendon", t)
     stiffness, damping = float(model.tendon_stiffness[t]), float(model.tendon_damping[t])
     for what in ("tendon_stiffnesspoly", "tendon_dampingpoly", "tendon_armature"):
         if np.any(getattr(model, what, np.zeros(model.ntendon))[t]):
@@ -154,10 +160,10 @@ def _add_tendon(mujoco, model, data, m, scene: Scene, t: int, report) -> None:
     if stiffness and high - low > 1e-12:
         report.refuse("tendon", name, "a spring with a dead band (springlength) is not supported")
         return
-    found = _wrapped(mujoco, model, t)
+    found = _wrapped(scene.file, t)
     label = unused(name, m.forces)
     if found is None:
-        _add_line_spring(mujoco, model, data, m, scene, t, label, report)
+        _add_line_spring(scene, t, label)
         return
     joints, coefficients = found
     m.add(
@@ -173,8 +179,10 @@ def _add_tendon(mujoco, model, data, m, scene: Scene, t: int, report) -> None:
     )
 
 
-def _add_line_spring(mujoco, model, data, m, scene: Scene, t: int, label: str, report) -> None:
+def _add_line_spring(scene: Scene, t: int, label: str) -> None:
     """A tendon straight between two sites is a spring on a line."""
+    mujoco, model, data = scene.file.mujoco, scene.file.model, scene.file.data
+    m, report = scene.m, scene.report
     first, count = int(model.tendon_adr[t]), int(model.tendon_num[t])
     sites = [int(x) for x in model.wrap_objid[first : first + count]]
     straight = np.all(model.wrap_type[first : first + count] == int(mujoco.mjtWrap.mjWRAP_SITE))
@@ -197,8 +205,10 @@ def _add_line_spring(mujoco, model, data, m, scene: Scene, t: int, label: str, r
     )
 
 
-def _add_tendon_equality(mujoco, model, data, m, scene: Scene, e: int, label: str, report) -> None:
+def _add_tendon_equality(scene: Scene, e: int, label: str) -> None:
     """The length of a fixed tendon is held, or follows that of another one in proportion."""
+    model, data = scene.file.model, scene.file.data
+    m, report = scene.m, scene.report
     held, other = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
     coefficients = np.array(model.eq_data[e][:5], float)
     weights: dict[int, float] = {}
@@ -206,7 +216,7 @@ def _add_tendon_equality(mujoco, model, data, m, scene: Scene, e: int, label: st
     for t, share in ((held, 1.0), (other, -coefficients[1])):
         if t < 0:
             continue
-        found = _wrapped(mujoco, model, t)
+        found = _wrapped(scene.file, t)
         if found is None or (other >= 0 and np.any(coefficients[2:])):
             why = "only fixed tendons can be held at a length, or in proportion to each other"
             report.refuse("tendon", label, why)
@@ -222,12 +232,14 @@ def _add_tendon_equality(mujoco, model, data, m, scene: Scene, e: int, label: st
 # --- actuators ---
 
 
-def _add_actuator(mujoco, model, data, m, scene: Scene, a: int, report) -> None:
+def _add_actuator(scene: Scene, a: int) -> None:
     """A motor or a servo along a joint or a fixed tendon: its force is gain u + b0 + b1 length + b2
     speed, in which the gain may depend on length and speed, and an activation may stand for u.
     """
-    name = name_of(model, "actuator", a)
-    why = _not_affine(mujoco, model, a)
+    mujoco, model, data = scene.file.mujoco, scene.file.model, scene.file.data
+    m, report = scene.m, scene.report
+    name = scene.file.name_of("actuator", a)
+    why = _not_affine(scene.file, a)
     if why:
         report.refuse("actuator", name, why)
         return
@@ -238,14 +250,14 @@ def _add_actuator(mujoco, model, data, m, scene: Scene, a: int, report) -> None:
     b0, b1, b2 = (float(x) for x in model.actuator_biasprm[a][:3])
     if int(model.actuator_biastype[a]) != int(mujoco.mjtBias.mjBIAS_AFFINE):
         b0 = b1 = b2 = 0.0
-    acts, limits = _activation(mujoco, model, data, a), _limits(mujoco, model, a, gear)
+    acts, limits = _activation(scene.file, a), _limits(scene.file, a, gear)
     target, label = int(model.actuator_trnid[a][0]), unused(name, m.forces)
     tendon = int(model.actuator_trntype[a]) == int(mujoco.mjtTrn.mjTRN_TENDON)
     if not tendon and target not in scene.joints:
         report.refuse("actuator", name, "only hinges and slides can be driven")
         return
     # Coordinates count from the pose of the description, and MuJoCo's lengths from elsewhere.
-    here = float(data.ten_length[target] if tendon else _position(model, data, target)[0])
+    here = float(data.ten_length[target] if tendon else _position(scene.file, target)[0])
     law = {
         "control": float(data.ctrl[a]),
         "gain": gear * g0 + gear**2 * g1 * here,
@@ -257,10 +269,10 @@ def _add_actuator(mujoco, model, data, m, scene: Scene, a: int, report) -> None:
     if not tendon:
         if g1 or g2:
             law |= {"stiffness_gain": -(gear**2) * g1, "damping_gain": -(gear**2) * g2}
-        limits |= _joint_limits(mujoco, model, target, limits)
+        limits |= _joint_limits(scene.file, target, limits)
         m.add(mbd.Servo(label, m.constraints[scene.joints[target]], **law, **limits, **acts))
         return
-    found = _wrapped(mujoco, model, target)
+    found = _wrapped(scene.file, target)
     if found is None or acts or g1 or g2:
         why = "a spatial tendon cannot be driven"
         if found is not None:
@@ -272,8 +284,9 @@ def _add_actuator(mujoco, model, data, m, scene: Scene, a: int, report) -> None:
     m.add(mbd.FixedTendon(label, parts, coefficients=coefficients, **law, **limits))
 
 
-def _activation(mujoco, model, data, a: int) -> dict[str, Any]:
+def _activation(file: Compiled, a: int) -> dict[str, Any]:
     """What a servo needs to know of an actuator's activation; nothing where it has none."""
+    mujoco, model, data = file.mujoco, file.model, file.data
     dynamics = mujoco.mjtDyn
     kind = int(model.actuator_dyntype[a])
     if kind == int(dynamics.mjDYN_NONE):
@@ -288,8 +301,9 @@ def _activation(mujoco, model, data, a: int) -> dict[str, Any]:
     return found
 
 
-def _limits(mujoco, model, a: int, gear: float) -> dict[str, tuple[float, float]]:
+def _limits(file: Compiled, a: int, gear: float) -> dict[str, tuple[float, float]]:
     """The ranges of an actuator's control, and of what it gives to its joint or tendon."""
+    mujoco, model = file.mujoco, file.model
     found = {}
     clamps = not int(model.opt.disableflags) & int(mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL)
     if clamps and model.actuator_ctrllimited[a]:
@@ -299,9 +313,10 @@ def _limits(mujoco, model, a: int, gear: float) -> dict[str, tuple[float, float]
     return found
 
 
-def _joint_limits(mujoco, model, joint: int, limits: dict) -> dict[str, tuple[float, float]]:
+def _joint_limits(file: Compiled, joint: int, limits: dict) -> dict[str, tuple[float, float]]:
     """The range of a joint's actuator forces, where one actuator alone acts there."""
-    if not model.jnt_actfrclimited[joint] or _drivers_of(mujoco, model, joint) != [True]:
+    model = file.model
+    if not model.jnt_actfrclimited[joint] or _drivers_of(file, joint) != [True]:
         return {}
     lower, upper = (float(x) for x in model.jnt_actfrcrange[joint])
     if "effort_range" in limits:
@@ -310,29 +325,33 @@ def _joint_limits(mujoco, model, joint: int, limits: dict) -> dict[str, tuple[fl
     return {"effort_range": (lower, upper)}
 
 
-def _drivers_of(mujoco, model, joint: int) -> list[bool]:
+def _drivers_of(file: Compiled, joint: int) -> list[bool]:
     """Of each actuator that acts in a joint, whether it does so by itself and not by a tendon."""
+    mujoco, model = file.mujoco, file.model
     found = []
     for a in range(model.nu):
         kind, target = int(model.actuator_trntype[a]), int(model.actuator_trnid[a][0])
         if kind == int(mujoco.mjtTrn.mjTRN_TENDON):
-            wrapped = _wrapped(mujoco, model, target)
+            wrapped = _wrapped(file, target)
             found += [False] * (wrapped is not None and joint in wrapped[0])
         elif kind in (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)):
             found += [True] * (target == joint)
     return found
 
 
-def _tell_other_limits(mujoco, model, report) -> None:
+def _tell_other_limits(scene: Scene) -> None:
     """Joints whose range of actuator forces no servo takes over."""
+    model = scene.file.model
+    report = scene.report
     for j in range(model.njnt):
-        if model.jnt_actfrclimited[j] and _drivers_of(mujoco, model, j) not in ([], [True]):
+        if model.jnt_actfrclimited[j] and _drivers_of(scene.file, j) not in ([], [True]):
             why = "the range of actuator forces (actuatorfrcrange) of several actuators or a tendon"
-            report.ignore("joint", name_of(model, "joint", j), why)
+            report.ignore("joint", scene.file.name_of("joint", j), why)
 
 
-def _not_affine(mujoco, model, a: int) -> str:
+def _not_affine(file: Compiled, a: int) -> str:
     """Why an actuator is none of those that are read, or nothing."""
+    mujoco, model = file.mujoco, file.model
     transmission = mujoco.mjtTrn(int(model.actuator_trntype[a])).name.removeprefix("mjTRN_")
     if transmission not in ("JOINT", "JOINTINPARENT", "TENDON"):
         return f"a transmission by {transmission.lower()} is not supported"

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .. import model as mbd
-from ..model.joints import AbstractConstraint
+from ..model.joints import AbstractRelation
 from ..model.laws import CoulombFriction, JointLimit
 from ..model.mechanism import Mechanism
 from .import_report import ImportReport
@@ -122,12 +122,12 @@ def _connect(scene: Scene, b: int) -> None:
         label = unused(scene.file.name_of("joint", j), m.constraints)
         point, axis = tuple(data.xanchor[j]), tuple(data.xaxis[j])
         if kind == _BALL:
-            joint = m.add(mbd.Spherical(label, parent, body, point=point))
+            m.add(mbd.Spherical(label, parent, body, point=point))
         else:
             cls = mbd.Revolute if kind == _HINGE else mbd.Translational
-            joint = m.add(cls(label, parent, body, point=point, axis=axis))
+            m.add(cls(label, parent, body, point=point, axis=axis))
             scene.joints[j] = label
-        _act_on_joint(scene, j, joint)
+        _act_on_joint(scene, j, m.constraints[label])
         parent = body
 
 
@@ -197,7 +197,7 @@ def _check_free(scene: Scene, j: int) -> None:
             report.refuse("joint", name, f"{what} of a free joint is not supported")
 
 
-def _act_on_joint(scene: Scene, j: int, joint: AbstractConstraint) -> None:
+def _act_on_joint(scene: Scene, j: int, joint: AbstractRelation) -> None:
     """Spring, damper, rotor, stops and dry friction of a joint."""
     model, data = scene.file.model, scene.file.data
     m, report = scene.m, scene.report

@@ -116,6 +116,7 @@ def _lock(scene: Scene, j: int, at: float, label: str) -> None:
             )
         )
         return
+    assert isinstance(joint, mbd.Translational)  # the only others that a scene has
     m.add(
         mbd.TranslationDriver(
             label,
@@ -258,7 +259,7 @@ def _add_actuator(scene: Scene, a: int) -> None:
         return
     # Coordinates count from the pose of the description, and MuJoCo's lengths from elsewhere.
     here = float(data.ten_length[target] if tendon else _position(scene.file, target)[0])
-    law = {
+    law: dict[str, Any] = {
         "control": float(data.ctrl[a]),
         "gain": gear * g0 + gear**2 * g1 * here,
         "stiffness": -(gear**2) * b1,
@@ -301,7 +302,7 @@ def _activation(file: Compiled, a: int) -> dict[str, Any]:
     return found
 
 
-def _limits(file: Compiled, a: int, gear: float) -> dict[str, tuple[float, float]]:
+def _limits(file: Compiled, a: int, gear: float) -> dict[str, Any]:
     """The ranges of an actuator's control, and of what it gives to its joint or tendon."""
     mujoco, model = file.mujoco, file.model
     found = {}
@@ -313,7 +314,7 @@ def _limits(file: Compiled, a: int, gear: float) -> dict[str, tuple[float, float
     return found
 
 
-def _joint_limits(file: Compiled, joint: int, limits: dict) -> dict[str, tuple[float, float]]:
+def _joint_limits(file: Compiled, joint: int, limits: dict) -> dict[str, Any]:
     """The range of a joint's actuator forces, where one actuator alone acts there."""
     model = file.model
     if not model.jnt_actfrclimited[joint] or _drivers_of(file, joint) != [True]:

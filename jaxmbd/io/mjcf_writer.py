@@ -8,13 +8,14 @@ import re
 import warnings
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias, TypeGuard, get_args
 
 import numpy as np
 
 from .. import model as mbd
 from ..files import written
 from ..model.body import Body
+from ..model.joints import AbstractRelation
 from ..model.mechanism import Mechanism
 from ..model.validation import users_line
 from ..rotations import euler_parameters
@@ -28,6 +29,26 @@ from .model_files import ModelFileError, ModelFileWarning
 # Control characters, halves of characters, and what Unicode sets aside.
 _NO_CHARACTER = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LEAST = 1e-14  # MuJoCo refuses masses and inertias at 1e-15
+
+_TreeJoint: TypeAlias = (
+    mbd.Fixed
+    | mbd.Revolute
+    | mbd.Translational
+    | mbd.Spherical
+    | mbd.Cylindrical
+    | mbd.Universal
+    | mbd.Planar
+)
+_Closing: TypeAlias = mbd.Spherical | mbd.Revolute | mbd.Fixed
+
+
+# Exactly these classes: one derived from them may have other rows.
+def _in_tree(part: AbstractRelation) -> TypeGuard[_TreeJoint]:
+    return type(part) in get_args(_TreeJoint)
+
+
+def _closes_loops(part: AbstractRelation) -> TypeGuard[_Closing]:
+    return type(part) in get_args(_Closing)
 
 
 def write_mjcf(mechanism: Mechanism, path: str | Path) -> None:
@@ -109,7 +130,7 @@ class _Writer:
         self.qpos: list[float] = []
         self.qvel: list[float] = []
         self.plain: list[str] = []
-        self.parent: dict[str, tuple[str, Any]] = {}  # of a body: its parent, and the joint to it
+        self.parent: dict[str, tuple[str, _TreeJoint | None]] = {}  # of a body, and the joint to it
         self._grow()
 
     def body(self, name: str) -> Body:
@@ -118,12 +139,12 @@ class _Writer:
 
     # --- the tree ---
 
-    def _ends(self, joint: Any) -> tuple[str, ...]:
+    def _ends(self, joint: AbstractRelation) -> tuple[str, ...]:
         return tuple(b if isinstance(b, str) else b.name for b in joint.targets())
 
     def _grow(self) -> None:
         """The parent of every body, by joints that MJCF has, in the order of description."""
-        joints = [x for x in self.m.constraints.values() if type(x) in _JOINTS]
+        joints = [x for x in self.m.constraints.values() if _in_tree(x)]
         reached = ["ground"]
         roots = iter(self.m.bodies)
         while len(reached) <= len(self.m.bodies):
@@ -146,7 +167,7 @@ class _Writer:
         for name in self.order:
             children.setdefault(self.parent[name][0], []).append(name)
 
-        def visit(name: str, above: str, waiting: list[tuple[str, Any, str]]) -> None:
+        def visit(name: str, above: str, waiting: list[tuple[str, _TreeJoint | None, str]]) -> None:
             """A body whose parent in the file is `above`; joints that wait belong to it too."""
             parent, joint = self.parent[name]
             waiting = [*waiting, (parent, joint, name)]
@@ -201,7 +222,12 @@ class _Writer:
     # --- joints ---
 
     def _write_joints(
-        self, element: ET.Element, owner: str, parent: str, joint: Any, child: str
+        self,
+        element: ET.Element,
+        owner: str,
+        parent: str,
+        joint: _TreeJoint | None,
+        child: str,
     ) -> None:
         """The joints between two bodies; `owner` is the body of the file that they belong to."""
         body = self.body(child)
@@ -211,15 +237,15 @@ class _Writer:
             self.qpos += [*r, *_quaternion(A)]
             self.qvel += [*np.asarray(body.v), *np.asarray(body.omega)]
             return
-        if type(joint) is mbd.Fixed:
+        if isinstance(joint, mbd.Fixed):
             return
         i, _ = self._ends(joint)
         sign = 1.0 if i == parent else -1.0  # coordinates are those of body j against body i
         r, A = self._pose(self.body(owner))
-        for label, kind, point, axis in _parts(joint, sign, self.body(i), self.m):
+        for label, kind, point, axis in _parts(joint, sign):
             made = ET.SubElement(element, "joint", name=label, type=kind)
             made.set("pos", texts(A.T @ (point - r)))
-            if kind == "ball":
+            if axis is None:  # a ball
                 self.qpos += [1.0, 0.0, 0.0, 0.0]
                 self.qvel += list(self._spin(parent, child))
             else:
@@ -233,7 +259,9 @@ class _Writer:
         i, j = self.body(parent), self.body(child)
         return np.asarray(j.omega) - np.asarray(j.A).T @ np.asarray(i.A) @ np.asarray(i.omega)
 
-    def _rate(self, parent: str, child: str, kind: str, point, axis) -> float:
+    def _rate(
+        self, parent: str, child: str, kind: str, point: np.ndarray, axis: np.ndarray
+    ) -> float:
         """Rate of a hinge or slide, from the twists as described."""
         i, j = self.body(parent), self.body(child)
         if kind == "hinge":
@@ -249,17 +277,17 @@ class _Writer:
     def write_equalities(self, element: ET.Element) -> None:
         """Everything that is no joint of the tree."""
         in_tree = {id(joint) for _, joint in self.parent.values()}
-        part: Any
         for part in self.m.constraints.values():
             if id(part) in in_tree:
                 continue
-            if isinstance(part, mbd.Coupler | mbd.LinearCoupling):
-                couple = self._write_coupler if isinstance(part, mbd.Coupler) else self._write_sum
-                couple(element, part)
+            if isinstance(part, mbd.Coupler):
+                self._write_coupler(element, part)
                 continue
-            closing = type(part) in (mbd.Spherical, mbd.Revolute, mbd.Fixed)
-            if not closing:
-                where = " that closes a loop" if type(part) in _JOINTS else ""
+            if isinstance(part, mbd.LinearCoupling):
+                self._write_sum(element, part)
+                continue
+            if not _closes_loops(part):
+                where = " that closes a loop" if _in_tree(part) else ""
                 raise refusal(part, f"it has no {type(part).__name__}{where}")
             i, j = (("world" if b == "ground" else b) for b in self._ends(part))
             if any(b != "world" and self.body(b).massless for b in (i, j)):
@@ -277,7 +305,7 @@ class _Writer:
                 if tag == "connect":
                     made.set("anchor", texts(A.T @ (at - r)))
 
-    def _write_coupler(self, element: ET.Element, part: Any) -> None:
+    def _write_coupler(self, element: ET.Element, part: mbd.Coupler) -> None:
         joints = []
         for joint, kind in (
             (part.joint_1, part.coordinate_1),
@@ -293,7 +321,7 @@ class _Writer:
         made = ET.SubElement(element, "joint", name=part.name, joint1=joints[1], joint2=joints[0])
         made.set("polycoef", texts([*c, *[0.0] * (5 - len(c))]))
 
-    def _write_sum(self, element: ET.Element, part: Any) -> None:
+    def _write_sum(self, element: ET.Element, part: mbd.LinearCoupling) -> None:
         """A sum of coordinates as a fixed tendon that is held at its length."""
         made = ET.SubElement(self.tendons, "fixed", name=f"{part.name} sum")
         for joint, c in zip(part.joints, numbers(part.coefficients, part.title), strict=True):
@@ -305,7 +333,7 @@ class _Writer:
         held = ET.SubElement(element, "tendon", name=part.name, tendon1=f"{part.name} sum")
         held.set("polycoef", texts([numbers(part.length, part.title), 0.0, 0.0, 0.0, 0.0]))
 
-    def write_frame(self, frame: Any) -> None:
+    def write_frame(self, frame: mbd.Frame) -> None:
         """A frame as a site."""
         name = frame.body if isinstance(frame.body, str) else frame.body.name
         body = self.body(name)
@@ -320,32 +348,22 @@ class _Writer:
         site.set("quat", texts(_quaternion(np.asarray(on.A_bar))))
 
 
-_JOINTS = (
-    mbd.Fixed,
-    mbd.Revolute,
-    mbd.Translational,
-    mbd.Spherical,
-    mbd.Cylindrical,
-    mbd.Universal,
-    mbd.Planar,
-)
-
-
-def _parts(joint: Any, sign: float, i: Body, m: Mechanism) -> list[tuple[str, str, Any, Any]]:
+def _parts(joint: _TreeJoint, sign: float) -> list[tuple[str, str, np.ndarray, np.ndarray | None]]:
     """Name, type, place and axis of the joints of MuJoCo that a joint is, the outermost first."""
     name, point = joint.name, np.asarray(numbers(joint.point, joint.title))
-    if type(joint) is mbd.Spherical:
+    if isinstance(joint, mbd.Spherical):
         return [(name, "ball", point, None)]
-    if type(joint) is mbd.Universal:
+    if isinstance(joint, mbd.Universal):
         first, second = sign * _unit(joint.axis_i), sign * _unit(joint.axis_j)
         pair = (first, second) if sign > 0.0 else (second, first)
         return [(f"{name} {k + 1}", "hinge", point, axis) for k, axis in enumerate(pair)]
+    assert not isinstance(joint, mbd.Fixed)
     axis = sign * _unit(numbers(joint.axis, joint.title))
-    if type(joint) is mbd.Revolute:
+    if isinstance(joint, mbd.Revolute):
         return [(name, "hinge", point, axis)]
-    if type(joint) is mbd.Translational:
+    if isinstance(joint, mbd.Translational):
         return [(name, "slide", point, axis)]
-    if type(joint) is mbd.Cylindrical:
+    if isinstance(joint, mbd.Cylindrical):
         return [(f"{name} slide", "slide", point, axis), (name, "hinge", point, axis)]
     across = np.cross(axis, np.eye(3)[int(np.argmin(np.abs(axis)))])
     across = across / np.linalg.norm(across)
@@ -356,7 +374,7 @@ def _parts(joint: Any, sign: float, i: Body, m: Mechanism) -> list[tuple[str, st
     ]
 
 
-def _unit(x: Any) -> np.ndarray:
+def _unit(x: object) -> np.ndarray:
     x = np.asarray(x, float)
     return x / np.linalg.norm(x)
 

@@ -2,14 +2,17 @@
 
 import dataclasses
 import xml.etree.ElementTree as ET
-from typing import Any
 
 import numpy as np
 
 from .. import model as mbd
+from ..model.elements import AbstractElement
+from ..model.forces import AbstractJointForce
 from ..model.forces.activated import LAG
-from ..model.laws import CoulombFriction, JointLimit
+from ..model.laws import AbstractLawDescription, CoulombFriction, JointLimit
 from ..model.mechanism import Mechanism
+from ..model.validation import Numbers
+from ..rotations.types import host
 from .mjcf_writer_parts import Placed, numbers, refusal, texts
 
 
@@ -48,11 +51,15 @@ def write_actions(
         _law(law, placed)
 
 
-def _value(part: Any, field: str) -> float:
+def _value(part: AbstractElement, field: str) -> float:
     return float(numbers(getattr(part, field), f"{part.title}: {field}"))
 
 
-def _joint(part: Any, placed: dict[str, Placed], coordinate: str | None) -> ET.Element:
+def _joint(
+    part: AbstractJointForce | JointLimit | CoulombFriction,
+    placed: dict[str, Placed],
+    coordinate: str | None,
+) -> ET.Element:
     """The element of a part's joint."""
     found = placed.get(part.joint.name)
     if found is None:
@@ -60,12 +67,14 @@ def _joint(part: Any, placed: dict[str, Placed], coordinate: str | None) -> ET.E
     return found.of(part, coordinate)
 
 
-def _refuse_curved(part: Any, characteristic: Any) -> None:
+def _refuse_curved(part: AbstractElement, characteristic: object) -> None:
     if characteristic is not None:
         raise refusal(part, "its spring is not linear")
 
 
-def _spring(part: Any, joint: ET.Element, stiffness: float, damping: float, rest: float) -> None:
+def _spring(
+    part: AbstractElement, joint: ET.Element, stiffness: float, damping: float, rest: float
+) -> None:
     """A spring and a damper in a joint, besides those that it has."""
     if damping:
         joint.set("damping", repr(float(joint.get("damping", "0")) + damping))
@@ -78,7 +87,7 @@ def _spring(part: Any, joint: ET.Element, stiffness: float, damping: float, rest
     joint.set("springref", repr(rest))
 
 
-def _torsion(m: Mechanism, part: Any, placed: dict[str, Placed]) -> None:
+def _torsion(m: Mechanism, part: mbd.TorsionalSpringDamper, placed: dict[str, Placed]) -> None:
     """A torsional spring about the axis of a hinge."""
     _refuse_curved(part, part.torque)
     if part.actuator is not None:
@@ -86,7 +95,7 @@ def _torsion(m: Mechanism, part: Any, placed: dict[str, Placed]) -> None:
     wanted = {b if isinstance(b, str) else b.name for b in part.targets()}
     axis = np.asarray(part.axis, float) / np.linalg.norm(part.axis)
     for name, found in placed.items():
-        joint: Any = m.constraints[name]
+        joint = m.constraints[name]
         ends = [b if isinstance(b, str) else b.name for b in joint.targets()]
         if set(ends) != wanted or type(joint) is not mbd.Revolute:
             continue
@@ -102,7 +111,7 @@ def _torsion(m: Mechanism, part: Any, placed: dict[str, Placed]) -> None:
     raise refusal(part, "there is no hinge about its axis between its bodies")
 
 
-def _friction(part: Any, placed: dict[str, Placed]) -> None:
+def _friction(part: mbd.ViscousFriction, placed: dict[str, Placed]) -> None:
     """Viscous friction, in the directions that the joint leaves free."""
     found = placed.get(part.joint.name)
     if found is None:
@@ -116,7 +125,7 @@ def _friction(part: Any, placed: dict[str, Placed]) -> None:
         raise refusal(part, "friction in a plane")
 
 
-def _armature(part: Any, placed: dict[str, Placed]) -> None:
+def _armature(part: mbd.Armature, placed: dict[str, Placed]) -> None:
     if type(part.joint) is mbd.Spherical:
         found = placed.get(part.joint.name)
         if found is None:
@@ -127,7 +136,12 @@ def _armature(part: Any, placed: dict[str, Placed]) -> None:
     joint.set("armature", repr(float(joint.get("armature", "0")) + _value(part, "inertia")))
 
 
-def _general(actuators: ET.Element, part: Any, target: dict[str, str], gain: Any) -> None:
+def _general(
+    actuators: ET.Element,
+    part: mbd.Servo | mbd.Actuator | mbd.FixedTendon,
+    target: dict[str, str],
+    gain: Numbers,
+) -> None:
     """An actuator of affine gain and bias on a joint or a tendon."""
     control = part.control
     if callable(control) or isinstance(control, str):
@@ -148,7 +162,7 @@ def _general(actuators: ET.Element, part: Any, target: dict[str, str], gain: Any
     made.set("_control", repr(float(numbers(control, f"{part.title}: control"))))
 
 
-def _activated(made: ET.Element, servo: mbd.Servo, gain: Any) -> None:
+def _activated(made: ET.Element, servo: mbd.Servo, gain: Numbers) -> None:
     """What a servo has besides an affine law: an activation, and a gain that depends on motion."""
     slopes = [
         0.0 if getattr(servo, x) is None else -_value(servo, x)
@@ -171,7 +185,7 @@ def _activated(made: ET.Element, servo: mbd.Servo, gain: Any) -> None:
 
 
 def _tendon(
-    tendons: ET.Element, actuators: ET.Element, part: Any, placed: dict[str, Placed]
+    tendons: ET.Element, actuators: ET.Element, part: mbd.FixedTendon, placed: dict[str, Placed]
 ) -> None:
     """A fixed tendon; with a motor its spring is the motor's."""
     made = ET.SubElement(tendons, "fixed", name=part.name)
@@ -194,7 +208,9 @@ def _tendon(
     _general(actuators, driven, {"tendon": part.name}, part.gain)
 
 
-def _line(tendons: ET.Element, part: Any, m: Mechanism, bodies: dict[str, ET.Element]) -> None:
+def _line(
+    tendons: ET.Element, part: mbd.SpringDamper, m: Mechanism, bodies: dict[str, ET.Element]
+) -> None:
     """A spring between two points as a spatial tendon."""
     _refuse_curved(part, part.force)
     if part.only is not None:
@@ -209,7 +225,7 @@ def _line(tendons: ET.Element, part: Any, m: Mechanism, bodies: dict[str, ET.Ele
             raise refusal(part, "it acts on a link without inertia")
         body = m.ground if name == "ground" else m.bodies[name]
         site = f"{part.name} end {k + 1}"
-        ET.SubElement(bodies[name], "site", name=site, pos=texts(body.point(point)))
+        ET.SubElement(bodies[name], "site", name=site, pos=texts(body.point(host.asarray(point))))
         ET.SubElement(made, "site", site=site)
     free = part.free_length
     free = np.linalg.norm(points[1] - points[0]) if free is None else numbers(free, part.title)
@@ -218,7 +234,7 @@ def _line(tendons: ET.Element, part: Any, m: Mechanism, bodies: dict[str, ET.Ele
     made.set("springlength", texts([free, free]))
 
 
-def _law(law: Any, placed: dict[str, Placed]) -> None:
+def _law(law: AbstractLawDescription, placed: dict[str, Placed]) -> None:
     if isinstance(law, JointLimit) and not (law.gives_way or np.any(law.restitution)):
         lower, upper = law.lower, law.upper
         if lower is not None and upper is not None:

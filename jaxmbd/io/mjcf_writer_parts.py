@@ -2,10 +2,11 @@
 
 import dataclasses
 import xml.etree.ElementTree as ET
-from typing import Any
 
 import numpy as np
 
+from ..model.body import Body
+from ..model.elements import AbstractElement
 from ..model.validation import is_concrete
 from .model_files import ModelFileError
 
@@ -22,7 +23,7 @@ class Placed:
     joints: dict[str, ET.Element]
     sign: float
 
-    def of(self, part: Any, coordinate: str | None) -> ET.Element:
+    def of(self, part: AbstractElement, coordinate: str | None) -> ET.Element:
         """The element of the coordinate that a part acts on."""
         kinds = {"angle": ("hinge",), "displacement": ("slide",)}.get(
             coordinate or "", ("hinge", "slide")
@@ -33,13 +34,13 @@ class Placed:
         return found
 
 
-def refusal(part: Any, why: str) -> ModelFileError:
+def refusal(part: Body | AbstractElement, why: str) -> ModelFileError:
     """The error of a part that MJCF cannot hold."""
     title = getattr(part, "title", None) or f"body {part.name!r}"
     return ModelFileError(f"{title}: MJCF cannot hold it: {why}")
 
 
-def numbers(value: Any, what: str) -> Any:
+def numbers(value: object, what: str) -> np.ndarray:
     """A number or an array of them, in double precision."""
     if not is_concrete(value):
         raise ModelFileError(f"{what} is traced by JAX: save outside jit, vmap and grad")
@@ -49,6 +50,6 @@ def numbers(value: Any, what: str) -> Any:
     return array
 
 
-def texts(values: Any) -> str:
+def texts(values: object) -> str:
     """Numbers as MJCF writes them, to the last bit."""
     return " ".join(repr(float(x)) for x in np.asarray(values, float).reshape(-1))

@@ -208,8 +208,9 @@ class Cam(AbstractCurved):
             f"{self.title}: give radius for a roller or face, not both",
         )
         reach = _LONG * _reach(self._curve(i).samples()[1])
+        profile: dict[str, Any] = self._profile(j) | {"axis": axis}
         return CurveOnCurve(
-            **self._profile(j) | {"axis": axis},
+            **profile,
             curve_j=lambda s: point + s * reach * face,
             closed_j=False,
             span_j=(-1.0, 1.0),

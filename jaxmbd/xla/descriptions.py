@@ -6,7 +6,7 @@ description could not say in full, such as a function or a class of the user's, 
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -130,11 +130,12 @@ def _class_of(label: str) -> type:
 
 # A description finds classes here and nowhere else: no name in it is imported, nor followed to an
 # attribute. Whatever it says, it makes data of these classes and calls nothing.
+_Kind = TypeVar("_Kind", bound=type)
 _allowed: dict[str, type] = {}
 _kinds: list[type] = [eqx.Module, eqx.Enumeration]
 
 
-def describable(kind: type) -> type:
+def describable(kind: _Kind) -> _Kind:
     """Allow the classes of this package that derive from a kind of data; a decorator."""
     _kinds.append(kind)
     return kind

@@ -29,7 +29,7 @@ LIMITS = {
     "cli": Counts(0, 2, 0, 2, 7),
     "demo": Counts(0, 0, 0, 0, 10),
     "identification": Counts(0, 1, 1, 14, 40),
-    "io": Counts(0, 0, 2, 33, 1),
+    "io": Counts(0, 0, 2, 5, 0),
     "learning": Counts(0, 1, 0, 25, 39),
     "library": Counts(0, 1, 0, 15, 7),
     "model": Counts(0, 5, 6, 131, 3),

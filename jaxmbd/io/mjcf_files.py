@@ -8,6 +8,7 @@ lead back to the lines of the files.
 
 import dataclasses
 import math
+from collections.abc import Callable
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -124,7 +125,9 @@ def _settings(root: Element) -> dict[str, str]:
     return found
 
 
-def _text(root: Element, attributes, lines: list[Element]) -> str:
+def _text(
+    root: Element, attributes: Callable[[Element], dict[str, str]], lines: list[Element]
+) -> str:
     """XML of one element per line; the end of an element is on the line of the last one in it."""
     parts: list[str] = []
 

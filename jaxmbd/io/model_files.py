@@ -5,10 +5,12 @@ codes.
 import json
 import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from .. import model
 from ..model.beams import Beam
@@ -23,7 +25,7 @@ from ..model.mechanism import Mechanism
 from ..model.primitives import primitives
 from ..model.sections import Section
 from ..model.sensors import AbstractSensor
-from ..model.shapes import shape_kinds
+from ..model.shapes import AbstractShape, shape_kinds
 from ..model.validation import users_line
 from .older_format import is_older_format, read_older_format
 from .schema import InputFile, mechanism_file
@@ -69,7 +71,7 @@ def read_mechanism(path: str | Path) -> Mechanism:
     return mechanism
 
 
-def mechanism_from_dict(data: Any) -> Mechanism:
+def mechanism_from_dict(data: object) -> Mechanism:
     """The mechanism that a parsed JSON object describes.
 
     Raises:
@@ -80,7 +82,7 @@ def mechanism_from_dict(data: Any) -> Mechanism:
     return mechanism
 
 
-def _mechanism(data: Any) -> tuple[Mechanism, list[str]]:
+def _mechanism(data: object) -> tuple[Mechanism, list[str]]:
     if not isinstance(data, dict):
         raise ModelFileError(f"a model file holds one JSON object, not {shown(data)}")
     try:
@@ -133,7 +135,7 @@ def _read(path: Path) -> str:
 def _parse(text: str) -> Any:
     repeated: dict[int, str] = {}
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict:
+    def unique(pairs: list[tuple[str, object]]) -> dict:
         result = dict(pairs)
         if len(result) < len(pairs):
             seen: set[str] = set()
@@ -164,9 +166,9 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) < 400 else float(digits)  # infinite, and refused as such
 
 
-def _first_repeated(data: Any, repeated: dict[int, str]) -> tuple[str, str]:
+def _first_repeated(data: dict | list, repeated: dict[int, str]) -> tuple[str, str]:
     """Where the outermost object with a repeated key is, and the key."""
-    todo: list[tuple[list, Any]] = [([], data)]
+    todo: list[tuple[list, object]] = [([], data)]
     for location, node in todo:
         if isinstance(node, dict) and id(node) in repeated:
             where, rest = _part(location, data)
@@ -205,11 +207,11 @@ def _from_file(file: Any) -> Mechanism:
     return m
 
 
-def _visual(file: Any) -> Any:
+def _visual(file: Any) -> model.Visual:
     return model.Visual(_shape(file.shape), position=file.position, A=file.A, color=file.color)
 
 
-def _shape(file) -> Any:
+def _shape(file: Any) -> AbstractShape:
     if file.type == "Composite":
         parts = [_shape(p.shape) for p in file.parts]
         turns = [
@@ -284,7 +286,7 @@ def _explain(error: ValidationError, data: dict) -> str:
     return "; ".join(dict.fromkeys(sentences)) + (f"; and {more} more" if more > 0 else "")
 
 
-def _message(item: Any, field: str) -> str:
+def _message(item: ErrorDetails, field: str) -> str:
     kind, context = item["type"], item.get("ctx", {})
     if kind == "literal_error" and field == "format":
         return (
@@ -307,17 +309,19 @@ def _message(item: Any, field: str) -> str:
     return item["msg"].removeprefix("Value error, ")
 
 
-def _part(location: Any, data: dict, *, has_last: bool = True) -> tuple[str, list]:
+def _part(
+    location: Sequence[str | int], data: dict | list, *, has_last: bool = True
+) -> tuple[str, list]:
     """The name of the part at a place in a file, and the rest of the place, without the tags of
     pydantic's unions.
     """
-    path, node = [], data
+    path: list[Any] = []
+    node: Any = data
     for key in location:
-        if (isinstance(node, dict) and key in node) or (
-            isinstance(node, list) and key in range(len(node))
-        ):
+        inside: Any = dict(enumerate(node)) if isinstance(node, list) else node
+        if isinstance(inside, dict) and key in inside:
             path.append(key)
-            node = node[key]
+            node = inside[key]
     if not has_last:
         path.append(location[-1])
     if len(path) >= 2 and path[0] in _SECTIONS and isinstance(path[1], int):

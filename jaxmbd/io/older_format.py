@@ -7,7 +7,7 @@ there: `mass`, `inertia` and `gravity` are accepted as extensions; without them 
 possible.
 """
 
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Literal, Union
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +17,7 @@ from .. import model
 from ..model.expressions import Expression, shown, time_function
 from ..model.mechanism import Mechanism
 from ..model.motions import jet
-from .schema import Inertia, Mat3, Name, Number, Strict, TimeFunction, Vec3
+from .schema import Inertia, Mat3, Name, Number, PlainFunction, Strict, Vec3
 
 _OUR_NAMES = {
     "a_bar_i": "a_i_bar",
@@ -36,8 +36,8 @@ _GROUND = {
 }
 
 
-def _checked_id(value: Any) -> int | str:
-    if type(value) not in (int, str):
+def _checked_id(value: object) -> int | str:
+    if type(value) is not int and type(value) is not str:
         raise ValueError(f"must be an integer or a string, not {shown(value)}")
     return value
 
@@ -65,9 +65,9 @@ class OlderConstraint(Strict):
     name: Name | None = None
     body_i: Id
     body_j: Id
-    f: TimeFunction = 0.0
-    f_dot: TimeFunction | None = None
-    f_ddot: TimeFunction | None = None
+    f: PlainFunction = 0.0
+    f_dot: PlainFunction | None = None
+    f_ddot: PlainFunction | None = None
     comment: str | None = None
 
 
@@ -182,7 +182,7 @@ def _add_body(m: Mechanism, body: OlderBody) -> None:
     )
 
 
-def _constraint(row: Any, name: str, names: dict[int | str, str]) -> model.Constraint:
+def _constraint(row: Row, name: str, names: dict[int | str, str]) -> model.Constraint:
     bodies = []
     for key in ("body_i", "body_j"):
         number = getattr(row, key)
@@ -198,7 +198,7 @@ def _constraint(row: Any, name: str, names: dict[int | str, str]) -> model.Const
     return model.Constraint(name, *bodies, primitives=[primitive])
 
 
-def _wrong_derivatives(row: Any, what: str) -> list[str]:
+def _wrong_derivatives(row: Row, what: str) -> list[str]:
     """Derivatives are taken by JAX; those in the file are only checked, because some published ones
     are wrong.
     """

@@ -68,7 +68,7 @@ def read_npz(path: str | Path) -> dict[str, Any]:
         for name, shape in OPTIONAL.items():  # older files have none
             data.setdefault(name, np.zeros((np.shape(data["t"])[:1] or (0,)) + shape))
         _check_shapes(data)
-        data["stats"] = _read_stats(data)
+        stats = _read_stats(data)
     except ResultFileError as error:
         reason = str(error)
     except OSError as error:
@@ -78,14 +78,14 @@ def read_npz(path: str | Path) -> dict[str, Any]:
     ) as error:  # zipfile, zlib, numpy and json raise a dozen kinds of errors for damaged bytes
         reason = f"it is damaged ({' '.join(str(error).split()) or type(error).__name__})"
     else:
-        return data
+        return data | {"stats": stats}
     raise ResultFileError(f"cannot read the result file {str(path)!r}: {reason}")
 
 
 # --- arrays ---
 
 
-def _read_arrays(path: Path) -> dict[str, Any]:
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     with open(path, "rb") as raw:
         if not zipfile.is_zipfile(raw):
             raise ResultFileError("it is not an NPZ file, or the end of it is missing")
@@ -129,7 +129,7 @@ def _read_array(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     return np.ndarray(shape, dtype, buffer=values, order="F" if fortran_order else "C")
 
 
-def _check_shapes(data: dict[str, Any]) -> None:
+def _check_shapes(data: dict[str, np.ndarray]) -> None:
     known = _SHAPES | (CONTACTS if "contact_points" in data else {})
     missing = [name for name in known if name not in data]
     if missing:
@@ -164,7 +164,7 @@ def _wrong_shape(name: str, array: np.ndarray, expected: tuple) -> ResultFileErr
 # --- stats ---
 
 
-def _read_stats(data: dict[str, Any]) -> dict[str, Any]:
+def _read_stats(data: dict[str, np.ndarray]) -> dict[str, Any]:
     if "stats" not in data:
         return {}
     if data["stats"].shape != () or data["stats"].dtype.kind != "U":
@@ -258,7 +258,7 @@ class _Drawing(_Part):
     beams: list[_Beam] = []
 
 
-def _read_drawing(raw: Any, data: dict[str, Any]) -> dict[str, Any]:
+def _read_drawing(raw: object, data: dict[str, np.ndarray]) -> dict[str, Any]:
     """A checked drawing, its gaps filled (see `results.export.drawing`)."""
     if not isinstance(raw, dict):
         raise ResultFileError("its drawing is not a JSON object")

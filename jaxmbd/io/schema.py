@@ -51,19 +51,19 @@ def _checked_expression(text: str) -> str:
     return text
 
 
-def _number_or_text(value: Any) -> str:
+def _number_or_text(value: object) -> str:
     return "text" if isinstance(value, str) else "number"
 
 
-def _kind_of_function(value: Any) -> str:
+def _kind_of_function(value: object) -> str:
     return "an input" if isinstance(value, dict | InputFile) else _number_or_text(value)
 
 
-def _parts_or_input(value: Any) -> str:
+def _parts_or_input(value: object) -> str:
     return "an input" if isinstance(value, dict | InputFile) else "parts"
 
 
-def _moments_or_matrix(value: Any) -> str:
+def _moments_or_matrix(value: object) -> str:
     rows = value if isinstance(value, list | tuple) else []
     return "matrix" if any(isinstance(row, list | tuple) for row in rows) else "moments"
 
@@ -161,7 +161,7 @@ class _Body(Strict):
 # --- beams ---
 
 
-def _one_or_two(value: Any) -> str:
+def _one_or_two(value: object) -> str:
     return "two" if isinstance(value, list | tuple) else "one"
 
 
@@ -191,7 +191,7 @@ class SectionFile(Strict):
 # --- elements: joints, drivers, forces and primitives, as their classes declare them ---
 
 
-def _checked_numbers(value: Any) -> Any:
+def _checked_numbers(value: object) -> Any:
     if isinstance(value, list):
         return [_checked_numbers(x) for x in value]
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -3,19 +3,21 @@
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from .. import model as mbd
 from ..model.doubts import let_fly
+from ..model.joints import AbstractRelation
 from ..model.laws import CoulombFriction, JointLimit
 from ..model.mechanism import Mechanism
+from ..model.shapes import AbstractShape
 from . import xml_tree
 from .import_report import ImportReport
 from .loops import add_loop
 from .model_files import ModelFileError
 from .urdf_elements import (
+    Loops,
     by_name,
     color_of,
     inertia_of,
@@ -39,7 +41,7 @@ class UrdfOptions:
     """What `read_urdf` was asked for; see `jaxmbd.from_urdf`."""
 
     base: str = "fixed"
-    loops: Any = ()
+    loops: Loops = ()
     packages: Mapping[str, str | Path] | None = None
     limits: bool = False
     friction: bool = False
@@ -100,7 +102,9 @@ def read_urdf(source: str | Path, options: UrdfOptions) -> tuple[Mechanism, Impo
 class _Reader:
     """One file on its way to a mechanism."""
 
-    def __init__(self, root: Element, path: Path | None, options: UrdfOptions, report):
+    def __init__(
+        self, root: Element, path: Path | None, options: UrdfOptions, report: ImportReport
+    ):
         self.root, self.options, self.report = root, options, report
         folder = None
         if path is not None:
@@ -288,7 +292,7 @@ class _Reader:
                 )
         return found
 
-    def _shape(self, geometry: Element) -> Any:
+    def _shape(self, geometry: Element) -> AbstractShape | None:
         """The shape of a geometry; None for a mesh that cannot be had, which is left out: meshes of
         URDF are drawn alone, masses stand in `<inertial>`.
         """
@@ -320,11 +324,11 @@ class _Reader:
             raise joint.error("the axis is zero")
         axis = tuple(link.A @ axis)
         cls = {"prismatic": mbd.Translational, "planar": mbd.Planar}.get(kind or "", mbd.Revolute)
-        made = m.add(cls(name, i, j, point=point, axis=axis))
+        m.add(cls(name, i, j, point=point, axis=axis))
         if kind != "planar":
-            self._act_on(m, joint, made)
+            self._act_on(m, joint, m.constraints[name])
 
-    def _act_on(self, m: Mechanism, joint: Element, made: Any) -> None:
+    def _act_on(self, m: Mechanism, joint: Element, made: AbstractRelation) -> None:
         """Damping, dry friction and range of a hinge or a slide."""
         name = made.name
         dynamics, limit = joint.first("dynamics"), joint.first("limit")
@@ -378,7 +382,7 @@ class _Reader:
         """A motor without control for every joint that something drives."""
         for driven in element.all("joint"):
             name = driven.get("name") or ""
-            joint: Any = m.constraints.get(name)
+            joint = m.constraints.get(name)
             actuator = element.first("actuator")
             label = (actuator.get("name") if actuator is not None else None) or f"motor of {name}"
             if joint is None or not joint.actions:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -10,8 +10,11 @@ from .import_report import ImportReport
 from .model_files import ModelFileError
 from .xml_tree import Element
 
+# (frame, frame) or (frame, frame, "3d" or "6d") of each loop, or a file that names them.
+Loops: TypeAlias = str | Path | Sequence[Sequence[str]]
 
-def loops_of(given: Any, report: ImportReport) -> list[tuple[str, str, str]]:
+
+def loops_of(given: Loops, report: ImportReport) -> list[tuple[str, str, str]]:
     """(frame, frame, "3d" or "6d") from a list of such, or from the YAML file of an extended
     URDF.
     """

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from .. import model as mbd
 from ..model.mesh_files import read_mesh
+from ..model.shapes import AbstractShape
 from . import xml_tree
 from .model_files import ModelFileError
 from .urdf_elements import number, vector
@@ -23,7 +23,7 @@ class Geometry:
     def __init__(self, folder: xml_tree.Folder | None, packages: Mapping[str, str | Path]):
         self.folder, self.packages = folder, packages
 
-    def shape(self, geometry: Element) -> Any:
+    def shape(self, geometry: Element) -> AbstractShape:
         """The shape, without mass."""
         for element in geometry.children:
             try:

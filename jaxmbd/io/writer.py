@@ -18,6 +18,7 @@ from ..model.given import Kind, Spec, primitive_specs, specs
 from ..model.inputs import Input
 from ..model.joints import AbstractRelation
 from ..model.mechanism import Mechanism
+from ..model.primitives import AbstractPrimitive
 from ..model.shapes import AbstractShape, Composite
 from ..model.validation import inertia_matrix, is_concrete
 from ..model.visuals import Visual
@@ -145,11 +146,11 @@ def _element(part: AbstractElement) -> dict[str, Any]:
     return file
 
 
-def _is_default(value: Any, default: Any) -> bool:
+def _is_default(value: object, default: object) -> bool:
     return isinstance(value, str | bool | tuple) and value == default
 
 
-def _primitive(primitive: Any, what: str) -> dict[str, Any]:
+def _primitive(primitive: AbstractPrimitive, what: str) -> dict[str, Any]:
     kind = type(primitive)
     file: dict[str, Any] = {"type": kind.__name__}
     for name, (spec, _) in primitive_specs(kind).items():
@@ -202,7 +203,7 @@ def _name(part: Body | AbstractRelation | str) -> str:
     return part if isinstance(part, str) else part.name
 
 
-def _numbers(value: Any, what: str) -> Any:
+def _numbers(value: object, what: str) -> Any:
     """A number or nested lists of numbers, in double precision, which JSON keeps to the last
     bit.
     """

@@ -396,6 +396,10 @@ def older(section, k, **changes):
             r"constraint 'x1': f: 'sqrt\(-1\)' is not a finite real number",
         ),
         (older("constraints", 0, f=[0]), "constraint 'x1': f: must be a number, not a list"),
+        (
+            older("constraints", 0, f_dot={"input": "u"}),
+            "constraint 'x1': f_dot: must be a number, not an object",
+        ),
         (older("bodies", 1, id=[1]), "body 'rod': id: must be an integer or a string, not a list"),
         (older("bodies", 1, id=1.0), "body 'rod': id: must be an integer or a string, not 1.0"),
         (older("bodies", 1, id=0, name="rod"), "body 'rod': the id 0 is taken by 'ground'"),

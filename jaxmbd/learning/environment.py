@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ..analyses.carry import Carry, observe, row_of
 from ..analyses.sensing import Sensing, looks_kept, sensors_among
@@ -44,7 +44,7 @@ class Episode(eqx.Module):
     carry: Carry
     steps: Int[Array, ""]
     key: Array
-    goal: Any = None
+    goal: PyTree = None
     sensing: Sensing | None = None
 
 
@@ -89,7 +89,7 @@ class Environment:
     terminated: Callable[..., Array] | None = None
     formulation: AbstractFormulation | None = None
     integrator: AbstractIntegrator | None = None
-    goal: Callable[[Array], Any] | None = None
+    goal: Callable[[Array], PyTree] | None = None
     starts: Carry | None = None
 
     def __post_init__(self):
@@ -199,7 +199,7 @@ class Environment:
         after = Episode(carry, steps, episode.key, episode.goal, sensing)
         return observation, after, reward, terminated | truncated, info
 
-    def observe(self, carry: Carry, goal: Any = None) -> Float[Array, " n"]:
+    def observe(self, carry: Carry, goal: PyTree = None) -> Float[Array, " n"]:
         """The observation at an instant of an episode with a goal, or without one; sensors without
         noise, delay and samples, which belong to an episode.
         """
@@ -250,7 +250,7 @@ class Environment:
         return Sensing.begun(self.system, names, looks, jax.random.fold_in(key, 2))
 
     def _seen(
-        self, carry: Carry, goal: Any, sensing: Sensing | None
+        self, carry: Carry, goal: PyTree, sensing: Sensing | None
     ) -> tuple[Float[Array, " n"], Sensing | None]:
         """The observation, and the sensing after it."""
         if sensing is None or callable(self.observed):
@@ -267,11 +267,11 @@ class Environment:
             x.name: part.reshape(x.shape) for x, part in zip(self.system.inputs, parts, strict=True)
         }
 
-    def _drawn(self, key: Array) -> Any:
+    def _drawn(self, key: Array) -> PyTree:
         """A goal, from another key than the state that `begin` draws from this one."""
         return None if self.goal is None else self.goal(jax.random.fold_in(key, 1))
 
-    def _further(self, goal: Any) -> tuple[Any, ...]:
+    def _further(self, goal: PyTree) -> tuple[PyTree, ...]:
         """The last argument of `observed`, `reward` and `terminated`, where there are goals."""
         return () if self.goal is None else (goal,)
 
@@ -293,16 +293,16 @@ class Environment:
         return jax.tree.map(lambda x: take(x, which), self.starts)
 
 
-def _with_goal(seen: Float[Array, " n"], goal: Any) -> Float[Array, " m"]:
+def _with_goal(seen: Float[Array, " n"], goal: PyTree) -> Float[Array, " m"]:
     """The numbers of a goal behind what is seen."""
     return jnp.concatenate([seen, *(jnp.ravel(x) for x in jax.tree.leaves(goal))])
 
 
-def _arrays(carry: Carry) -> Any:
+def _arrays(carry: Carry) -> PyTree:
     return eqx.filter(carry, eqx.is_array)
 
 
-def _selected(flag: Bool[Array, ""], fresh: Any, old: Any) -> Any:
+def _selected(flag: Bool[Array, ""], fresh: PyTree, old: PyTree) -> PyTree:
     arrays, rest = eqx.partition(old, eqx.is_array)
     return eqx.combine(jax.tree.map(lambda a, b: jnp.where(flag, a, b), fresh, arrays), rest)
 

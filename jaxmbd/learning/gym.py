@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..model.validation import Numbers
 from .environment import Environment
 
 try:
@@ -43,7 +44,7 @@ class SingleEnvironment(gymnasium.Env):
         observation, self.episode = self._reset(own)
         return np.array(observation, np.float64), {}
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+    def step(self, action: Numbers) -> tuple[Any, float, bool, bool, dict]:
         """One action."""
         if self.episode is None:
             raise gymnasium.error.ResetNeeded("call reset before step")
@@ -82,7 +83,7 @@ class VectorEnvironment(VectorEnv):
         observations, self.episodes = self._reset(self._keys())
         return np.array(observations, np.float64), {}
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict]:
+    def step(self, actions: Numbers) -> tuple[Any, Any, Any, Any, dict]:
         """One action each."""
         if self.episodes is None:
             raise gymnasium.error.ResetNeeded("call reset before step")

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float
 
 from .environment import Environment, Episode
@@ -19,10 +20,10 @@ class Box(NamedTuple):
         dtype: Of one array.
     """
 
-    low: Any
-    high: Any
+    low: Array | float
+    high: Array | float
     shape: tuple[int, ...]
-    dtype: Any
+    dtype: DTypeLike
 
     def sample(self, key: Array) -> Array:
         """An array at random, uniform between finite bounds."""
@@ -33,7 +34,7 @@ class Box(NamedTuple):
         return jnp.all((x >= self.low) & (x <= self.high))
 
 
-def _box(low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _box(low: Array | float, high: Array | float, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     """The space of gymnax where it is installed: some of its wrappers ask for that type."""
     try:
         from gymnax.environments import spaces  # pyright: ignore[reportMissingImports]
@@ -78,12 +79,12 @@ class GymnaxEnvironment:
         """The horizon under the name that gymnax uses."""
         return GymnaxParameters(self.env.horizon)
 
-    def reset(self, key: Array, params: Any = None) -> tuple[Float[Array, " n"], Episode]:
+    def reset(self, key: Array, params: object = None) -> tuple[Float[Array, " n"], Episode]:
         """The first observation and a new episode."""
         return self.env.reset(key)
 
     def step(
-        self, key: Array, state: Episode, action: Float[Array, "..."], params: Any = None
+        self, key: Array, state: Episode, action: Float[Array, "..."], params: object = None
     ) -> tuple[Any, ...]:
         """One action, and a new episode where this one ends: observation, episode, reward, done and
         info; with `split_done` terminated and truncated in place of done.
@@ -94,10 +95,10 @@ class GymnaxEnvironment:
         ends = (info["terminated"], info["truncated"]) if self.split_done else (done,)
         return seen, state, reward, *ends, info
 
-    def action_space(self, params: Any = None) -> Any:
+    def action_space(self, params: object = None) -> Any:
         """Actions within the bounds of the environment."""
         return self._actions
 
-    def observation_space(self, params: Any = None) -> Any:
+    def observation_space(self, params: object = None) -> Any:
         """Observations, which have no bounds."""
         return self._observations

@@ -8,13 +8,14 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array, PyTree
 from tqdm import tqdm
 
 from ..files import written
@@ -26,6 +27,13 @@ _BETWEEN = 30.0
 # Updates without one usable run, after which a training ends.
 _PATIENCE = 10
 _FORMAT = "jaxmbd training 1"
+
+Loss: TypeAlias = Callable[[PyTree, PyTree], tuple[Array, RESULTS]]
+Starts: TypeAlias = Callable[[Array, Array], PyTree]
+# Of an update: the model and the optimizer after it; its loss, the norm of its gradient and the
+# number of its failed runs; and the outcome of the first run that failed.
+Found: TypeAlias = tuple[PyTree, PyTree, tuple[Array, Array, Array], RESULTS]
+Update: TypeAlias = Callable[[PyTree, PyTree, Array, Array], Found]
 
 
 class TrainingWarning(UserWarning):
@@ -60,16 +68,16 @@ class Training:
 
 
 def train(
-    model: Any,
-    loss: Callable[[Any, Any], tuple[Any, Any]],
-    starts: Callable[[jax.Array, jax.Array], Any],
+    model: PyTree,
+    loss: Loss,
+    starts: Starts,
     *,
     updates: int,
     batch: int = 32,
-    optimizer: Any = None,
+    optimizer: optax.GradientTransformation | None = None,
     seed: int = 0,
     checkpoint: str | os.PathLike | None = None,
-    log: Callable[[int, dict[str, float], Any], None] | None = None,
+    log: Callable[[int, dict[str, float], PyTree], None] | None = None,
     progress: bool = True,
 ) -> Training:
     """Minimize the mean of a loss over random starts, by exact gradients through the simulator.
@@ -158,7 +166,7 @@ def train(
     return Training(run.model, **history, updates=updates)
 
 
-def _strong(model):
+def _strong(model: PyTree) -> PyTree:
     """Without weak types, as `jnp.array(0.1)` has them: the second update would compile again."""
     return jax.tree.map(
         lambda x: jax.lax.convert_element_type(x, x.dtype) if eqx.is_inexact_array(x) else x, model
@@ -166,12 +174,14 @@ def _strong(model):
 
 
 @functools.lru_cache(maxsize=8)
-def _default(updates: int):
+def _default(updates: int) -> optax.GradientTransformation:
     rate = optax.cosine_decay_schedule(1e-2, updates)
     return optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate))
 
 
-def _program(loss, starts, optimizer, batch: int):
+def _program(
+    loss: Loss, starts: Starts, optimizer: optax.GradientTransformation, batch: int
+) -> Update:
     """The program of one update, kept for trainings by the same functions from other seeds."""
     try:
         return _kept(loss, starts, optimizer, batch)
@@ -179,10 +189,12 @@ def _program(loss, starts, optimizer, batch: int):
         return _update(loss, starts, optimizer, batch)
 
 
-def _update(loss, starts, optimizer, batch: int):
+def _update(
+    loss: Loss, starts: Starts, optimizer: optax.GradientTransformation, batch: int
+) -> Update:
     """The compiled program of one update."""
 
-    def checked(model, start):
+    def checked(model: PyTree, start: PyTree) -> tuple[Array, RESULTS]:
         found = loss(model, start)
         if not (isinstance(found, tuple) and len(found) == 2 and _is_result(found[1])):
             raise TypeError(
@@ -196,7 +208,7 @@ def _update(loss, starts, optimizer, batch: int):
     compiled: Any = eqx.filter_jit  # its keywords for `jax.jit` are not in its signature
 
     @compiled(compiler_options=chosen_options())
-    def update(model, state, key, share):
+    def update(model: PyTree, state: PyTree, key: Array, share: Array) -> Found:
         drawn = jax.vmap(lambda key: starts(key, share))(jax.random.split(key, batch))
         # Gradients run by run: in that of a mean, one NaN would be in all.
         of_runs = eqx.filter_vmap(
@@ -208,7 +220,7 @@ def _update(loss, starts, optimizer, batch: int):
             good = good & jnp.all(jnp.isfinite(x), axis=tuple(range(1, x.ndim)))
         count = jnp.sum(good)
 
-        def mean(x):
+        def mean(x: Array) -> Array:
             kept = jnp.where(good.reshape(-1, *[1] * (x.ndim - 1)), x, 0.0)
             return jnp.sum(kept, axis=0) / jnp.maximum(count, 1).astype(x.dtype)
 
@@ -217,7 +229,7 @@ def _update(loss, starts, optimizer, batch: int):
             change, new = optimizer.update(gradient, state, eqx.filter(model, eqx.is_inexact_array))
         moved = eqx.apply_updates(model, change)
 
-        def kept(new, old):
+        def kept(new: PyTree, old: PyTree) -> PyTree:
             return jnp.where(count > 0, new, old) if eqx.is_array(new) else new
 
         value = jnp.where(count > 0, mean(values), jnp.nan)
@@ -236,18 +248,18 @@ def _update(loss, starts, optimizer, batch: int):
 _kept = functools.lru_cache(maxsize=8)(_update)
 
 
-def _norm(tree: Any) -> jax.Array:
+def _norm(tree: PyTree) -> Array:
     return jnp.sqrt(sum(jnp.sum(x**2) for x in jax.tree.leaves(tree)))
 
 
-def _is_result(x: Any) -> bool:
+def _is_result(x: object) -> bool:
     return isinstance(x, type(RESULTS.successful))
 
 
 class _Run:
     """What a training has reached."""
 
-    def __init__(self, model, optimizer, seed: int, batch: int):
+    def __init__(self, model: PyTree, optimizer: PyTree, seed: int, batch: int):
         self.model, self.optimizer = model, optimizer
         self.seed, self.batch = seed, batch
         self.history: dict[str, list[float]] = {
@@ -270,7 +282,7 @@ class _Run:
         last = self.history["failed"][-_PATIENCE:]
         return len(last) == _PATIENCE and min(last) == self.batch
 
-    def advance(self, found, clock: Callable[[], float]) -> dict[str, float]:
+    def advance(self, found: Found, clock: Callable[[], float]) -> dict[str, float]:
         model, optimizer, (value, norm, failed), first_failure = found
         if not self.done and int(failed) == self.batch:
             why = RESULTS[first_failure]

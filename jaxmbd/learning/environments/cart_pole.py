@@ -2,9 +2,12 @@
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
-from ...analyses import observe, set_joints
+from ...analyses import Carry, observe, set_joints
 from ...model import Box, Cylinder, Input, Mechanism, Motor, Revolute, Translational
+from ...model.state import State
+from ...model.system import System
 from ..environment import Environment
 
 _EFFORT, _NO_LOAD = 10.0, 4.0  # [N], [m/s]
@@ -41,15 +44,15 @@ def cart_pole() -> Environment:
     )
     system, state = m.build()
 
-    def begin(key):
+    def begin(key: Array) -> State:
         place, angle = jax.random.uniform(key, (2,), minval=-1.0, dtype=system.dtype)
         return set_joints(system, state, {"rail": 0.5 * place, "pivot": 0.2 * angle})
 
-    def reward(system, before, action, after):
+    def reward(system: System, before: Carry, action: Array, after: Carry) -> Array:
         place, angle = observe(system, after, ["rail.displacement", "pivot.angle"])
         return jnp.cos(angle) - 0.1 * place**2 - 1e-3 * jnp.sum(action**2)
 
-    def terminated(system, carry):
+    def terminated(system: System, carry: Carry) -> Array:
         place, angle = observe(system, carry, ["rail.displacement", "pivot.angle"])
         return (jnp.abs(angle) > _FALLEN) | (jnp.abs(place) > _RAIL)
 

@@ -3,9 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
-from ...analyses import observe, set_joints
+from ...analyses import Carry, observe, set_joints
 from ...model import Frame, Input, JointSpring, Mechanism, Motor, Revolute
+from ...model.state import State
+from ...model.system import System
 from ..environment import Environment
 from .bars import add_bar, in_space
 
@@ -46,20 +49,20 @@ def five_bar() -> Environment:
         m.add(JointSpring(f"{side} friction", side, damping=DAMPING))
     system, state = m.build()
 
-    def begin(key):
+    def begin(key: Array) -> State:
         left, right = 0.4 * jax.random.uniform(key, (2,), minval=-1.0, dtype=system.dtype)
         return set_joints(system, state, {"left": left, "right": right})
 
-    def goal(key):
+    def goal(key: Array) -> Array:
         radius, turn = jax.random.uniform(key, (2,), dtype=system.dtype)
         around = jnp.stack([jnp.cos(2.0 * jnp.pi * turn), jnp.sin(2.0 * jnp.pi * turn)])
         return jnp.asarray(TARGET, system.dtype) + RADIUS * jnp.sqrt(radius) * around
 
-    def reward(system, before, action, after, goal):
+    def reward(system: System, before: Carry, action: Array, after: Carry, goal: Array) -> Array:
         away = observe(system, after, ["tip.r.x", "tip.r.z"]) - goal
         return -jnp.sum(away**2) / RADIUS**2 - 0.01 * jnp.sum(action**2)
 
-    def terminated(system, carry, goal):
+    def terminated(system: System, carry: Carry, goal: Array) -> Array:
         return jnp.any(jnp.abs(observe(system, carry, ["left.rate", "right.rate"])) > 30.0)
 
     return Environment(

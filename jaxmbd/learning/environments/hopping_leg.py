@@ -3,8 +3,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
-from ...analyses import observe, set_joints
+from ...analyses import Carry, observe, set_joints
 from ...model import (
     Armature,
     Box,
@@ -18,6 +19,8 @@ from ...model import (
     Revolute,
     Translational,
 )
+from ...model.state import State
+from ...model.system import System
 from ..environment import Environment
 from .bars import add_bar, in_space
 
@@ -99,16 +102,16 @@ def hopping_leg() -> Environment:
     )
     system, state = m.build()
 
-    def begin(key):
+    def begin(key: Array) -> State:
         height, bend = jax.random.uniform(key, (2,), dtype=system.dtype)
         return set_joints(
             system, state, {"slide": 0.05 + 0.1 * height, "hip": 0.1 * (2.0 * bend - 1.0)}
         )
 
-    def reward(system, before, action, after):
+    def reward(system: System, before: Carry, action: Array, after: Carry) -> Array:
         return (observe(system, after, "foot.r.z") - SOLE) / 0.1 - 0.01 * jnp.sum(action**2)
 
-    def terminated(system, carry):
+    def terminated(system: System, carry: Carry) -> Array:
         return observe(system, carry, "body.r.z") < LOWEST
 
     return Environment(

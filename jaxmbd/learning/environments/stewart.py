@@ -15,6 +15,8 @@ from ...model import (
     Servo,
     Universal,
 )
+from ...model.state import State
+from ...model.system import System
 from ...rotations import so3
 from ...rotations.types import Scalar
 from ..environment import Environment
@@ -30,7 +32,7 @@ _LEGS = range(1, 7)
 def _joints() -> tuple[Float[np.ndarray, "6 3"], Float[np.ndarray, "6 3"]]:
     """Joints on the base and on the platform at home, global, (6, 3) each [m]."""
 
-    def circle(radius, degrees):
+    def circle(radius: float, degrees: list[float]) -> np.ndarray:
         angles = np.radians(degrees)
         return radius * np.stack([np.cos(angles), np.sin(angles), np.zeros(6)], axis=1)
 
@@ -105,33 +107,33 @@ def stewart() -> Environment:
     speeds = [f"leg {k}.speed" for k in _LEGS]
     body = system.bodies.index("platform")
 
-    def begin(key):
+    def begin(key: Array) -> State:
         drawn = jax.random.uniform(key, (6,), minval=-0.03, maxval=0.03, dtype=system.dtype)
         return set_joints(system, state, {f"leg {k}": drawn[k - 1] for k in _LEGS})
 
-    def goal(key):
+    def goal(key: Array) -> Array:
         size, phase = jax.random.uniform(key, (2, 6), dtype=system.dtype)
         largest = jnp.repeat(jnp.asarray([SHIFT, TILT], system.dtype), 3)
         return jnp.stack([largest * size, 2.0 * jnp.pi * phase])
 
-    def errors(carry: Carry, goal):
+    def errors(carry: Carry, goal: Array) -> tuple[Array, Array]:
         r, turn = target_pose(goal, carry.t)
         now = carry.state
         return now.r[body] - r, so3.log(so3.exp(turn).T @ now.A[body])
 
-    def observed(system, carry, goal):
+    def observed(system: System, carry: Carry, goal: Array) -> Array:
         now = carry.state
         _, rate = jax.jvp(lambda t: target_pose(goal, t), (carry.t,), (jnp.ones_like(carry.t),))
         legs = observe(system, carry, lengths + speeds)
         twist = now.v[body], now.omega[body]
         return jnp.concatenate([legs, *twist, *errors(carry, goal), *rate])
 
-    def reward(system, before, action, after, goal):
+    def reward(system: System, before: Carry, action: Array, after: Carry, goal: Array) -> Array:
         shift, turn = errors(after, goal)
         cost = jnp.sum(shift**2) / 0.1**2 + jnp.sum(turn**2) / 0.25**2
         return -cost - 0.01 * jnp.sum(action**2)
 
-    def terminated(system, carry, goal):
+    def terminated(system: System, carry: Carry, goal: Array) -> Array:
         shift, turn = errors(carry, goal)
         return (jnp.sum(shift**2) > 0.4**2) | (jnp.sum(turn**2) > 1.0)
 

@@ -4,16 +4,19 @@ import io
 import math
 import operator
 import shutil
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, FuncAnimation, PillowWriter
 from matplotlib.figure import Figure
+from mpl_toolkits.mplot3d import Axes3D
 
 from ..files import check_writable, placed
 from ..model.system import System
+from ..model.validation import Numbers
 from ..results.solution import Solution
 from .beams import beam_lines
 from .data import (
@@ -30,6 +33,8 @@ from .data import (
 )
 
 MAX_FRAMES = 20_000
+
+Update: TypeAlias = Callable[[int], list[Any]]  # draws a row and returns its artists
 
 _GROUND = "0.45"
 _LINK = "0.25"
@@ -188,7 +193,9 @@ def _frames(t: np.ndarray, fps: int, speed: float) -> np.ndarray:
     return np.searchsorted(0.5 * (t[1:] + t[:-1]), times)
 
 
-def _save(film: FuncAnimation, figure: Figure, update, frames, path: Path, fps: int) -> None:
+def _save(
+    film: FuncAnimation, figure: Figure, update: Update, frames: np.ndarray, path: Path, fps: int
+) -> None:
     ending = path.suffix.lower()
     with quiet_fonts(), placed(path, "animation") as target:
         if ending == ".gif":
@@ -203,7 +210,15 @@ def _save(film: FuncAnimation, figure: Figure, update, frames, path: Path, fps: 
                 _write(FFMpegWriter(fps=fps), figure, update, frames, target, dpi=110)
 
 
-def _write(writer: AbstractMovieWriter, figure: Figure, update, frames, target, *, dpi: int):
+def _write(
+    writer: AbstractMovieWriter,
+    figure: Figure,
+    update: Update,
+    frames: np.ndarray,
+    target: Path,
+    *,
+    dpi: int,
+) -> None:
     """Frames to a file. Matplotlib's own function draws each of them twice, and the axes with it,
     which here do not change.
     """
@@ -264,7 +279,7 @@ def _stage(data: Picture, size: float, view: tuple[float, float], trace: bool):
     """A figure with axes that hold the whole motion, its artists, and its title."""
     middle, half = cube(data)
     figure = plt.figure(figsize=(size, size))
-    ax = figure.add_axes((-0.02, 0.0, 0.98, 0.96), projection="3d")
+    ax: Any = figure.add_axes((-0.02, 0.0, 0.98, 0.96), projection="3d")
     _frame_axes(ax, middle, half, view)
     return (
         figure,
@@ -276,7 +291,7 @@ def _stage(data: Picture, size: float, view: tuple[float, float], trace: bool):
 class _Artists:
     """The lines of a picture: points fixed in bodies, and paths of mass centers."""
 
-    def __init__(self, ax, data: Picture, trace: bool, half: float):
+    def __init__(self, ax: Axes3D, data: Picture, trace: bool, half: float):
         self.ax, self.data = ax, data
         self.lines: list[tuple[np.ndarray, np.ndarray, Any]] = []
         self.traces: list[tuple[int, Any]] = []
@@ -351,11 +366,11 @@ class _Artists:
                 color = _COLORS[b % len(_COLORS)] if b < count else _GROUND
                 self._add(b, _joined(lines), color=color, lw=1.3)
 
-    def _add(self, bodies, points, **style) -> None:
-        points = np.array(points, float)
-        bodies = np.broadcast_to(np.asarray(bodies, int), len(points))
+    def _add(self, bodies: Numbers, points: Numbers, **style: Any) -> None:
+        places = np.array(points, float)
+        owners = np.broadcast_to(np.asarray(bodies, int), len(places))
         (line,) = self.ax.plot([], [], [], **style)
-        self.lines.append((bodies, points, line))
+        self.lines.append((owners, places, line))
 
     @property
     def all(self):
@@ -383,7 +398,7 @@ class _Artists:
 class _Contacts:
     """Dots where contacts are closed, by state, and lines for their forces."""
 
-    def __init__(self, ax, data: Picture, half: float):
+    def __init__(self, ax: Axes3D, data: Picture, half: float):
         self.points = data.arrays["contact_points"]
         self.states = data.arrays["contact_states"]
         forces = data.arrays["contact_forces"]
@@ -393,11 +408,11 @@ class _Contacts:
         unit = forces / np.where(size > 0.0, size, 1.0)
         self.arrows = _FORCE * half * unit * np.minimum(size / large, 1.0)
         style: dict[str, Any] = {"marker": "o", "ls": "", "ms": 3.5, "zorder": 5}
-        self.dots = {
+        self.dots: dict[int, Any] = {
             state: ax.plot([], [], [], color=color, **style)[0]
             for state, color in ((1, "tab:blue"), (2, "tab:red"))
         }
-        self.lines = ax.plot([], [], [], color="tab:red", lw=1.2, alpha=0.8)[0]
+        self.lines: Any = ax.plot([], [], [], color="tab:red", lw=1.2, alpha=0.8)[0]
 
     @property
     def all(self) -> list[Any]:
@@ -422,17 +437,17 @@ def _nodes(data: Picture) -> set[int]:
     return {n for beam in _beams(data) for n in beam["nodes"]}
 
 
-def _joined(polylines) -> np.ndarray:
+def _joined(polylines: Iterable[Numbers]) -> np.ndarray:
     """Polylines as one, with a gap (NaN) between two."""
     gap = np.full((1, 3), np.nan)
     return np.concatenate([x for line in polylines for x in (np.array(line, float), gap)][:-1])
 
 
-def _frame_axes(ax, middle: np.ndarray, half: float, view: tuple[float, float]) -> None:
+def _frame_axes(ax: Axes3D, middle: np.ndarray, half: float, view: tuple[float, float]) -> None:
     """Equal scales on all axes of a cube."""
     for k, axis in enumerate("xyz"):
         getattr(ax, f"set_{axis}lim")(middle[k] - half, middle[k] + half)
         getattr(ax, f"set_{axis}label")(f"{axis} [m]", fontsize=8)
     ax.tick_params(labelsize=7)
-    ax.set_box_aspect((1, 1, 1), zoom=0.92)
+    ax.set_box_aspect((1, 1, 1), zoom=0.92)  # pyright: ignore[reportArgumentType]
     ax.view_init(*view)

@@ -61,7 +61,7 @@ class _Writer:
         return _packed(self._document(), b"".join(self.blocks))
 
     def _document(self) -> dict[str, Any]:
-        document: dict[str, Any] = {
+        document: dict[str, object] = {
             "asset": {"version": "2.0", "generator": _package.partition(".")[0]},
             "scene": 0,
             "scenes": [{"nodes": [len(self.nodes) - 1]}],
@@ -201,7 +201,7 @@ def _to_y_up(up: np.ndarray) -> np.ndarray:
     return np.stack([e1, n, -e2])
 
 
-def _packed(document: dict[str, Any], numbers: bytes) -> bytes:
+def _packed(document: dict[str, object], numbers: bytes) -> bytes:
     text = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
     text += b" " * (-len(text) % 4)
     chunks = struct.pack("<II", len(text), _JSON) + text

@@ -21,7 +21,7 @@ from .gltf import glb
 from .scene import Scene, look
 
 
-def page(scene: Scene, film: Film, settings: dict[str, Any]) -> str:
+def page(scene: Scene, film: Film, settings: dict[str, object]) -> str:
     """The text of the HTML file.
 
     Args:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..model.system import System
@@ -109,7 +110,7 @@ def _known(chosen: Sequence[str], known: Sequence[str], kind: str, introduction:
     return names
 
 
-def _draw(ax, data: Picture, quantity: str, body: int, *, first: bool) -> None:
+def _draw(ax: Axes, data: Picture, quantity: str, body: int, *, first: bool) -> None:
     t, values = data.arrays["t"], data.arrays[quantity]
     if quantity in _WITHOUT_BODY:
         names = data.drawing["rows"] if quantity == "lam" else [""]

@@ -5,12 +5,14 @@ what is said about them (`page`) are other files.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from ..model.validation import Numbers
 from . import marks, meshes
 from .data import Picture, cube, drawn, ends, extent, outlines
 from .meshes import Surface
@@ -102,7 +104,7 @@ def scene(data: Picture) -> Scene:
     return _Builder(data).scene()
 
 
-def up_from(gravity: Any) -> np.ndarray:
+def up_from(gravity: Numbers) -> np.ndarray:
     """The coordinate axis that points up most, against gravity; z without gravity."""
     g = -np.asarray(gravity, float)
     if not np.any(g):
@@ -334,14 +336,14 @@ class _Builder:
     def _pose(self, b: int, row: int) -> tuple[np.ndarray, np.ndarray]:
         return (self.r[row, b], self.A[row, b]) if b < self.nb else (np.zeros(3), np.eye(3))
 
-    def _points(self, b: int, s_bar: Any) -> np.ndarray:
+    def _points(self, b: int, s_bar: Numbers) -> np.ndarray:
         """A point of a body at all instants, (T, 3)."""
         s_bar = np.asarray(s_bar, float)
         if b == self.nb:
             return np.broadcast_to(s_bar, (len(self.r), 3))
         return self.r[:, b] + self.A[:, b] @ s_bar
 
-    def _turned(self, b: int, a_bar: Any) -> np.ndarray:
+    def _turned(self, b: int, a_bar: Numbers) -> np.ndarray:
         """A direction of a body at all instants, (T, 3)."""
         a_bar = np.asarray(a_bar, float)
         return np.broadcast_to(a_bar, (len(self.r), 3)) if b == self.nb else self.A[:, b] @ a_bar
@@ -359,7 +361,7 @@ class _Builder:
         return max(min(low, 0.0), -most), min(max(high, 0.0), most)
 
 
-def _hexadecimal(color: Any) -> str:
+def _hexadecimal(color: Sequence[float]) -> str:
     """A color from 0 to 1 as six digits."""
     return "".join(f"{round(255 * x):02x}" for x in color[:3])
 

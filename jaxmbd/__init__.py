@@ -211,6 +211,13 @@ from .results import BeamMotion as BeamMotion
 from .results import ElementMotion as ElementMotion
 from .results import SensorReadings as SensorReadings
 from .results import Solution as Solution
+from .shortcuts import from_mjcf as from_mjcf
+from .shortcuts import from_urdf as from_urdf
+from .shortcuts import load as load
+from .shortcuts import load_mechanism as load_mechanism
+from .shortcuts import register_format as register_format
+from .shortcuts import save as save
+from .shortcuts import view as view
 from .solvers import Newton as Newton
 from .xla.disk_cache import enable_compilation_cache as enable_compilation_cache
 from .xla.jit import CompilationWarning as CompilationWarning
@@ -218,203 +225,13 @@ from .xla.jit import jit as jit
 from .xla.options import options as options
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> type:
     # Files need pydantic; computing does not.
     if name in ("ImportReport", "LeftOut"):
         from . import io
 
         return getattr(io, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def load(model):
-    """Return system and state, as described, of a packaged mechanism or a model file.
-
-    Args:
-        model: A packaged name ("slider_crank", "n_pendulum:16"; see `jaxmbd list`) or a path.
-
-    Returns:
-        The same as `Mechanism.build`.
-
-    Raises:
-        ValueError: No such name or file, or a file that makes no sense; the message names the part
-            and the cure.
-    """
-    from .library import load  # files need pydantic; computing does not
-
-    return load(model)
-
-
-def load_mechanism(model) -> Mechanism:
-    """The mechanism of a packaged name or a JSON file, to be changed before it is built; see
-    `load`.
-    """
-    from .library import load_mechanism
-
-    return load_mechanism(model)
-
-
-def save(mechanism, path) -> None:
-    """Write a mechanism to a model file, which `load` reads back: the same numbers to the last bit.
-
-    Functions of time are written where they are expressions (`angle="0.5*sin(t)"`); a Python
-    function is refused. A fitted mechanism, a packaged one and a generated one are saved alike.
-
-    Args:
-        mechanism: As described; the `Mechanism`, not the `System` that it was built to.
-        path: With a suffix that names the format: ".json", or one of `register_format`.
-
-    Raises:
-        ValueError: The file cannot hold something of the mechanism, or no format has the suffix;
-            the message names it.
-        OSError: The file cannot be written.
-    """
-    from .io import write_file
-
-    if not isinstance(mechanism, Mechanism):
-        raise TypeError(
-            f"save: needs a Mechanism (see load_mechanism), not a {type(mechanism).__name__}"
-        )
-    write_file(mechanism, path)
-
-
-def from_mjcf(
-    source,
-    *,
-    keyframe=None,
-    limits=False,
-    friction=False,
-    merge_fixed=False,
-    strict=True,
-    anywhere=False,
-):
-    """The mechanism of an MJCF file of MuJoCo, and a report of the parts that were left out.
-
-        mechanism, report = mbd.from_mjcf("robot.xml", keyframe="home")
-
-    Trees move as in MuJoCo. Equality constraints (`connect`, `weld`, `joint`, `tendon`) become
-    exact joints and couplings, which MuJoCo holds by stiff forces. Joint coordinates are zero at
-    the pose as described: the file's reference, or the keyframe.
-
-    Args:
-        source: A path, or the XML text itself.
-        keyframe: Name of a keyframe whose positions, speeds and controls are the description; by
-            default the one called "initial", which `save` writes, if there is one.
-        limits: Make stops of the joints' ranges; the mechanism then takes `mbd.Moreau`.
-        friction: Make dry friction of `frictionloss`; likewise.
-        merge_fixed: Merge links without joints into their parents; those without mass are always.
-        strict: Refuse a file with anything that changes the motion and is not supported. With
-            False such things are left out, and the report names them.
-        anywhere: Allow files outside of the model's folder.
-
-    Returns:
-        The mechanism and its `mbd.ImportReport`.
-
-    Raises:
-        ValueError: The file cannot be read; the message names file, line and element.
-    """
-    from .io import read_mjcf
-
-    return read_mjcf(
-        source,
-        keyframe=keyframe,
-        limits=limits,
-        friction=friction,
-        merge_fixed=merge_fixed,
-        strict=strict,
-        anywhere=anywhere,
-    )
-
-
-def from_urdf(
-    source,
-    *,
-    base="fixed",
-    loops=(),
-    packages=None,
-    limits=False,
-    friction=False,
-    merge_fixed=False,
-    strict=True,
-    anywhere=False,
-):
-    """The mechanism of a URDF file, and a report of the parts that were left out.
-
-        mechanism, report = mbd.from_urdf("arm.urdf", loops=[("tip", "rod_end")])
-
-    Joint coordinates are zero at the pose of the file. Every link has a frame of its name, see
-    `Solution.frame`.
-
-    Args:
-        source: A path, or the XML text itself.
-        base: "fixed": the root link is part of the ground; "free": it is a free body.
-        loops: Loops to close: pairs of links (or of the joints above them), each held together at
-            the origins of their frames, or with a third entry "6d" as whole frames; or the path of
-            an extended URDF's YAML file with `closed_loop` and `type`.
-        packages: Folders of ROS packages by name, for meshes of `package://`; the model's own
-            folder by default.
-        limits: Make stops of the joints' ranges; the mechanism then takes `mbd.Moreau`.
-        friction: Make dry friction of `friction`; likewise.
-        merge_fixed: Merge links on fixed joints into their parents; those without mass are always.
-        strict: Refuse what changes the motion and is not supported, as in `from_mjcf`. A mesh that
-            cannot be read is left out and listed either way: meshes are drawn alone.
-        anywhere: Allow files outside of the model's folder.
-
-    Returns:
-        The mechanism and its `mbd.ImportReport`.
-
-    Raises:
-        ValueError: The file cannot be read; the message names file, line and element.
-    """
-    from .io import UrdfOptions, read_urdf
-
-    options = UrdfOptions(
-        base=base,
-        loops=loops,
-        packages=packages,
-        limits=limits,
-        friction=friction,
-        merge_fixed=merge_fixed,
-        strict=strict,
-        anywhere=anywhere,
-    )
-    return read_urdf(source, options)
-
-
-def view(source, system=None, **options):
-    """Show a motion, or a mechanism before it is simulated, in three dimensions: see
-    `jaxmbd.viz.view`.
-
-        mbd.view(sol)                                  # in a notebook: shows it
-        mbd.view(sol, out="view.html")                 # one file, with everything inside
-        mbd.view("four_bar", out="four_bar.glb")       # a packaged mechanism, as binary glTF
-
-    Args:
-        source: A solution, the path of a result file, a mechanism, a packaged name, or the path of
-            a model file.
-        system: The system of a solution that carries none.
-        options: out, plots, show, paths and others of `jaxmbd.viz.view`.
-
-    Returns:
-        A `jaxmbd.viz.View`.
-    """
-    from .viz import view  # needs scipy and model files; computing does not
-
-    return view(source, system, **options)
-
-
-def register_format(suffix: str, *, read=None, write=None) -> None:
-    """Make `load`, `save` and the command line know a file format.
-
-    Args:
-        suffix: With its dot, such as ".xml".
-        read: A function from a path to a `Mechanism`; what it raises as ValueError is shown with
-            the file's name.
-        write: A function of a mechanism and a path.
-    """
-    from .io import register_format
-
-    register_format(suffix, read=read, write=write)
 
 
 try:

@@ -4,6 +4,7 @@ side by side.
 
 import time
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 from rich.console import Console
@@ -14,7 +15,9 @@ import jaxmbd as mbd
 from jaxmbd.files import stem_of
 
 
-def run_demo(model: str, folder: Path, t_end: float, h: float, console: Console, viz) -> None:
+def run_demo(
+    model: str, folder: Path, t_end: float, h: float, console: Console, viz: ModuleType
+) -> None:
     """Simulate `model`, leave results, plots and an animation in `folder`, and compare the
     formulations that take it.
     """

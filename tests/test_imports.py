@@ -25,7 +25,7 @@ LAYERS = [
     {"identification", "learning"},
     {"io"},
     {"viz", "library"},
-    {"demo"},
+    {"demo", "shortcuts"},
     {"cli"},
     {"__main__"},
 ]

@@ -3,13 +3,14 @@
 import functools
 import sys
 import warnings
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 import jaxmbd as mbd
 from jaxmbd.model.functions import debugging
+from jaxmbd.timing import Spent
 
 from .console import add_row, complain, err, new_table, write_anywhere
 
@@ -48,7 +49,7 @@ def _begin(
         warnings.warn(str(error), stacklevel=1)
 
 
-def _show_timing(programs: dict[str, Any]) -> None:
+def _show_timing(programs: dict[str, Spent]) -> None:
     """The programs that took longest, on standard error."""
     table = new_table("program", "traced [s]", "lowered [s]", "compiled or read [s]")
     slowest = sorted(programs.items(), key=lambda item: -item[1].total)
@@ -86,7 +87,9 @@ def main() -> None:
         sys.exit(1)
 
 
-def _show_warning(message, category, *_, **__) -> None:
+def _show_warning(
+    message: Warning | str, category: type[Warning], *_: object, **__: object
+) -> None:
     if issubclass(category, UserWarning):
         err.print(
             f"[bold yellow]warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True

@@ -4,8 +4,10 @@ import math
 from pathlib import Path
 from typing import Annotated
 
+import jax
 import numpy as np
 import typer
+from jax.typing import ArrayLike
 
 import jaxmbd as mbd
 from jaxmbd.analyses.running.checks import check_memory
@@ -70,7 +72,7 @@ def batch(
     )
     grid = np.stack(np.meshgrid(*ranges.values(), indexing="ij"), axis=-1).reshape(count, -1)
 
-    def one(values):
+    def one(values: jax.Array) -> dict[str, ArrayLike]:
         system, state = m.with_values(dict(zip(ranges, values, strict=True))).build()
         sol = mbd.simulate(
             system,

@@ -82,7 +82,14 @@ def usual(system: mbd.System) -> str:
     return "moreau" if system.laws else "generalized_alpha"
 
 
-def integrator_of(name: str, rho_inf, tableau, group, projection: bool, newton_tolerance) -> Any:
+def integrator_of(
+    name: str,
+    rho_inf: float | None,
+    tableau: str | None,
+    group: str | None,
+    projection: bool,
+    newton_tolerance: float | None,
+) -> mbd.AbstractIntegrator:
     """The method with those options that were given; one that it does not have is refused."""
     method = mbd.INTEGRATORS[name]
     fields = set(method.__dataclass_fields__)

@@ -7,6 +7,7 @@ import numpy as np
 import typer
 
 import jaxmbd as mbd
+from jaxmbd.rotations.types import Array
 
 from .app import app
 from .console import add_row, busy, new_table, out, say
@@ -120,14 +121,18 @@ def modes(
     _print_modes(vibration.eigenvalues, vibration.frequency, vibration.damping_ratio)
 
 
-def _rest(model: Any, given: list[str] | None, **options: Any):
+def _rest(model: str, given: list[str] | None, **options: Any):
     system, state = mbd.load(model)
     system = with_given(system, given)
     with busy(f"equilibrium of {system.name}"):
         return system, mbd.equilibrium(system, state, **options)
 
 
-def _print_modes(eigenvalues, frequency, damping_ratio) -> None:
+def _print_modes(
+    eigenvalues: np.ndarray | Array,
+    frequency: np.ndarray | Array,
+    damping_ratio: np.ndarray | Array,
+) -> None:
     table = new_table("mode", "eigenvalue [1/s]", "frequency [Hz]", "damping ratio")
     for k, value in enumerate(np.asarray(eigenvalues)):
         pair = f"{value.real:.5g}" + (f" ± {value.imag:.5g}i" if value.imag else "")

@@ -62,7 +62,7 @@ def whipple_bicycle(
     m = Mechanism("whipple_bicycle")
     y, lean = (0.0, 1.0, 0.0), (roll_rate, 0.0, 0.0)
 
-    def moving(z):
+    def moving(z: float) -> tuple[Any, Any, float]:
         """Velocity of a point at height z: forward, and to the side where it leans."""
         return (speed, -roll_rate * z, 0.0)
 

@@ -43,7 +43,7 @@ def anchors() -> tuple[Float[np.ndarray, "6 3"], Float[np.ndarray, "6 3"]]:
     [m].
     """
 
-    def circle(radius, angles):
+    def circle(radius: float, angles: np.ndarray) -> np.ndarray:
         return radius * np.stack([np.cos(angles), np.sin(angles), np.zeros(6)], axis=1)
 
     return circle(0.5, BASE_ANGLES), circle(0.3, PLATFORM_ANGLES)

@@ -201,6 +201,7 @@ CASES = {
         lambda: simulate(steps=10.7),
         "steps must be a whole number of at least 1, not 10.7",
     ),
+    "saving a system": (lambda: mbd.save(built()[0], "m.json"), "needs a Mechanism .*not a System"),
     "no steps": (lambda: simulate(steps=0), "steps must be a whole number"),
     "a negative step": (lambda: simulate(h=-1e-3), "must be positive, not -0.001"),
     "a step that is text": (lambda: simulate(h="1e-3"), "h must be a number"),

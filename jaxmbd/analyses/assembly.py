@@ -1,7 +1,6 @@
 """Assembly: the consistent state closest to an approximate one."""
 
 import dataclasses
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -20,9 +19,10 @@ from ..formulations import RA
 from ..model.compiled import compiled_once
 from ..model.state import State
 from ..model.system import System
-from ..model.validation import as_jax, is_concrete
+from ..model.validation import Numbers, as_jax, is_concrete
 from ..rotations.types import Scalar
-from .closest_state import ClosestState, position_tolerance
+from .closest_state import find_closest
+from .closest_state_search import ClosestState, position_tolerance
 from .running.checks import check_system, needs_state
 
 METRICS = ("identity", "mass")
@@ -105,7 +105,7 @@ def _assemble(
     system = _geometry(system.wound(state.angles))
     closest = ClosestState(system, state.pose, weights, velocity_weights, t, described)
     u0 = jnp.concatenate([state.v, state.omega], axis=1)
-    xi, pose, u, found = closest.find(u0)
+    xi, pose, u, found = find_closest(closest, u0)
     new = State(pose.r, pose.A, u[:, :3], u[:, 3:], state.angles, state.element_states)
     report = AssemblyReport(
         displacement=_norms(xi[:, :3]),
@@ -127,7 +127,7 @@ def assemble(
     system: System,
     state: State,
     *,
-    t: Any = 0.0,
+    t: Numbers = 0.0,
     metric: str | None = None,
     velocities: bool = True,
 ) -> tuple[State, AssemblyReport]:

@@ -2,8 +2,6 @@
 libraries.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -15,8 +13,9 @@ from ..formulations import RA
 from ..model.compiled import compiled_once
 from ..model.state import State, Twist
 from ..model.system import System
-from ..model.validation import as_jax
+from ..model.validation import Numbers, as_jax
 from ..rotations import so3
+from ..rotations.types import Scalar
 from .running.checks import needs_state
 
 
@@ -39,7 +38,9 @@ class Accelerations(eqx.Module):
 
 
 @needs_state
-def accelerations(system: System, state: State, t: Any = 0.0, *, rate: Any = None) -> Accelerations:
+def accelerations(
+    system: System, state: State, t: Numbers = 0.0, *, rate: Numbers | None = None
+) -> Accelerations:
     """Solve the index-1 equations of motion at a state; a pure function.
 
     Args:
@@ -62,7 +63,7 @@ def accelerations(system: System, state: State, t: Any = 0.0, *, rate: Any = Non
 
 
 @compiled_once
-def _accelerations(system: System, state: State, t: Any, rate: Any) -> Accelerations:
+def _accelerations(system: System, state: State, t: Scalar, rate: Scalar | None) -> Accelerations:
     system = system.at_state(state)
     q, u = RA().from_state(state)
     feedback = None if rate is None else (rate, rate)
@@ -71,7 +72,7 @@ def _accelerations(system: System, state: State, t: Any, rate: Any) -> Accelerat
     return Accelerations(a[:, :3], a[:, 3:], system.to_natural(lam), undetermined)
 
 
-def state_rate(t: Any, state: State, system: System, *, rate: Any = None) -> State:
+def state_rate(t: Numbers, state: State, system: System, *, rate: Numbers | None = None) -> State:
     """The time derivative of a state, f(t, y, args) as diffrax and others take it.
 
     Its numbers are (ṙ, Ȧ = A skew(ω̄), r̈, ω̄̇). A rotation matrix that a foreign integrator adds
@@ -91,6 +92,8 @@ def state_rate(t: Any, state: State, system: System, *, rate: Any = None) -> Sta
         rates = system.angle_rates(RA().with_ground(state.pose), padded)
     if state.element_states is not None:
         held = system.at_state(state)
-        of_elements = held.element_state_rates(RA().with_ground(state.pose), padded, t)
+        of_elements = held.element_state_rates(
+            RA().with_ground(state.pose), padded, as_jax(t, system.dtype)
+        )
     turning = state.A @ jax.vmap(so3.skew)(state.omega)
     return State(state.v, turning, acc.a, acc.alpha, rates, of_elements)

@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ..equations.index1 import judged_accelerations
 from ..formulations import RA, AbstractFormulation
@@ -16,7 +16,7 @@ from ..model.compiled import Compiled, runs_now
 from ..model.motions import is_motion
 from ..model.state import State
 from ..model.system import System
-from ..model.validation import is_concrete
+from ..model.validation import Numbers, is_concrete
 from ..outcomes import RESULTS
 from ..results.interpolation import between
 from ..results.solution import Row, Solution, make_row, make_solution
@@ -28,7 +28,7 @@ from .fixed_steps import holding
 from .running.checks import check_run, chosen_formulation, chosen_integrator, instants
 from .running.failure import raise_failure
 from .running.initial_state import angles_ahead, assembled, checked_motion, first_row
-from .running.schedule import Schedule, as_mapping, schedule_of
+from .running.schedule import Inputs, Schedule, as_mapping, schedule_of
 from .running.warnings import warn_of_run
 
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 2.0  # BDF2 is stable for ratios of steps below 1 + √2
@@ -76,12 +76,12 @@ class Adaptive(eqx.Module):
 def simulate_chosen(
     system: System,
     state: State,
-    save_at: Any,
+    save_at: Numbers | None,
     step: Adaptive,
     *,
     formulation: AbstractFormulation | None,
     integrator: AbstractIntegrator | None,
-    inputs: Mapping[str, Any] | None,
+    inputs: Inputs | None,
     metric: str | None,
     throw: bool,
 ) -> Solution:
@@ -136,7 +136,7 @@ def simulate_chosen(
     return solution
 
 
-def _schedule(system: System, inputs: Mapping[str, Any] | None) -> Schedule | None:
+def _schedule(system: System, inputs: Inputs | None) -> Schedule | None:
     """The inputs of a run whose steps are not known beforehand.
 
     Raises:
@@ -145,7 +145,8 @@ def _schedule(system: System, inputs: Mapping[str, Any] | None) -> Schedule | No
     if inputs is None and system.held:
         return None
     labels = {label.name: label for label in system.inputs}
-    for name, value in as_mapping(inputs, "simulate").items():
+    given: Mapping[str, PyTree] = as_mapping(inputs, "simulate")
+    for name, value in given.items():
         if name in labels and not (is_motion(value) or isinstance(value, str)):
             if labels[name].drives or jnp.ndim(value) > len(labels[name].shape):
                 raise ValueError(
@@ -169,7 +170,7 @@ def _integrate(
     report: AssemblyReport,
     ts: Float[Array, " T"],
     tolerance: Scalar,
-    h0: Any,
+    h0: Scalar | float | None,
     formulation: AbstractFormulation,
     integrator: AbstractIntegrator,
     max_steps: int,
@@ -233,7 +234,7 @@ def _integrate(
 
     attempt = checkpointed(attempt)
 
-    def turn(p: _Progress, _):
+    def turn(p: _Progress, _: None):
         goes_on = (p.t < t_end) & (p.result == RESULTS.successful)
         p = jax.lax.cond(goes_on, attempt, lambda p: p, p)
         return p, (p.t, p.row)

@@ -2,13 +2,14 @@
 progress bar.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, PyTree
 from tqdm import tqdm
 
 from ..xla.jaxprs import eval_jaxpr
@@ -17,13 +18,13 @@ from ..xla.shared_programs import program_of
 
 
 def run_batch(
-    function: Callable[[Any], Any],
-    inputs: Any,
+    function: Callable[[PyTree], PyTree],
+    inputs: PyTree,
     *,
     chunk: int = 256,
-    devices: Any = None,
+    devices: Sequence[object] | np.ndarray | None = None,
     progress: bool = True,
-    on_chunk: Callable[[Any], None] | None = None,
+    on_chunk: Callable[[PyTree], None] | None = None,
 ) -> Any:
     """Apply a function of one batch element, which returns only the results to keep, to every
     element of a batch.
@@ -103,7 +104,9 @@ def run_batch(
     return jax.tree.map(lambda *x: np.concatenate(x), *done)
 
 
-def _program(function: Any, mesh: Mesh, spec: PartitionSpec, placed: Any) -> Any:
+def _program(
+    function: Callable[[PyTree], PyTree], mesh: Mesh, spec: PartitionSpec, placed: PyTree
+) -> Any:
     """The function of chunks like `placed`, compiled once for all functions that come to the same
     equations; see `shared_jit`.
     """
@@ -113,7 +116,7 @@ def _program(function: Any, mesh: Mesh, spec: PartitionSpec, placed: Any) -> Any
     closed, shapes = jax.make_jaxpr(jax.vmap(function), return_shape=True)(own)
     consts = jax.device_put(closed.consts, NamedSharding(mesh, PartitionSpec()))
 
-    def chunk(consts: Any, members: Any) -> Any:
+    def chunk(consts: list[Array], members: PyTree) -> Any:
         flat = eval_jaxpr(closed.jaxpr, consts, *jax.tree.leaves(members))
         return jax.tree.unflatten(jax.tree.structure(shapes), flat)
 

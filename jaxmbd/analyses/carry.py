@@ -3,13 +3,12 @@
 import dataclasses
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator, Motion
@@ -118,7 +117,15 @@ def _stepped(
 
 
 def _steps_on(
-    system, run: Progress, t0, h, formulation, integrator, schedule, *, steps: int
+    system: System,
+    run: Progress,
+    t0: Scalar,
+    h: Scalar,
+    formulation: AbstractFormulation,
+    integrator: AbstractIntegrator,
+    schedule: Schedule | None,
+    *,
+    steps: int,
 ) -> tuple[Progress, Array]:
     one = checkpointed(one_step(system, t0, h, formulation, integrator, schedule))
     first = run.completed + 1
@@ -152,7 +159,7 @@ def quantities(system: System) -> dict[str, str]:
     return {column.name: column.unit for column in columns_of(system)}
 
 
-def row_of(system: System, carry: Carry, iterations: Any = 0) -> Solution:
+def row_of(system: System, carry: Carry, iterations: Int[Array, ""] | int = 0) -> Solution:
     """The present instant as a solution of one row."""
     motion = carry.run.motion
     now = system.wound(carry.run.angles)

@@ -14,10 +14,10 @@ from ..model.system import System
 from ..results.columns import refuse_unknown
 from .carry import Carry, row_of, taken
 from .controllers import Control, Controller
-from .running.schedule import FromStep, Schedule
+from .running.schedule import FromStep, InputPart, Inputs, Schedule
 
 
-def check_controller(system: System, controller: Any, who: str) -> None:
+def check_controller(system: System, controller: object, who: str) -> None:
     """Refuse what is no controller, or one that names what the mechanism has not.
 
     Raises:
@@ -51,8 +51,8 @@ def commanded(system: System, controller: Controller) -> list[InputLabel]:
 def left_to_caller(
     system: System,
     controller: Controller,
-    given: Mapping[str, Any],
-    part: Callable[[InputLabel], Any],
+    given: Inputs,
+    part: Callable[[InputLabel], InputPart],
 ) -> dict[str, Any]:
     """The parts of a schedule that a controller leaves to the caller, by name."""
     labels = [label for label in system.inputs if label.name not in controller.commands]
@@ -61,7 +61,10 @@ def left_to_caller(
 
 
 def commanded_step(
-    system: System, carry: Carry, controller: Controller, others: Mapping[str, Any]
+    system: System,
+    carry: Carry,
+    controller: Controller,
+    others: Mapping[str, InputPart],
 ) -> tuple[Carry, Array]:
     """One step with the commands of a controller, which takes a sample where one is due."""
     assert carry.control is not None

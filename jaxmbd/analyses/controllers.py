@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..model.system import System
-from ..model.validation import default_dtype, require, shown
+from ..model.validation import Numbers, default_dtype, require, shown
 from ..results.columns import columns_by_name
 from ..results.solution import Solution
 from ..xla.indexing import take
@@ -83,7 +83,7 @@ class Controller(eqx.Module):
         return ()
 
     @abc.abstractmethod
-    def __call__(self, memory: Any, seen: Float[Array, " n"], t: Array) -> tuple[Any, Any]:
+    def __call__(self, memory: PyTree, seen: Float[Array, " n"], t: Array) -> tuple[Any, Any]:
         """The next memory and the commands.
 
         Args:
@@ -112,7 +112,7 @@ class Control(eqx.Module):
 
     @staticmethod
     def begun(
-        system: System, controller: Controller, h: Any = None, key: Array | None = None
+        system: System, controller: Controller, h: Numbers | None = None, key: Array | None = None
     ) -> "Control":
         """Before the first sample: no command has been given.
 

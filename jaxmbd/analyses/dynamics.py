@@ -1,7 +1,6 @@
 """Dynamics: integrate a mechanism from a state."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from jaxtyping import Array
 
@@ -9,11 +8,13 @@ from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator
 from ..model.state import State
 from ..model.system import System
+from ..model.validation import Numbers
 from ..results.solution import Solution
 from .adaptive import Adaptive, simulate_chosen
 from .controllers import Controller
 from .fixed_steps import simulate_fixed
 from .running.checks import check_system, needs_state, solved_by
+from .running.schedule import Inputs
 from .stepping import refuse_unused_key, simulate_controlled
 
 
@@ -22,19 +23,19 @@ def simulate(
     system: System,
     state: State,
     *,
-    h: Any = None,
+    h: Numbers | None = None,
     t_end: float | None = None,
     steps: int | None = None,
     step: Adaptive | None = None,
-    save_at: Any = None,
+    save_at: Numbers | None = None,
     formulation: AbstractFormulation | None = None,
     integrator: AbstractIntegrator | None = None,
     linear_solver: str | None = None,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Inputs | None = None,
     controller: Controller | None = None,
     key: Array | None = None,
     save_every: int = 1,
-    t0: Any = 0.0,
+    t0: Numbers = 0.0,
     checkpoints: int = 1,
     metric: str | None = None,
     throw: bool = True,
@@ -173,7 +174,7 @@ def simulate(
     )
 
 
-def _refuse_fixed(given: dict[str, Any]) -> None:
+def _refuse_fixed(given: dict[str, object]) -> None:
     """Refuse what belongs to fixed steps in a run whose steps are chosen."""
     for name, value in given.items():
         if value is not None and not (isinstance(value, int) and not value):

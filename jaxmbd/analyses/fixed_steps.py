@@ -92,7 +92,8 @@ def simulate_fixed(
     if inputs is not None or not system.held:
         schedule = schedule_of(system, inputs, steps, "simulate")
     given = state = system.with_turns(state)
-    now = host.asarray(t0, system.dtype) if is_concrete(t0) else t0  # known inside a trace too
+    # Known inside a trace too.
+    now = host.asarray(t0, system.dtype) if is_concrete(t0) else as_jax(t0, system.dtype)
     h, t0 = as_jax(h, system.dtype), as_jax(t0, system.dtype)
     inputs = None if schedule is None else schedule.first(t0, h)
     begun = system if inputs is None else system.given(inputs, t0)

@@ -21,7 +21,7 @@ from ..model.motions import Sampled
 from ..model.readable import readable
 from ..model.state import State
 from ..model.system import Connection, System
-from ..model.validation import is_concrete
+from ..model.validation import Numbers, is_concrete
 from ..results.export import check_fit
 from ..results.solution import Solution
 from ..rotations.types import Scalar
@@ -71,7 +71,7 @@ class InverseDynamics(eqx.Module):
 def inverse_dynamics(
     system: System,
     state: State,
-    ts: Any = None,
+    ts: Numbers | None = None,
     *,
     motion: Solution | None = None,
     actuators: Sequence[str] | None = None,
@@ -120,19 +120,16 @@ def inverse_dynamics(
             "actuators is empty: name some, or leave it out for the efforts of the drivers"
         )
     inputs = None if actuators is None else collect_inputs(system, list(actuators))
-    if motion is None and ts is None:
+    if motion is not None:
+        check_fit(motion, system)
+        solution = motion
+    elif ts is None:
         raise ValueError("inverse_dynamics: give the instants ts, or a motion")
-    if motion is None and system.nonholonomic:
+    else:
         system.refuse_velocity_rows(
             "inverse_dynamics without a motion", "simulate it and give the solution as motion="
         )
-    if motion is not None:
-        check_fit(motion, system)
-    solution = (
-        kinematics(system, state, ts, formulation=formulation, throw=throw)
-        if motion is None
-        else motion
-    )
+        solution = kinematics(system, state, ts, formulation=formulation, throw=throw)
 
     def program(function: Compiled) -> Callable[..., Any]:
         if not runs_now(system, solution):
@@ -191,7 +188,7 @@ def _refuse_unbalanced(
 def _of_drivers(system: System, solution: Solution):
     """Efforts and rates, (T,) each, of all drivers of one row, in the order of description."""
 
-    def instant(state: State, lam, t):
+    def instant(state: State, lam: Float[Array, " nc"], t: Scalar):
         now, f_dot, _ = system.jet(t)
         nu = system.to_natural(f_dot - explicit_rate(RA(), now, state.pose))
         f = system.to_natural(
@@ -216,7 +213,7 @@ def _of_actuators(system: System, solution: Solution, inputs: tuple[AbstractInpu
     """
     kept = np.array([row for c in system.connections if not c.is_driver for row in c.rows], int)
 
-    def instant(state: State, a, alpha, t):
+    def instant(state: State, a: Float[Array, "nb 3"], alpha: Float[Array, "nb 3"], t: Scalar):
         now = system.at_state(state).at(t)
         q, u = RA().from_state(state)
         acc = jnp.concatenate([a, alpha], axis=1)

@@ -6,18 +6,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int, PyTree
 
 from ..equations.determining_rows import determining_rows
 from ..equations.index3 import check_settings
 from ..equations.motion import unbalanced
 from ..equations.rows import acceleration_right_side, phi, velocity_right_side
 from ..formulations import RA, AbstractFormulation
+from ..formulations.base import Coordinates
 from ..integrators import Motion
 from ..model.compiled import Compiled, compiled_once
 from ..model.state import State
 from ..model.system import System
-from ..model.validation import as_jax, is_concrete
+from ..model.validation import Numbers, as_jax, is_concrete
 from ..outcomes import RESULTS, ended_as
 from ..results.solution import Row, Solution, make_row, make_solution
 from ..rotations.types import Scalar
@@ -25,6 +26,7 @@ from ..solvers import AbstractRootProblem, Functions, Newton, NewtonOptions, Sta
 from ..solvers import newton as newton_method
 from ..xla.checkpoint import checkpointed, saved
 from ..xla.cpu_fusion import one_kernel
+from .assembly import AssemblyReport
 from .mobility import mobility
 from .running.checks import (
     check_memory,
@@ -46,7 +48,7 @@ from .running.warnings import warn_of_lost_contact
 def kinematics(
     system: System,
     state: State,
-    ts: Any,
+    ts: Numbers,
     *,
     formulation: AbstractFormulation | None = None,
     newton: Newton | None = None,
@@ -91,8 +93,8 @@ def kinematics(
     check_settings("kinematics", settings)
     formulation = chosen_formulation(formulation)
     _refuse_unsuited(system)
-    check_memory(system, int(np.size(ts)), "ask for fewer instants")
     ts = instants(ts, system.dtype, "kinematics")
+    check_memory(system, len(ts), "ask for fewer instants")
     given = state = system.with_turns(state)
     state, report = assembled(system, state, ts[0], velocities=False)
     if is_concrete((system, state)):
@@ -119,7 +121,7 @@ def kinematics(
         tolerance = as_jax(tolerance, system.dtype)
         march = _march.for_work(len(ts) * system.nb, (bare, options["mode"], formulation))
 
-        def piece(run: _Carry, first, count, size: int):
+        def piece(run: _Carry, first: np.ndarray, count: np.ndarray, size: int):
             padded = np.asarray(ts)[np.minimum(np.arange(size) + int(first), len(ts) - 1)]
             return march(bare, run, jax.device_put(padded), count, tolerance, **options)
 
@@ -173,22 +175,22 @@ class _Position(AbstractRootProblem):
         size = self.formulation.size
         return x.reshape(system.nb, size) * system.units(size)[None, :]
 
-    def _moved(self, x, args):
+    def _moved(self, x: Float[Array, " n"], args: PyTree):
         system, q, _ = args
         return jax.vmap(self.formulation.retract)(q, self.increment(x, system))
 
-    def residual(self, x: Float[Array, " n"], args) -> Float[Array, " n"]:
+    def residual(self, x: Float[Array, " n"], args: PyTree) -> Float[Array, " n"]:
         system, _, guess = args
         return guess.reduce(phi(self.formulation, system, self._moved(x, args)))
 
-    def factors(self, x: Float[Array, " n"], args) -> Any:
+    def factors(self, x: Float[Array, " n"], args: PyTree) -> Any:
         system, _, guess = args
         increment = self.increment(x, system)
         return determining_rows(
             self.formulation, system, self._moved(x, args), increment, guess.sizes
         ).reduced_factors(guess)
 
-    def solve(self, guess, args):
+    def solve(self, guess: PyTree, args: PyTree):
         system, _, rows = args
         tolerance, active = guess
         factors = rows.quasi_factors()
@@ -200,7 +202,7 @@ class _Position(AbstractRootProblem):
             estimate_error=not self.frozen,
         )
 
-        def norm(delta):
+        def norm(delta: Float[Array, " n"]):
             if self.frozen:  # the paper's criterion, in meters and radians
                 return jnp.linalg.norm(self.increment(delta, system))
             return jnp.max(jnp.abs(delta))
@@ -235,7 +237,14 @@ class _Carry(eqx.Module):
 
 
 @compiled_once
-def _begin(system: System, given: State, state: State, report, t0: Scalar, formulation) -> _Carry:
+def _begin(
+    system: System,
+    given: State,
+    state: State,
+    report: AssemblyReport,
+    t0: Scalar,
+    formulation: AbstractFormulation,
+) -> _Carry:
     q, _ = formulation.from_state(state)
     zero = jnp.zeros((system.nb, formulation.size), system.dtype)
     result = outcome_of_assembly(report, RESULTS.successful)
@@ -248,7 +257,15 @@ def _begin(system: System, given: State, state: State, report, t0: Scalar, formu
 
 
 @Compiled
-def _advance(system, carry: _Carry, ts, tolerance, *, formulation, mode: str) -> tuple[_Carry, Row]:
+def _advance(
+    system: System,
+    carry: _Carry,
+    ts: Float[Array, " T"],
+    tolerance: Scalar | float,
+    *,
+    formulation: AbstractFormulation,
+    mode: str,
+) -> tuple[_Carry, Row]:
     """All instants; this loop can be differentiated."""
     instant = _instant(system, tolerance, formulation, mode)
     instant = checkpointed(instant)
@@ -257,7 +274,14 @@ def _advance(system, carry: _Carry, ts, tolerance, *, formulation, mode: str) ->
 
 @Compiled
 def _march(
-    system, carry: _Carry, ts, count, tolerance, *, formulation, mode: str
+    system: System,
+    carry: _Carry,
+    ts: Float[Array, " T"],
+    count: Int[Array, ""],
+    tolerance: Scalar | float,
+    *,
+    formulation: AbstractFormulation,
+    mode: str,
 ) -> tuple[_Carry, Row]:
     """The first `count` of some instants; a loop whose length does not recompile."""
     return counted_loop(
@@ -270,7 +294,9 @@ def _march(
     )
 
 
-def _instant(system: System, tolerance, formulation: AbstractFormulation, mode: str):
+def _instant(
+    system: System, tolerance: Scalar | float, formulation: AbstractFormulation, mode: str
+):
     """One instant from the last one."""
     problem = _Position(formulation, mode == "frozen")
 
@@ -308,7 +334,14 @@ def _instant(system: System, tolerance, formulation: AbstractFormulation, mode: 
     return instant
 
 
-def _rates(formulation: AbstractFormulation, system: System, f_dot, f_ddot, q, t: Scalar):
+def _rates(
+    formulation: AbstractFormulation,
+    system: System,
+    f_dot: Float[Array, " nc"],
+    f_ddot: Float[Array, " nc"],
+    q: Coordinates,
+    t: Scalar,
+):
     """Velocities, accelerations and multipliers at a position, all from one factorization; whether
     it was singular.
     """

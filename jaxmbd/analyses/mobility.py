@@ -1,12 +1,11 @@
 """Mobility: degrees of freedom, rank and redundant constraints at a pose."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from ..equations.rows import dense, row_sizes, rows
 from ..formulations import RA
@@ -15,7 +14,8 @@ from ..model.readable import counted, listed
 from ..model.state import Pose, State
 from ..model.system import System
 from ..model.topology import Forest
-from ..model.validation import as_jax, is_concrete
+from ..model.validation import Numbers, as_jax, is_concrete
+from ..rotations.types import Array, Scalar
 from .running.checks import check_system, needs_state
 
 # Rows or columns beyond which singular values take minutes and gigabytes.
@@ -101,7 +101,7 @@ def _described(found: Mobility) -> str:
 
 
 @needs_state
-def mobility(system: System, state: State, *, t: Any = 0.0) -> Mobility:
+def mobility(system: System, state: State, *, t: Numbers = 0.0) -> Mobility:
     """Count degrees of freedom and find redundant constraints, by singular values at a consistent
     state.
 
@@ -151,7 +151,7 @@ def mobility(system: System, state: State, *, t: Any = 0.0) -> Mobility:
     )
 
 
-def freedoms_lost_nearby(system: System, state: State, t: Any) -> int:
+def freedoms_lost_nearby(system: System, state: State, t: Scalar | float) -> int:
     """How many degrees of freedom a pose has more than the poses beside it; positive at a change
     point.
 
@@ -174,7 +174,9 @@ def freedoms_lost_nearby(system: System, state: State, t: Any) -> int:
     return int(np.sum(beside > np.sqrt(_ASIDE**3) * beside[0])) - rank
 
 
-def nearly_repeating(system: System, state: State, t: Any) -> tuple[float, tuple[str, ...]]:
+def nearly_repeating(
+    system: System, state: State, t: Scalar | float
+) -> tuple[float, tuple[str, ...]]:
     """How near a pose is to a singular one: the smallest singular value that is not zero, and the
     joints it is about.
 
@@ -196,7 +198,7 @@ def nearly_repeating(system: System, state: State, t: Any) -> tuple[float, tuple
     return float(values[rank - 1] / values[0]), joints
 
 
-def moving_without_inertia(system: System, state: State, t: Any) -> tuple[str, ...]:
+def moving_without_inertia(system: System, state: State, t: Scalar | float) -> tuple[str, ...]:
     """The bodies of motions that the joints allow and that have no kinetic energy, by name: no
     force can say how fast they go.
     """
@@ -228,7 +230,7 @@ def _rank(rows: np.ndarray, values: np.ndarray) -> int:
 
 
 @compiled_once
-def _jitted_retract(pose, delta):
+def _jitted_retract(pose: Pose, delta: Float[Array, "nb 6"]):
     return jax.vmap(RA().retract)(pose, delta)
 
 
@@ -266,7 +268,7 @@ def _closes_a_loop(system: System) -> np.ndarray:
     return closes
 
 
-def _of_tree(system: System, state: State, t: Any) -> Mobility:
+def _of_tree(system: System, state: State, t: Numbers) -> Mobility:
     """Mobility of a large tree: joints that close no loop are independent, so that their ranks add
     up.
     """
@@ -291,7 +293,7 @@ def _of_tree(system: System, state: State, t: Any) -> Mobility:
 
 
 @compiled_once
-def _block_rows(system: System, state: State, t):
+def _block_rows(system: System, state: State, t: Scalar):
     return _without_units(system.wound(state.angles).at(t), state.pose)
 
 
@@ -302,7 +304,7 @@ def _without_units(now: System, pose: Pose) -> Float[Array, "nc k 6"]:
 
 
 @compiled_once
-def _jitted_rows(system, state: State, t):
+def _jitted_rows(system: System, state: State, t: Scalar):
     now = system.wound(state.angles).at(t)
     return system.to_natural(rows_without_units(now, state.pose).T).T
 
@@ -314,12 +316,12 @@ def rows_without_units(now: System, pose: Pose) -> Float[Array, "nc n"]:
     return dense(RA(), now, _without_units(now, pose))
 
 
-def sized_rows(system: System, state: State, t) -> np.ndarray:
+def sized_rows(system: System, state: State, t: Scalar | float) -> np.ndarray:
     """`rows_without_units` in the order of description, (nc, 6 nb); concrete values."""
     return np.asarray(_jitted_rows(system, system.with_turns(state), as_jax(t, system.dtype)))
 
 
-def scaled_rows(system: System, state: State, t) -> np.ndarray:
+def scaled_rows(system: System, state: State, t: Scalar | float) -> np.ndarray:
     """The constraint Jacobian in the order of description, columns and rows scaled, (nc, 6 nb);
     concrete values.
     """

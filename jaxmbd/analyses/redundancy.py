@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from ..equations.rows import phi, row_sizes
 from ..formulations import RA
@@ -51,7 +52,7 @@ def breaks_redundancy(mechanism: Mechanism, paths: Sequence[str] | None = None) 
     N, V = left[:, found.rank :], right[found.rank :]
     numbers, rest = eqx.partition({p: _as_array(values[p]) for p in paths}, eqx.is_inexact_array)
 
-    def redundant(numbers):
+    def redundant(numbers: dict[str, PyTree]):
         system, state = mechanism.with_values(eqx.combine(numbers, rest)).build()
         state, _ = assemble(system, state)
         now = system.at(jnp.zeros((), system.dtype))
@@ -84,5 +85,5 @@ def _is_mechanical(path: str) -> bool:
     )
 
 
-def _as_array(value):
+def _as_array(value: PyTree):
     return value if isinstance(value, eqx.Module) or callable(value) else jnp.asarray(value, float)

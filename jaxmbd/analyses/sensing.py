@@ -3,7 +3,6 @@ which the past is kept.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,7 +12,7 @@ from jaxtyping import Array, Float
 
 from ..model.sensors import Sensor
 from ..model.system import System
-from ..model.validation import concrete, require, shown
+from ..model.validation import Numbers, concrete, require, shown
 from ..results.columns import columns_by_name
 from ..results.sensors import measured_by, readings_at, sensed_among
 from ..results.solution import Solution
@@ -90,7 +89,7 @@ def sensors_among(system: System, names: Sequence[str]) -> list[Sensor]:
 
 
 def looks_kept(
-    sensors: Sequence[Sensor], h: Any, period: int, who: str, bound: float | None = None
+    sensors: Sequence[Sensor], h: Numbers | None, period: int, who: str, bound: float | None = None
 ) -> int:
     """How many looks sensors need.
 

@@ -4,7 +4,6 @@ poses.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -20,15 +19,17 @@ from ..model.names import unknown
 from ..model.primitives import DP1, DP2
 from ..model.state import Pose, State, Twist
 from ..model.system import Connection, System
-from ..model.validation import as_jax, is_concrete, number, warn_of_degrees
+from ..model.validation import Numbers, as_jax, is_concrete, number, warn_of_degrees
 from ..rotations import so3
-from ..rotations.types import Scalar
+from ..rotations.types import Mat3, Scalar, Vec3
 from .assembly import assemble
 from .running.checks import check_system, needs_state
 from .running.start_checks import refuse_open
 
 _PARALLEL = 1e-6  # of the rate at which an angle about an axis turns with another
 _FIELDS = {"angle": "rate", "displacement": "speed"}
+
+_Ends = tuple[tuple[Pose, Twist], ...]  # body i and body j of a joint
 
 
 class _Ramp(eqx.Module):
@@ -43,7 +44,13 @@ class _Ramp(eqx.Module):
 
 
 @needs_state
-def set_joints(system: System, state: State, values: Mapping[str, Any], *, t: Any = 0.0) -> State:
+def set_joints(
+    system: System,
+    state: State,
+    values: Mapping[str, Numbers | Mapping[str, Numbers]],
+    *,
+    t: Numbers = 0.0,
+) -> State:
     """Return the state with some joints at given coordinates.
 
         state = mbd.set_joints(system, state, {"pin": 0.3, "elbow": {"angle": 0.7, "rate": 1.0}})
@@ -97,7 +104,7 @@ def _connection(system: System, name: str) -> Connection:
     return found[0]
 
 
-def _request(system: System, name: str, given: Any) -> dict[str, Array]:
+def _request(system: System, name: str, given: Numbers | Mapping[str, Numbers]) -> dict[str, Array]:
     """The coordinates of one joint by name, checked."""
     c = _connection(system, name)
     has = {"angle": c.angle is not None, "displacement": c.element.has_displacement}
@@ -132,7 +139,7 @@ def _place(
     system: System,
     tree: Tree,
     state: State,
-    near,
+    near: Float[Array, " w"],
     c: Connection,
     request: dict[str, Array],
     t: Scalar,
@@ -161,7 +168,7 @@ def _place(
             rows.append((c, RotationDriver, "angle", DP1(turning, across, a_j_along=angle.e_j_bar)))
     if {"displacement", "speed"} & request.keys():
 
-        def along(s):
+        def along(s: Scalar):
             moved = jax.tree.map(lambda x, y: x + s * y, _with_rates(ends), _rates(ends))
             (r_i, A_i), (r_j, A_j) = moved
             return c.axis_i_bar @ (A_i.T @ (r_j + A_j @ c.s_j_bar - r_i) - c.s_i_bar)
@@ -178,11 +185,11 @@ def _place(
     return state, near + turn * by_turn, rows
 
 
-def _with_rates(ends):
+def _with_rates(ends: _Ends):
     return tuple((pose.r, pose.A) for pose, _ in ends)
 
 
-def _rates(ends):
+def _rates(ends: _Ends):
     return tuple((twist.v, pose.A @ so3.skew(twist.omega)) for pose, twist in ends)
 
 
@@ -192,7 +199,11 @@ def _padded_twist(state: State) -> Twist:
 
 
 def _moved(
-    system: System, tree: Tree, state: State, c: Connection, changes
+    system: System,
+    tree: Tree,
+    state: State,
+    c: Connection,
+    changes: tuple[Scalar, Scalar, Scalar, Scalar],
 ) -> tuple[State, Float[Array, " w"]]:
     """The state with all that hangs on a joint of the tree turned and shifted, as it is for one
     that closes a loop; and how far every angle about a parallel axis turns with the joint's, (w,).
@@ -215,7 +226,7 @@ def _moved(
     r_p, v_p, w_p = pose.r[parent], twist.v[parent], pose.A[parent] @ twist.omega[parent]
     R, shift = so3.exp(turn * axis), slide * axis
 
-    def one(r, A, v, omega):
+    def one(r: Vec3, A: Mat3, v: Vec3, omega: Vec3):
         w = A @ omega
         v_own, w_own = v - v_p - so3.cross(w_p, r - r_p), w - w_p
         new_r, new_A = center + R @ (r - center) + shift, R @ A

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Int
 
 from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator
@@ -16,7 +16,7 @@ from ..model.compiled import telling_forward_mode
 from ..model.inputs import one_value
 from ..model.state import State
 from ..model.system import System
-from ..model.validation import as_jax, concrete, is_concrete
+from ..model.validation import Numbers, as_jax, concrete, is_concrete
 from ..outcomes import RESULTS, ended_as
 from ..results.solution import Solution, make_solution
 from ..rotations.types import host
@@ -36,7 +36,15 @@ from .running.checks import (
 from .running.chunked_run import HostLoop, counted_loop
 from .running.failure import raise_failure
 from .running.initial_state import assembled
-from .running.schedule import FromStep, as_mapping, held_from, instant, over_a_run
+from .running.schedule import (
+    FromStep,
+    InputPart,
+    Inputs,
+    as_mapping,
+    held_from,
+    instant,
+    over_a_run,
+)
 from .running.warnings import warn_of_run
 
 
@@ -46,13 +54,13 @@ def start(
     system: System,
     state: State,
     *,
-    h: Any,
-    inputs: Mapping[str, Any] | None = None,
+    h: Numbers,
+    inputs: Inputs | None = None,
     controller: Controller | None = None,
     formulation: AbstractFormulation | None = None,
     integrator: AbstractIntegrator | None = None,
     linear_solver: str | None = None,
-    t0: Any = 0.0,
+    t0: Numbers = 0.0,
     metric: str | None = None,
     key: Array | None = None,
     throw: bool = True,
@@ -98,8 +106,8 @@ def start(
     known = concrete(h)
     if known is not None and not (known > 0.0 and np.isfinite(known)):
         raise ValueError(f"start: the step size h must be positive, not {h}")
-    h, now = as_jax(h, system.dtype), host.asarray(t0, system.dtype) if is_concrete(t0) else t0
-    t0 = as_jax(t0, system.dtype)
+    now = host.asarray(t0, system.dtype) if is_concrete(t0) else as_jax(t0, system.dtype)
+    h, t0 = as_jax(h, system.dtype), as_jax(t0, system.dtype)
     begun = system if values is None else system.given(values, t0)
     state = system.with_turns(state)
     found, report = assembled(begun, state, now, metric=metric)
@@ -129,7 +137,7 @@ def refuse_unused_key(key: Array | None, controller: Controller | None, who: str
 def step(
     system: System,
     carry: Carry,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Inputs | None = None,
     *,
     controller: Controller | None = None,
     steps: int = 1,
@@ -279,7 +287,7 @@ def simulate_controlled(
     return solution_of(rows, carry)
 
 
-def _row(system: System, carry: Carry, iterations: Any) -> Solution:
+def _row(system: System, carry: Carry, iterations: Int[Array, ""]) -> Solution:
     """The present instant, as a part of a solution."""
     return dataclasses.replace(row_of(system, carry, iterations), system=None)
 
@@ -290,14 +298,14 @@ def _first_row(system: System, carry: Carry) -> Solution:
 
 
 def _to_next_row(
-    system: System, controller: Controller, others: Mapping[str, Any], save_every: int
-) -> Callable[[Carry, Any], tuple[Carry, Solution]]:
+    system: System, controller: Controller, others: Mapping[str, InputPart], save_every: int
+) -> Callable[[Carry, object], tuple[Carry, Solution]]:
     """A function that takes the steps from one saved row to the next one."""
 
     def one(carry: Carry, _: None) -> tuple[Carry, Array]:
         return commanded_step(system, carry, controller, others)
 
-    def save(carry: Carry, _: Any) -> tuple[Carry, Solution]:
+    def save(carry: Carry, _: object) -> tuple[Carry, Solution]:
         carry, each = jax.lax.scan(one, carry, length=save_every)
         return carry, eqx.filter(_row(system, carry, jnp.sum(each)), eqx.is_array)
 
@@ -309,7 +317,7 @@ def _all_rows(
     system: System,
     carry: Carry,
     controller: Controller,
-    others: Mapping[str, Any],
+    others: Mapping[str, InputPart],
     saves: int,
     save_every: int,
 ) -> tuple[Carry, Solution]:
@@ -323,8 +331,8 @@ def _some_rows(
     system: System,
     carry: Carry,
     controller: Controller,
-    others: Mapping[str, Any],
-    count: Any,
+    others: Mapping[str, InputPart],
+    count: Int[Array, ""],
     size: int,
     save_every: int,
 ) -> tuple[Carry, Solution]:

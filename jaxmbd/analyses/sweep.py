@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from ..equations.rows import phi, row_sizes
 from ..equations.spanning_tree import spanning_tree
@@ -262,5 +263,5 @@ def _gaps_and_rows(system: System, state: State):
 
 
 @jax.jit
-def _exponentials(turns):
+def _exponentials(turns: Float[Array, "nb 3"]):
     return jax.vmap(so3.exp)(turns)

@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import psutil
-from jaxtyping import Array, Bool
+from jax.typing import DTypeLike
+from jaxtyping import Bool, Float
 
 from ...formulations import RA, AbstractFormulation
 from ...integrators import AbstractIntegrator, GeneralizedAlpha, Moreau
@@ -21,11 +22,12 @@ from ...model.mechanism import Mechanism
 from ...model.motions import is_motion
 from ...model.state import State
 from ...model.system import System
-from ...model.validation import as_jax, concrete, is_concrete, semidefinite
-from ...rotations.types import Scalar
+from ...model.validation import Numbers, as_jax, concrete, is_concrete, semidefinite
+from ...rotations.types import Array, Scalar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 _LONGEST = 10**12  # steps of a run
 _ROTATION_DEFECT = (
@@ -33,7 +35,7 @@ _ROTATION_DEFECT = (
 )
 
 
-def check_system(system: Any, state: Any, entry: str) -> None:
+def check_system(system: object, state: object, entry: str) -> None:
     """Refuse anything but a system and one state of it.
 
     Raises:
@@ -122,7 +124,7 @@ def _refuse_inputs_not_given(system: System, entry: str) -> None:
     )
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     return (
         f"the class {value.__name__}"
         if isinstance(value, type)
@@ -151,11 +153,11 @@ def _check_numbers(system: System, state: State, entry: str) -> None:
             )
 
 
-def _tolerance(dtype) -> float:
+def _tolerance(dtype: DTypeLike) -> float:
     return max(_ROTATION_DEFECT, 1e3 * float(np.finfo(dtype).eps))
 
 
-def _rotation_defect(A: Any) -> Any:
+def _rotation_defect(A: Float[np.ndarray | Array, "nb 3 3"]) -> Any:
     """|AᵀA - I| and the sign of the determinant, one number per body."""
     xp = np if isinstance(A, np.ndarray) else jnp
     product = xp.sum(A[..., :, :, None] * A[..., :, None, :], axis=-3)
@@ -208,14 +210,14 @@ def _nothing(system: System) -> Any:
     return (system.mass == 0.0) & jnp.all(system.inertia == 0.0, axis=(1, 2))
 
 
-def chosen_formulation(formulation: Any) -> AbstractFormulation:
+def chosen_formulation(formulation: object) -> AbstractFormulation:
     """The formulation, `RA()` by default; names and classes are refused with what to write
     instead.
     """
     return _chosen(formulation, RA, AbstractFormulation, "formulation", "mbd.RP()")
 
 
-def chosen_integrator(integrator: Any, system: System | None = None) -> AbstractIntegrator:
+def chosen_integrator(integrator: object, system: System | None = None) -> AbstractIntegrator:
     """The integrator, `GeneralizedAlpha()` by default, `Moreau()` for a system with laws; names and
     classes are refused with what to write instead.
     """
@@ -223,7 +225,9 @@ def chosen_integrator(integrator: Any, system: System | None = None) -> Abstract
     return _chosen(integrator, default, AbstractIntegrator, "integrator", "mbd.GeneralizedAlpha()")
 
 
-def _chosen(value: Any, default: Any, abstract: type, what: str, example: str) -> Any:
+def _chosen(
+    value: object, default: Callable[[], T], abstract: type[T], what: str, example: str
+) -> Any:
     if value is None:
         return default()
     if isinstance(value, abstract):
@@ -243,7 +247,7 @@ def solved_by(system: System, strategy: str | None) -> System:
     return dataclasses.replace(system, linear_solver=strategy)
 
 
-def count_steps(h: Any, t_end: Any, steps: Any, t0: Any = 0.0) -> int:
+def count_steps(h: Numbers, t_end: Numbers | None, steps: Numbers | None, t0: Numbers = 0.0) -> int:
     """The number of steps, from `steps` or from concrete `t_end` and `h`.
 
     Raises:
@@ -276,14 +280,15 @@ def count_steps(h: Any, t_end: Any, steps: Any, t0: Any = 0.0) -> int:
     return steps
 
 
-def instants(ts: Any, dtype, entry: str) -> Array:
+def instants(ts: Numbers, dtype: DTypeLike, entry: str) -> Array:
     """Times as an array, (T,); concrete ones must be finite and increase.
 
     Raises:
         ValueError: They are not.
     """
     try:
-        ts = as_jax(np.atleast_1d(ts) if is_concrete(ts) else jnp.atleast_1d(ts), dtype)
+        xp = np if is_concrete(ts) else jnp
+        ts = as_jax(xp.atleast_1d(xp.asarray(ts)), dtype)
     except (TypeError, ValueError):
         raise ValueError(f"{entry}: ts must be an array of times [s], not {ts!r}") from None
     known = concrete(ts)
@@ -296,7 +301,7 @@ def instants(ts: Any, dtype, entry: str) -> Array:
     return ts
 
 
-def _number(value: Any, what: str) -> float:
+def _number(value: object, what: str) -> float:
     try:
         known = np.asarray(value)
         if known.shape != () or known.dtype.kind not in "iuf":
@@ -306,7 +311,7 @@ def _number(value: Any, what: str) -> float:
         raise ValueError(f"{what} must be a number, not {value!r}") from None
 
 
-def _whole(value: Any, what: str) -> int:
+def _whole(value: object, what: str) -> int:
     if not is_concrete(value):
         raise ValueError(
             f"{what} is traced, but the size of the result depends on it: give a Python number, "
@@ -320,7 +325,11 @@ def _whole(value: Any, what: str) -> int:
 
 
 def check_run(
-    system: System, steps: int, save_every: Any, formulation: AbstractFormulation, integrator
+    system: System,
+    steps: int,
+    save_every: object,
+    formulation: AbstractFormulation,
+    integrator: AbstractIntegrator,
 ) -> int:
     """Refuse what cannot be simulated: bodies without mass, rows that do not fit; returns
     `save_every`.

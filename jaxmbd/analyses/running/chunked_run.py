@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Int, PyTree
 from tqdm import tqdm
 
 from ...outcomes import RESULTS
@@ -36,9 +37,9 @@ class HostLoop:
 
     def __init__(
         self,
-        piece: Callable[..., tuple[Any, Row | Solution]],
-        goes_on: Callable[[Any], Any],
-        solution: Callable[[Any, Any], Solution],
+        piece: Callable[..., tuple[PyTree, Row | Solution]],
+        goes_on: Callable[[PyTree], Bool[Array, ""] | bool],
+        solution: Callable[[PyTree, PyTree], Solution],
         name: str,
         weight: int = 1,
         unit: str = "step",
@@ -48,7 +49,7 @@ class HostLoop:
 
     def run(
         self,
-        run: Any,
+        run: PyTree,
         first: Row | Solution | int,
         total: int,
         *,
@@ -111,7 +112,14 @@ class HostLoop:
         return _with_result(solution, RESULTS.interrupted) if interrupted else solution
 
 
-def counted_loop(body, carry: Any, at, count, size: int, result) -> tuple[Any, Any]:
+def counted_loop(
+    body: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]],
+    carry: PyTree,
+    at: Callable[[Array], PyTree],
+    count: Int[Array, ""],
+    size: int,
+    result: Callable[[PyTree], RESULTS],
+) -> tuple[Any, Any]:
     """`jax.lax.scan` over `at(0), at(1), ...` whose length `count` is a number, into `size` rows;
     forward only.
 
@@ -126,16 +134,16 @@ def counted_loop(body, carry: Any, at, count, size: int, result) -> tuple[Any, A
         row,
     )
 
-    def goes_on(state):
+    def goes_on(state: tuple[PyTree, Array, PyTree]):
         carry, m, _ = state
         return (m < count) & (result(carry) == RESULTS.successful)
 
-    def turn(state):
+    def turn(state: tuple[PyTree, Array, PyTree]):
         carry, m, rows = state
         carry, row = body(carry, at(m))
         return carry, m + 1, jax.tree.map(lambda every, x: every.at[m].set(x), rows, row)
 
-    def whole(carry):
+    def whole(carry: PyTree):
         return jax.lax.while_loop(goes_on, turn, (carry, jnp.zeros((), int), blank))
 
     carry, _, rows = one_kernel(whole, carry)
@@ -147,7 +155,7 @@ def _buffer_rows(size: int) -> int:
     return int(np.clip(_BUFFER // max(size, 1), 16, _ROWS))
 
 
-def _blank(row: Any, count: int) -> Any:
+def _blank(row: PyTree, count: int) -> Any:
     """Rows that a failed run did not reach."""
 
     def blank(x: np.ndarray) -> np.ndarray:

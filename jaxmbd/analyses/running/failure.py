@@ -1,19 +1,20 @@
 """Say what failed: the time, the joint, the cure."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ...equations.rows import row_sizes
 from ...formulations import RA
+from ...model.forces.base import ForceStack
 from ...model.higher_pairs import AbstractCurved
 from ...model.joints import Constraint
 from ...model.state import Pose, State, Twist
 from ...model.system import System
 from ...outcomes import RESULTS, ended_as
 from ...results.export import result_name
+from ...results.solution import Solution
+from ...rotations.types import Scalar
 from ..mobility import moving_without_inertia, nearly_repeating
 from .start_checks import LARGEST, open_joints
 from .warnings import bends
@@ -30,12 +31,12 @@ class SimulationError(RuntimeError):
         solution: The solution with NaN rows after the failure.
     """
 
-    def __init__(self, message: str, solution=None):
+    def __init__(self, message: str, solution: Solution | None = None):
         super().__init__(message)
         self.solution = solution
 
 
-def _closed_laws(row) -> list[str]:
+def _closed_laws(row: Solution) -> list[str]:
     """Which laws acted at a row."""
     system, states = row.system, row.stats.get("law_states")
     if states is None or system is None:
@@ -49,13 +50,17 @@ def _closed_laws(row) -> list[str]:
     return ["Closed there: " + (", ".join(closed) or "none")]
 
 
-def raise_failure(system: System, solution, state: State | None = None, h: Any = None) -> None:
+def raise_failure(
+    system: System, solution: Solution, state: State | None = None, h: Scalar | float | None = None
+) -> None:
     """Raise `SimulationError` if a run failed; the steps before are in its `solution`."""
     if not ended_as(solution.result, RESULTS.successful, RESULTS.interrupted):
         raise SimulationError(describe_failure(system, solution, state, h), solution)
 
 
-def describe_failure(system: System, solution, state: State | None = None, h: Any = None) -> str:
+def describe_failure(
+    system: System, solution: Solution, state: State | None = None, h: Scalar | float | None = None
+) -> str:
     """A sentence with the outcome, the time of the last good row, the worst joint and the fastest
     body there.
     """
@@ -130,9 +135,10 @@ def _advice(system: System, name: str) -> list[str]:
     return ["Check where the joints' axes or points fall together at this pose"]
 
 
-def most_bent(row) -> list[str]:
+def most_bent(row: Solution) -> list[str]:
     """The element of a beam that bends most, where that is much."""
-    each = {b.name: bends(np.asarray(row.A)[:, list(b.nodes)])[0] for b in row.system.beams}
+    beams = () if row.system is None else row.system.beams
+    each = {b.name: bends(np.asarray(row.A)[:, list(b.nodes)])[0] for b in beams}
     found = [(float(bend.max()), name) for name, bend in each.items()]
     if not found or max(found)[0] < _MUCH_BENT:
         return []
@@ -215,7 +221,7 @@ def _culprits(system: System, state: State, instants: list[float]) -> list[str]:
     return []
 
 
-def _bent(stack, k: int, bodies: list[str]) -> str:
+def _bent(stack: ForceStack, k: int, bodies: list[str]) -> str:
     i, j = (bodies[b] for b in stack.bodies[k])
     return (
         f"Beam element {stack.names[k]!r}, between {i!r} and {j!r}, bends by more than its strains "
@@ -223,7 +229,7 @@ def _bent(stack, k: int, bodies: list[str]) -> str:
     )
 
 
-def _bad_motions(system: System, t) -> list[tuple[str, str]]:
+def _bad_motions(system: System, t: Scalar) -> list[tuple[str, str]]:
     """Joints and rows whose prescribed values, or their rates, are not finite."""
     bad = np.zeros(system.nc, bool)
     start = 0

@@ -4,6 +4,7 @@ every step.
 
 import math
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -11,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 from ...equations.index1 import dynamic_accelerations
 from ...equations.motion import applied
 from ...formulations import AbstractFormulation
-from ...integrators import Motion
+from ...integrators import AbstractIntegrator, Motion
 from ...model.state import Pose, State
 from ...model.system import System
 from ...model.validation import is_concrete
@@ -33,6 +34,20 @@ from .start_checks import (
 # What a step may change of the turn [rad] and of the way of the next one: so many turns, and
 # lengths of the mechanism.
 _TURNED, _LENGTHS = 100.0 * 2.0 * math.pi, 1e9
+
+
+class InitialState(eqx.Module):
+    """The state from which an analysis starts.
+
+    Attributes:
+        given: As described.
+        state: Assembled.
+        report: What assembly changed.
+    """
+
+    given: State
+    state: State
+    report: AssemblyReport
 
 
 def assembled(
@@ -64,13 +79,20 @@ def assembled(
 
 
 def first_row(
-    system, given, state, report, t0, formulation, integrator=None, h=None
+    system: System,
+    given: State,
+    state: State,
+    report: AssemblyReport,
+    t0: Scalar,
+    formulation: AbstractFormulation,
+    integrator: AbstractIntegrator | None = None,
+    h: Scalar | None = None,
 ) -> tuple[Motion, Row, RESULTS]:
     """The motion at the first instant and whether it could be found; `given` was assembled. Where a
     method and its step are known, its memory may hold what the method's start finds use for.
     """
     q, u = formulation.from_state(state)
-    if integrator is None:
+    if integrator is None or h is None:
         motion = Motion(q, u, *dynamic_accelerations(formulation, system, q, u, t0))
     else:
         motion = integrator.first(formulation, system, q, u, t0, h)
@@ -96,7 +118,11 @@ def outcome_of_assembly(report: AssemblyReport, result: RESULTS) -> RESULTS:
 
 
 def angles_ahead(
-    system: System, formulation, motion: Motion, angles, dt: Scalar
+    system: System,
+    formulation: AbstractFormulation,
+    motion: Motion,
+    angles: Float[Array, " w"],
+    dt: Scalar,
 ) -> Float[Array, " w"]:
     """Where all angles are expected a step later: within half a turn of it they are found, whatever
     the rate.

@@ -1,21 +1,26 @@
 """What the inputs of a mechanism are over a run: arrays by step, or functions of time."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float, Int, PyTree
 
 from ...model.expressions import Expression
 from ...model.inputs import InputLabel, as_values, check_names, one_value
 from ...model.motions import hoist, is_motion, jet
 from ...model.system import System
-from ...model.validation import default_dtype
-from ...rotations.types import Scalar
+from ...model.validation import Numbers, default_dtype
+from ...rotations.types import Array, Scalar
 from ...xla.indexing import take
+
+StepNumber = Int[Array, ""]  # of a run: the first step is 1, and 0 the initial time
+# An input as users give it: numbers, a function of time or its text, the three of a driver.
+InputValue: TypeAlias = Numbers | Callable[..., PyTree] | tuple[Numbers, ...]
+Inputs: TypeAlias = Mapping[str, InputValue]  # by name
 
 
 class ByStep(eqx.Module):
@@ -38,7 +43,7 @@ class ByStep(eqx.Module):
         """At the beginning of the first step."""
         return earlier(self.values[0], h)
 
-    def at(self, n: Any, t: Scalar, h: Scalar) -> Float[Array, "3 k"]:
+    def at(self, n: StepNumber | int, t: Scalar, h: Scalar) -> Float[Array, "3 k"]:
         """In the n-th step."""
         last = self.values.shape[0] - 1
         return take(self.values, jnp.clip(jnp.asarray(n) - 1, 0, last))
@@ -55,7 +60,7 @@ class FromStep(eqx.Module):
     """
 
     values: Float[Array, "3 k"]
-    step: Any
+    step: StepNumber
     drives: bool = eqx.field(static=True)
 
     @property
@@ -67,7 +72,7 @@ class FromStep(eqx.Module):
         """At the beginning of the step."""
         return earlier(self.values, h)
 
-    def at(self, n: Any, t: Scalar, h: Scalar) -> Float[Array, "3 k"]:
+    def at(self, n: StepNumber | int, t: Scalar, h: Scalar) -> Float[Array, "3 k"]:
         """In the n-th step."""
         return earlier(self.values, (self.step - n).astype(h.dtype) * h)
 
@@ -91,7 +96,7 @@ class OfTime(eqx.Module):
         """At the initial time."""
         return self._rows(jet(self.function, t))
 
-    def at(self, n: Any, t: Scalar, h: Scalar) -> Float[Array, "3 k"]:
+    def at(self, n: StepNumber | int, t: Scalar, h: Scalar) -> Float[Array, "3 k"]:
         """In the step of length h that ends at t."""
         if self.drives:
             return self.first(t, h)
@@ -105,10 +110,13 @@ class OfTime(eqx.Module):
         return jnp.stack([x.reshape(self.size) for x in parts])
 
 
+InputPart: TypeAlias = ByStep | FromStep | OfTime
+
+
 class Schedule(eqx.Module):
     """All inputs of a mechanism over a run, in the order of `System.inputs`."""
 
-    parts: tuple[ByStep | FromStep | OfTime, ...]
+    parts: tuple[InputPart, ...]
 
     @property
     def jumps(self) -> np.ndarray:
@@ -122,14 +130,16 @@ class Schedule(eqx.Module):
         """Values, rates and accelerations at the initial time."""
         return jnp.concatenate([part.first(t, h) for part in self.parts], axis=1)
 
-    def at(self, n: Any, t: Scalar, h: Scalar) -> Float[Array, "3 n"]:
+    def at(self, n: StepNumber | int, t: Scalar, h: Scalar) -> Float[Array, "3 n"]:
         """Values, rates and accelerations in the step of length h that ends as the n-th, at t."""
         return jnp.concatenate([part.at(n, t, h) for part in self.parts], axis=1)
 
-    def rows(self, n: Any, t: Float[Array, " T"], h: Scalar) -> Float[Array, "T 3 n"]:
+    def rows(
+        self, n: Int[np.ndarray | Array, " T"], t: Float[Array, " T"], h: Scalar
+    ) -> Float[Array, "T 3 n"]:
         """The same for the ends of some steps, of which step 0 is the initial time."""
 
-        def row(n: Any, t: Scalar) -> Float[Array, "3 n"]:
+        def row(n: StepNumber, t: Scalar) -> Float[Array, "3 n"]:
             return jnp.where(n < 1, self.first(t, h), self.at(n, t, h))
 
         return jax.vmap(row)(jnp.asarray(n), t)
@@ -141,9 +151,7 @@ def earlier(values: Float[Array, "3 k"], dt: Scalar) -> Float[Array, "3 k"]:
     return jnp.stack([value - dt * rate + 0.5 * dt**2 * bend, rate - dt * bend, bend])
 
 
-def schedule_of(
-    system: System, inputs: Mapping[str, Any] | None, steps: int, who: str
-) -> Schedule | None:
+def schedule_of(system: System, inputs: Inputs | None, steps: int, who: str) -> Schedule | None:
     """The schedule of a run of some steps; None for a mechanism without inputs.
 
     Raises:
@@ -155,30 +163,28 @@ def schedule_of(
     return Schedule(tuple(parts)) if parts else None
 
 
-def over_a_run(label: InputLabel, given: Any, steps: int, who: str) -> ByStep | OfTime:
+def over_a_run(label: InputLabel, given: InputValue, steps: int, who: str) -> ByStep | OfTime:
     """One input over a run of some steps.
 
     Raises:
         ValueError: It is of a wrong shape.
     """
-    given = Expression(given) if isinstance(given, str) else given
-    if not is_motion(given):
-        constant = not label.drives and jnp.ndim(given) == len(label.shape)
-        values = one_value(label, given, who, rows=() if constant else (steps,))
+    value: PyTree = Expression(given) if isinstance(given, str) else given
+    if not is_motion(value):
+        constant = not label.drives and jnp.ndim(value) == len(label.shape)
+        values = one_value(label, value, who, rows=() if constant else (steps,))
         return ByStep(jnp.asarray(values[None] if constant else values), label.drives)
     zero = jnp.zeros((), default_dtype())
-    shape = jax.eval_shape(given, zero).shape
+    shape = jax.eval_shape(value, zero).shape
     if shape != label.shape:
         raise ValueError(
             f"{who}: input {label.name!r} is a function that returns shape {shape}; it has shape "
             f"{label.shape}"
         )
-    return OfTime(hoist(given, zero), label.width, label.drives)
+    return OfTime(hoist(value, zero), label.width, label.drives)
 
 
-def held_from(
-    system: System, inputs: Mapping[str, Any] | None, step: Any, who: str
-) -> Schedule | None:
+def held_from(system: System, inputs: Inputs | None, step: StepNumber, who: str) -> Schedule | None:
     """The schedule of steps from some number on over which all inputs are held, and those of
     drivers go on; None for a mechanism without.
 
@@ -194,13 +200,13 @@ def held_from(
     return Schedule(tuple(parts)) if parts else None
 
 
-def instant(system: System, inputs: Mapping[str, Any] | None, who: str) -> Any:
+def instant(system: System, inputs: Inputs | None, who: str) -> Float[Array, "3 n"] | None:
     """Values, rates and accelerations of all inputs at an instant, (3, n); None without any."""
     values = as_values(system.inputs, as_mapping(inputs, who), who)
     return jnp.asarray(values) if system.inputs else None
 
 
-def as_mapping(inputs: Any, who: str) -> Mapping[str, Any]:
+def as_mapping(inputs: object, who: str) -> Inputs:
     """The inputs of a caller by name; none for None.
 
     Raises:

@@ -8,15 +8,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from ...equations.laws import gap_shares, gaps
 from ...equations.pressing import pressing_loads
 from ...formulations import RA
 from ...model.compiled import compiled_once, runs_now
-from ...model.laws.base import DRY
+from ...model.laws.base import DRY, LawStack
 from ...model.state import State
 from ...model.system import System
 from ...model.validation import as_jax, users_line
+from ...rotations.types import Array, Scalar
+from ..assembly import AssemblyReport
 from ..mobility import freedoms_lost_nearby, mobility, scaled_rows
 
 # Assembly may change this share of a length, an angle [rad] or a speed without a word: three digits
@@ -48,7 +51,11 @@ class RedundantJointWarning(UserWarning):
     """Dry friction depends on the force of a joint that is not unique."""
 
 
-def open_joints(system: System, violation, shares) -> list[tuple[str, str, float]]:
+def open_joints(
+    system: System,
+    violation: Float[np.ndarray | Array, " nc"],
+    shares: Float[np.ndarray | Array, " nc"],
+) -> list[tuple[str, str, float]]:
     """Joints by decreasing violation: (name, worst row, value in its unit). `shares` are the
     violations without units, by which they are compared.
     """
@@ -63,7 +70,7 @@ def open_joints(system: System, violation, shares) -> list[tuple[str, str, float
     return [row[1:] for row in sorted(table, key=lambda row: -row[0])]
 
 
-def refuse_open(system: System, report, t) -> None:
+def refuse_open(system: System, report: AssemblyReport, t: Scalar | float) -> None:
     """Raise `AssemblyError` where joints stay open, or where a driven rotation closed half a turn
     away.
     """
@@ -114,7 +121,7 @@ def refuse_penetration(system: System, state: State) -> None:
         )
 
 
-def warn_of_shared_friction(system: System, state: State, t: Any) -> None:
+def warn_of_shared_friction(system: System, state: State, t: Scalar | float) -> None:
     """Warn where dry friction is bounded by the force of a joint that shares it with others."""
     joints = {rows: name for stack in system.laws for rows, name in _carriers(stack)}
     if not joints or not system.has_loops or system.nc > LARGEST:
@@ -132,7 +139,7 @@ def warn_of_shared_friction(system: System, state: State, t: Any) -> None:
             )
 
 
-def warn_of_yielding_axes(system: System, state: State, t: Any) -> None:
+def warn_of_yielding_axes(system: System, state: State, t: Scalar | float) -> None:
     """Warn where the part of a tooth force that presses bodies apart would move them."""
     if not (system.presses and system.forces) or max(system.nc, 6 * system.nb) > LARGEST:
         return
@@ -155,17 +162,17 @@ def warn_of_yielding_axes(system: System, state: State, t: Any) -> None:
 
 
 @compiled_once
-def _unit_presses(system: System, state: State, t):
+def _unit_presses(system: System, state: State, t: Scalar):
     """What comes with a unit force of every row, (nc, 6 nb), in the order of description."""
     now = system.at_state(state).at(t)
 
-    def one(sizes):
+    def one(sizes: Float[Array, " nc"]):
         return (pressing_loads(now, state.pose, sizes) * system.units()[None, :]).reshape(-1)
 
     return system.to_natural(jax.vmap(one)(jnp.eye(system.nc, dtype=system.dtype)).T).T
 
 
-def _carriers(stack) -> list[tuple[tuple[int, ...], str]]:
+def _carriers(stack: LawStack) -> list[tuple[tuple[int, ...], str]]:
     return [(rows, name) for rows, name in zip(stack.joints, stack.names, strict=True) if rows]
 
 
@@ -178,7 +185,7 @@ def _gaps(system: System, state: State):
 
 
 def warn_of_changes(
-    system: System, given: State, state: State, report, *, velocities: bool = True
+    system: System, given: State, state: State, report: AssemblyReport, *, velocities: bool = True
 ) -> None:
     """Warn where assembly changed what was described by more than its rounding, with the body and
     the cure.
@@ -241,7 +248,7 @@ _lost: OrderedDict[Any, tuple[Any, int]] = OrderedDict()
 _LOST_AT_MOST = 32
 
 
-def warn_of_change_point(system: System, given: State, state: State, t: Any) -> None:
+def warn_of_change_point(system: System, given: State, state: State, t: Scalar | float) -> None:
     """Warn where the mechanism stands on a change point, where motions branch; `state` is what
     `given` was assembled to.
     """
@@ -269,7 +276,7 @@ def warn_of_change_point(system: System, given: State, state: State, t: Any) -> 
         )
 
 
-def refuse_redundant_drivers(system: System, state: State, t) -> None:
+def refuse_redundant_drivers(system: System, state: State, t: Scalar | float) -> None:
     """Raise where a driver prescribes what other constraints determine already; `state` is
     assembled.
     """

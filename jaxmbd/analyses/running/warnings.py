@@ -1,12 +1,13 @@
 """What a finished run warns of: numbers that may be wrong although no step failed."""
 
 import warnings
-from typing import Any
 
 import numpy as np
 
 from ...model.system import System
 from ...model.validation import users_line
+from ...results.solution import Solution
+from ...rotations.types import Scalar
 
 # Where a body turns by more than this in a step [rad], while its angular velocity changes by more
 # than that share of it, generalized-alpha may be unstable (measured; the manual, "Choosing").
@@ -35,7 +36,7 @@ class LargeRotationWarning(UserWarning):
     """A body turns so far in a step that the method may be inaccurate, or unstable."""
 
 
-def warn_of_run(system: System, solution, h: Any = None) -> None:
+def warn_of_run(system: System, solution: Solution, h: Scalar | float | None = None) -> None:
     """Every warning about a finished run, of steps h if they were equal [s]."""
     warn_of_undetermined_forces(system, solution)
     warn_of_lost_contact(system, solution)
@@ -45,7 +46,7 @@ def warn_of_run(system: System, solution, h: Any = None) -> None:
         warn_of_large_rotations(system, solution, float(h))
 
 
-def warn_of_dropped_bounces(system: System, solution) -> None:
+def warn_of_dropped_bounces(system: System, solution: Solution) -> None:
     """Warn where impacts went without restitution because the laws had no solution with it."""
     counts = solution.stats.get("law_bounces_dropped")
     if counts is None or not (dropped := int(np.asarray(counts)[-1])):
@@ -60,7 +61,7 @@ def warn_of_dropped_bounces(system: System, solution) -> None:
     )
 
 
-def warn_of_undetermined_forces(system: System, solution) -> None:
+def warn_of_undetermined_forces(system: System, solution: Solution) -> None:
     """Warn where reactions of some steps are not those that the motion takes."""
     chosen = "undetermined_rows" in solution.stats
     count = int(solution.stats["undetermined_rows" if chosen else "undetermined_steps"])
@@ -75,7 +76,7 @@ def warn_of_undetermined_forces(system: System, solution) -> None:
         )
 
 
-def warn_of_bent_beams(system: System, solution) -> None:
+def warn_of_bent_beams(system: System, solution: Solution) -> None:
     """Warn where an element bends by more than its strains can tell, at the saved rows."""
     for beam in system.beams:
         bend = bends(np.asarray(solution.A)[:, list(beam.nodes)])
@@ -99,7 +100,7 @@ def bends(A: np.ndarray) -> np.ndarray:
     return np.arccos(np.clip(0.5 * (np.trace(turns, axis1=2, axis2=3) - 1.0), -1.0, 1.0))
 
 
-def warn_of_lost_contact(system: System, solution) -> None:
+def warn_of_lost_contact(system: System, solution: Solution) -> None:
     """Warn where the normal force of a contact pulls, which is modelled and does not happen."""
     one_sided = {c.name for c in system.connections if c.element.one_sided}
     for name, force in solution.normal_forces(system).items():
@@ -120,7 +121,7 @@ def warn_of_lost_contact(system: System, solution) -> None:
             )
 
 
-def warn_of_large_rotations(system: System, solution, h: float) -> None:
+def warn_of_large_rotations(system: System, solution: Solution, h: float) -> None:
     """Warn where a body turns far in a step of h [s] and not at a constant rate, at saved rows.
 
     Impacts change a rate at once, and time stepping with laws is made for that.

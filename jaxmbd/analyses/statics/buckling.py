@@ -1,7 +1,5 @@
 """Buckling: the shares of the loads at which an equilibrium loses its stiffness."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,13 +10,14 @@ from ...linalg.linear_solve import held
 from ...model.compiled import compiled_once
 from ...model.state import State
 from ...model.system import System
-from ...model.validation import as_jax, is_concrete
+from ...model.validation import Numbers, as_jax, is_concrete
 from ...rotations.types import Scalar
 from ..mobility import mobility
 from ..running.checks import check_system, needs_state
 from ..running.initial_state import assembled
 from ..vibration.small_motions import carried, free_displacements, reduced
-from .equilibrium_search import balance_poses
+from .balance import balance_poses
+from .equilibrium_search import Loading
 
 _FIRST = 1e-3  # share of the loads from which the first guess extrapolates
 # How close two shares are between which the stiffness is interpolated, relative: ever closer.
@@ -47,7 +46,7 @@ def buckling(
     state: State,
     *,
     count: int = 1,
-    t: Any = 0.0,
+    t: Numbers = 0.0,
     freedoms: int | None = None,
 ) -> Buckling:
     """The load factors at which the tangent stiffness of a loaded equilibrium becomes singular.
@@ -96,17 +95,18 @@ def _buckling(system: System, state: State, t: Scalar, count: int, freedoms: int
     angles = system.turns() if state.angles is None else state.angles
     fixed = free_displacements(system.wound(angles).at(t), held(state.pose), freedoms)
 
-    def tangent(system: System, share):
+    def tangent(system: System, share: Scalar):
         shares = jnp.stack([share])
         steps = jnp.asarray(_MAX_STEPS)
-        found = balance_poses(system, state.pose, angles, t, None, shares, steps, False)
+        loading = Loading(t, None, shares)
+        found = balance_poses(system, state.pose, angles, loading, steps, False)
         now = system.wound(found.angles).at(t)
         args = Rest(now, t, share, None)
         basis = carried(now, found.pose, fixed)
         K = reduced(static_matrix(args, found.pose, found.lam, jnp.zeros_like(t)), basis)
         return jnp.where(found.found, K, jnp.nan), basis
 
-    def pencil(system: System, pair):
+    def pencil(system: System, pair: Float[Array, "2"]):
         K, basis = jax.lax.map(lambda share: tangent(system, share), pair)
         return K[0], K[1] - K[0], basis[0]
 
@@ -116,14 +116,14 @@ def _buckling(system: System, state: State, t: Scalar, count: int, freedoms: int
     ratios, _, _ = _ratios(K, dK)
     guesses = _FIRST * jnp.sort(jnp.where(ratios > 0.0, ratios, jnp.inf))[:count]
 
-    def nearer(factor, apart):
+    def nearer(factor: Scalar, apart: Scalar):
         low = factor * (1.0 - apart)
         K, dK, _ = pencil(still, jnp.stack([low, factor]))
         ratios = _ratios(K, dK)[0]
         nearest = ratios[jnp.argmin(jnp.abs(ratios - 1.0))]
         return low + nearest * (factor - low), None
 
-    def located(guess):
+    def located(guess: Scalar):
         start = jnp.where(jnp.isfinite(guess), guess, 1.0)
         factor, _ = jax.lax.scan(nearer, start, jnp.asarray(_APART, t.dtype))
         low = held(factor * (1.0 - _APART[-1]))

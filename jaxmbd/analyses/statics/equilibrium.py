@@ -1,6 +1,8 @@
 """Equilibrium: where a mechanism rests, or turns steadily as one, and the forces that hold it."""
 
-from typing import Any
+import dataclasses
+from collections.abc import Iterable
+from typing import cast
 
 import equinox as eqx
 import jax
@@ -12,88 +14,25 @@ from ...equations.statics import Spin
 from ...formulations import RA
 from ...model.compiled import compiled_once
 from ...model.forces.stateful import stateful
-from ...model.readable import counted, known, listed, readable
 from ...model.state import State, Twist
 from ...model.system import System
-from ...model.validation import as_jax, is_concrete
+from ...model.validation import Numbers, as_jax, is_concrete
 from ...outcomes import RESULTS, ended_as
-from ...results.solution import Reaction, Row, Solution, make_solution
-from ...results.summaries import outcomes
-from ...rotations import so3
+from ...results.solution import Row, make_solution
 from ...rotations.types import Scalar
 from ..assembly import assemble
 from ..running.checks import check_system, needs_state, valid_numbers
-from ..running.failure import most_bent
-from ..running.initial_state import assembled, outcome_of_assembly
+from ..running.initial_state import InitialState, assembled, outcome_of_assembly
 from ..running.warnings import warn_of_bent_beams
-from .equilibrium_search import Balanced, balance_poses, yielding_pose
-from .stability import LARGEST, Stability, stability_if_made, stability_of
+from .balance import balance_poses
+from .equilibrium_failure import refuse_failure
+from .equilibrium_result import Equilibrium
+from .equilibrium_search import Balanced, Loading, yielding_pose
+from .stability import stability_of
 from .steadiness import Unsteadiness, unsteadiness
 
 # Saddles that a search leaves again, and how far aside it then starts [rad, or lengths].
 _KICKS, _KICK = 5, 0.1
-_SINGULAR = 1e-2  # of the largest stiffness
-
-
-class EquilibriumError(RuntimeError):
-    """No equilibrium was found; `equilibrium` holds where the search ended.
-
-    Attributes:
-        equilibrium: An `Equilibrium` whose `result` says what happened.
-    """
-
-    def __init__(self, message: str, equilibrium=None):
-        super().__init__(message)
-        self.equilibrium = equilibrium
-
-
-class Equilibrium(eqx.Module):
-    """An equilibrium of a mechanism; a pytree.
-
-    Attributes:
-        state: Poses, and the velocities of the steady rotation or zeros.
-        lam: Multipliers, (nc,), in the order of `System.row_names`.
-        residual: The largest unbalanced force or torque over the system's length at a body,
-            relative to the forces that balance each other there; in stiff elements also to the
-            forces that rounding of their poses makes, over the tolerance.
-        iterations: Factorizations of the tangent stiffness.
-        result: Outcome, a member of `RESULTS`.
-        t: The instant at which drivers and loads are held [s].
-        spin: The steady rotation, or None at rest.
-        motion: The same as a solution of one row, for reactions, pictures and files.
-    """
-
-    state: State
-    lam: Float[Array, " nc"]
-    residual: Scalar
-    iterations: Int[Array, ""]
-    result: RESULTS
-    t: Scalar
-    spin: Spin | None
-    motion: Solution
-
-    def __repr__(self) -> str:
-        return readable(self, _described)
-
-    def stability(self) -> Stability:
-        """The stiffness against the displacements that all joints allow, and whether it is
-        positive; concrete values only.
-
-        Raises:
-            ValueError: The values are traced, or the mechanism has more than 3000 unknowns.
-        """
-        if not is_concrete(self) or self.motion.system is None:
-            raise ValueError(
-                "stability looks at concrete values: call it outside jit, vmap and grad"
-            )
-        found = stability_of(self.motion.system, self.state, self.lam, self.t, self.spin)
-        if found is None:
-            raise ValueError(f"stability: more than {LARGEST} unknowns take minutes")
-        return found
-
-    def reactions(self) -> dict[str, Reaction]:
-        """Force and moment at each joint, by name, (1, 3) each; see `Solution.reactions`."""
-        return self.motion.reactions()
 
 
 @needs_state
@@ -101,8 +40,8 @@ def equilibrium(
     system: System,
     state: State,
     *,
-    t: Any = 0.0,
-    spin: Any = None,
+    t: Numbers = 0.0,
+    spin: Spin | Numbers | None = None,
     unstable: bool = False,
     load_steps: int = 1,
     max_steps: int = 200,
@@ -160,21 +99,22 @@ def equilibrium(
     shares = np.asarray(np.arange(1, steps + 1) / steps, system.dtype)
     shares, limit = as_jax(shares, system.dtype), jax.device_put(np.asarray(limit))
 
-    def search(state: State, shares, used):
-        parts = _equilibrium(
-            system, given, state, report, t, spin, shares, limit, used, not unstable
-        )
-        return _made(system, t, spin, *parts)
+    start = InitialState(given, state, report)
 
-    found, last, changes = search(state, shares, jnp.zeros((), int))
+    def search(start: InitialState, shares: Float[Array, " s"], used: Int[Array, ""]) -> _Found:
+        return _equilibrium(system, start, Loading(t, spin, shares), limit, used, not unstable)
+
+    end = search(start, shares, jnp.zeros((), int))
+    found = _made(system, t, spin, end)
     if is_concrete((found, given)):
         for _ in range(_KICKS):
             aside = None if unstable else _off_saddle(system, found)
             if aside is None:
                 break
-            found, last, changes = search(aside, shares[-1:], found.iterations)
+            end = search(dataclasses.replace(start, state=aside), shares[-1:], found.iterations)
+            found = _made(system, t, spin, end)
         if throw:
-            refuse_failure(system, given, found, last, changes)
+            refuse_failure(system, given, found, end.last, end.changes)
         warn_of_bent_beams(system, found.motion)
     return found
 
@@ -193,45 +133,29 @@ def _refuse_elements_that_never_rest(system: System) -> None:
         )
 
 
-def _described(found: Equilibrium) -> str:
-    """Outcome, angles of the joints and stability, from numbers that are there already."""
-    system = found.motion.system
-    name = "" if system is None else f" of {system.name!r}"
-    if not known(found.t, found.state.r, found.result._value) or found.t.ndim or system is None:
-        batch = " x ".join(map(str, getattr(found.t, "shape", ()))) or "traced"
-        return f"Equilibrium{name} ({batch})"
-    turning = "at rest" if found.spin is None else "in steady rotation"
-    lines = [
-        f"Equilibrium{name} {turning}, t = {float(np.asarray(found.t)):g} s",
-        f"  outcome: {outcomes(found.result)}, residual {float(np.asarray(found.residual)):.1e}",
-        f"  stability: {_stability(system, found)}",
-    ]
-    angles = np.asarray(found.state.angles)
-    rows = [
-        (repr(c.name), f"{angles[c.angle]:.6g} rad", f"({np.degrees(angles[c.angle]):.4g} degrees)")
-        for c in system.connections
-        if c.angle is not None
-    ]
-    return "\n".join(lines + listed(rows))
+class _Found(eqx.Module):
+    """Where a search for an equilibrium ended.
+
+    Attributes:
+        row: Poses, twists and multipliers, with a leading axis of one.
+        result: Outcome.
+        residual: As in `Equilibrium`.
+        last: The last correction, (nb, 6).
+        changes: What would change if the mechanism were left here.
+    """
+
+    row: Row
+    result: RESULTS
+    residual: Scalar
+    last: Float[Array, "nb 6"]
+    changes: Unsteadiness
 
 
-def _stability(system: System, found: Equilibrium) -> str:
-    state, lam = found.state, found.lam
-    judged = stability_if_made(system, state, lam, found.t, found.spin)
-    if judged is None:
-        return "see .stability()"
-    words = ["stable" if judged.stable else f"unstable in {counted(judged.unstable, 'direction')}"]
-    if judged.indifferent:
-        words.append(f"indifferent in {judged.indifferent}")
-    return ", ".join(words)
-
-
-def _made(system: System, t: Scalar, spin, row: Row, result: RESULTS, residual, last, changes):
-    """The result, the last correction and what is not steady."""
-    motion = make_solution(t[None], row, result, {}, system)
+def _made(system: System, t: Scalar, spin: Spin | None, found: _Found) -> Equilibrium:
+    motion = make_solution(t[None], found.row, found.result, {}, system)
     state = jax.tree.map(lambda x: x[0], motion.state)
-    numbers = residual, motion.iterations[0], result
-    return Equilibrium(state, motion.lam[0], *numbers, t, spin, motion), last, changes
+    numbers = found.residual, motion.iterations[0], found.result
+    return Equilibrium(state, motion.lam[0], *numbers, t, spin, motion)
 
 
 def _off_saddle(system: System, found: Equilibrium) -> State | None:
@@ -283,18 +207,15 @@ def _yielded(system: System, state: State, t: Scalar, spin: Spin | None) -> Stat
 @compiled_once
 def _equilibrium(
     system: System,
-    given: State,
-    state: State,
-    report,
-    t,
-    spin,
-    shares,
-    max_steps,
-    used,
+    start: InitialState,
+    loading: Loading,
+    max_steps: Int[Array, ""],
+    used: Int[Array, ""],
     downhill: bool,
-):
+) -> _Found:
+    state, t, spin = start.state, loading.t, loading.spin
     angles = system.turns() if state.angles is None else state.angles
-    found = balance_poses(system, state.pose, angles, t, spin, shares, max_steps, downhill)
+    found = balance_poses(system, state.pose, angles, loading, max_steps, downhill)
     pose, zero = found.pose, jnp.zeros_like(found.pose.r)
     v, omega, a = zero, zero, zero
     if spin is not None:
@@ -311,8 +232,8 @@ def _equilibrium(
     )
     row = jax.tree.map(lambda x: x[None], row)
     changes = jax.lax.stop_gradient(unsteadiness(system.wound(found.angles), pose, t, spin))
-    result = _outcome(system, given, report, found, t, changes)
-    return row, result, found.residual, found.last, changes
+    result = _outcome(system, start, found, t, changes)
+    return _Found(row, result, found.residual, found.last, changes)
 
 
 def _states_at_rest(system: System, state: State, t: Scalar) -> Float[Array, " s"]:
@@ -324,29 +245,31 @@ def _states_at_rest(system: System, state: State, t: Scalar) -> Float[Array, " s
     return system.element_states_at(RA().with_ground(state.pose), twist, t)
 
 
-def _outcome(system: System, given: State, report, found: Balanced, t, changes) -> RESULTS:
+def _outcome(
+    system: System, start: InitialState, found: Balanced, t: Scalar, changes: Unsteadiness
+) -> RESULTS:
     result = RESULTS.where(changes.steady, RESULTS.successful, RESULTS.not_steady)
     result = RESULTS.where(found.found, result, RESULTS.no_equilibrium)
     result = RESULTS.where(found.finite, result, RESULTS.non_finite)
     on_branch = system.wound(found.angles).at(t).on_branch(RA().with_ground(found.pose))
     result = RESULTS.where(on_branch, result, RESULTS.wrong_branch)
-    result = outcome_of_assembly(report, result)
-    return RESULTS.where(valid_numbers(system, given, t), result, RESULTS.invalid_input)
+    result = outcome_of_assembly(start.report, result)
+    return RESULTS.where(valid_numbers(system, start.given, t), result, RESULTS.invalid_input)
 
 
-def as_spin(spin: Any, system: System) -> Spin | None:
+def as_spin(spin: Spin | Numbers | None, system: System) -> Spin | None:
     """The steady rotation as arrays, checked where its numbers are known."""
     if spin is None:
         return None
     if not isinstance(spin, Spin):
         try:
-            spin = Spin(*spin)
+            spin = Spin(*cast("Iterable[Numbers]", spin))
         except TypeError:
             raise TypeError(
                 "equilibrium: spin must be mbd.Spin(axis, rate, point) or a pair (axis, rate), "
                 f"not {spin!r}"
             ) from None
-    parts = [numbers(x, system.dtype) for x in (spin.axis, spin.rate, spin.point)]
+    parts = [as_jax(x, system.dtype) for x in (spin.axis, spin.rate, spin.point)]
     for x, shape, name in zip(parts, ((3,), (), (3,)), ("axis", "rate", "point"), strict=True):
         if x.shape != shape:
             raise ValueError(
@@ -359,12 +282,7 @@ def as_spin(spin: Any, system: System) -> Spin | None:
     return Spin(*parts)
 
 
-def numbers(x: Any, dtype) -> Array:
-    """Numbers, some of which may be traced, as one array."""
-    return as_jax(x, dtype) if is_concrete(x) else jnp.asarray(x, dtype)
-
-
-def _count(value: Any, name: str) -> int:
+def _count(value: object, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise ValueError(f"equilibrium: {name} must be a whole number of at least 1, not {value!r}")
     return int(value)
@@ -381,50 +299,3 @@ def _refuse_loose_bodies(system: System) -> None:
             "a joint nor a force element; it would fall for ever, or rest anywhere. Connect it, "
             "or leave it out"
         )
-
-
-def refuse_failure(
-    system: System, given: State, found: Equilibrium, last, changes: Unsteadiness
-) -> None:
-    """Raise `EquilibriumError` where no equilibrium was found, with the body that runs away."""
-    if ended_as(found.result, RESULTS.successful):
-        return
-    parts = [f"mechanism {system.name!r}: {RESULTS[found.result]}"]
-    if ended_as(found.result, RESULTS.not_steady):
-        parts.append(f"It is {changes.blame(system)} that changes")
-    if ended_as(found.result, RESULTS.no_equilibrium):
-        parts.append(_runaway(system, given, found, last))
-        parts += most_bent(found.motion) or _singular_tangent(system, found, last)
-    raise EquilibriumError(". ".join(parts), found)
-
-
-def _runaway(system: System, given: State, found: Equilibrium, last) -> str:
-    last = np.abs(np.asarray(last))
-    way = np.max(last[:, :3], axis=1) / float(system.length) + np.max(last[:, 3:], axis=1)
-    b = int(np.argmax(np.nan_to_num(way, nan=np.inf)))
-    moved = np.linalg.norm(np.asarray(found.state.r)[b] - np.asarray(given.r)[b])
-    turned = np.linalg.norm(so3.log(given.A[b].T @ found.state.A[b]))
-    return (
-        f"The body that runs away is {system.bodies[b]!r}: it moved by {moved:.3g} m and turned by "
-        f"{turned:.3g} rad; {float(found.residual):.1e} of the loads are left unbalanced"
-    )
-
-
-def _singular_tangent(system: System, found: Equilibrium, last) -> list[str]:
-    """That the tangent stiffness is singular where the search ended, along the last correction,
-    with the body that it lets go.
-    """
-    judged = stability_of(system, found.state, found.lam, found.t, found.spin)
-    if judged is None or not judged.stiffness.size or judged.indifferent:
-        return []
-    k = int(np.argmin(judged.relative))
-    weights = np.array([1.0 / float(system.length)] * 3 + [1.0] * 3)
-    way, step = judged.shapes[k] * weights, np.asarray(last) * weights
-    aligned = np.abs(np.vdot(way, step)) / (np.linalg.norm(way) * np.linalg.norm(step) + 1e-300)
-    if not (judged.relative[k] < _SINGULAR and aligned > 0.9):
-        return []
-    b = int(np.argmax(np.max(np.abs(way), axis=1)))
-    return [
-        f"The tangent stiffness is nearly singular there, and lets {system.bodies[b]!r} go: it "
-        "looks like a limit point, beyond which no equilibrium is near. mbd.continuation passes it"
-    ]

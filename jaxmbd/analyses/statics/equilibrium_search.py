@@ -1,14 +1,13 @@
-"""The search for an equilibrium: a damped Newton method on the poses that the joints allow, and its
-derivative.
-"""
+"""The search for an equilibrium: a damped Newton method on the poses that the joints allow."""
 
-import functools
-from typing import Any
+import dataclasses
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
 from ...equations.index1 import saddle_matrix
@@ -20,18 +19,14 @@ from ...equations.statics import (
     load_scale,
     metric,
     reactions,
-    static_balance,
-    static_gaps,
     static_loads,
     static_matrix,
 )
 from ...formulations import RA
 from ...linalg import factorize
-from ...linalg.linear_solve import held
 from ...model.state import Pose
 from ...model.system import System
 from ...rotations.types import Scalar
-from ...solvers import AbstractRootProblem, implicit_root
 
 # Of the loads that balance each other: what may be left of them at an equilibrium, and what is
 # rounding.
@@ -43,14 +38,27 @@ _CLOSING = 12  # corrections that close the joints after a step
 _FLOOR = 0.75  # exponent of eps: the least damping, in loads per length
 # Unknowns up to which dense elimination takes over: single bodies often have no stiffness of their
 # own, which elimination in blocks needs, and an equilibrium is factored few times.
-_DENSE = 3000
+DENSE = 3000
 _REPEATS = 8  # refinements, which take damping and E out of solutions
 _NUDGE = 0.05  # of the system's length, by which loads move a pose off a dead center
-_MIXED = 0.5  # damping of the derivative, likewise; refinement takes it out
+
+
+class Loading(eqx.Module):
+    """Drivers and loads held at an instant, and how the loads are applied.
+
+    Attributes:
+        t: The instant [s].
+        spin: The steady rotation of the whole mechanism, or None at rest.
+        shares: Shares of the loads, applied one after the other, (s,).
+    """
+
+    t: Scalar
+    spin: Spin | None
+    shares: Float[Array, " s"]
 
 
 class Balanced(eqx.Module):
-    """What the search found.
+    """Poses at which a search for an equilibrium ended.
 
     Attributes:
         pose: Of all bodies.
@@ -97,44 +105,21 @@ class _Loop(eqx.Module):
     refused: Int[Array, ""]
 
 
-def balance_poses(
+def search(
     system: System,
     pose: Pose,
     angles: Float[Array, " w"],
-    t: Scalar,
-    spin: Spin | None,
-    shares: Float[Array, " s"],
+    loading: Loading,
     max_steps: Int[Array, ""],
     downhill: bool,
 ) -> Balanced:
-    """The equilibrium that is found from a closed pose, under all shares of the loads one after the
-    other; differentiable in the system and the spin.
-
-    `downhill` follows the loads, and so comes to rest; otherwise the nearest balance is looked for,
-    stable or not.
-    """
-    search = functools.partial(_search, max_steps=max_steps, downhill=downhill)
-    found = search(*held((system, pose, angles, t, spin, shares)))
-    base = held(found.pose)
-    share = held(shares[-1])
-    args = (system.wound(found.angles).at(t), t, spin, base, share)
-    xi, _ = implicit_root(_Equilibrium(), found.lam, args)
-    pose = jax.vmap(RA().retract)(base, xi[: 6 * system.nb].reshape(-1, 6))
-    rest = Rest(args[0], t, share, spin)
-    lam = _multipliers(rest, rows(RA(), rest.system, pose), static_loads(rest, pose)[0])[0]
-    ok = found.found
-    pose, lam = jax.tree.map(
-        lambda x, y: jnp.where(ok, x, y), (pose, lam), held((found.pose, found.lam))
-    )
-    return eqx.tree_at(lambda b: (b.pose, b.lam), found, (pose, lam))
-
-
-def _search(system, pose, angles, t, spin, shares, *, max_steps, downhill: bool) -> Balanced:
+    """Poses and multipliers at which the iteration ends, and whether forces balance there."""
+    t = loading.t
     now = system.at(t)
 
-    def one_share(k, state):
+    def one_share(k: Int[Array, ""], state: tuple[_Place, Array, Array, Array]):
         place, last, count, good = state
-        share = shares[k]
+        rest = Rest(now, t, loading.shares[k], loading.spin)
         start = _Loop(
             eqx.tree_at(lambda p: p.residual, place, jnp.asarray(jnp.inf, t.dtype)),
             jnp.zeros((system.nb, 6), t.dtype),
@@ -145,7 +130,7 @@ def _search(system, pose, angles, t, spin, shares, *, max_steps, downhill: bool)
         )
         end = jax.lax.while_loop(
             lambda s: good & ~_is_done(s) & (s.k <= max_steps) & (s.refused < _REFUSED),
-            lambda s: _step(now, t, spin, share, s, downhill),
+            lambda s: _step(rest, s, downhill),
             start,
         )
         # Nothing is tried beyond a share that failed.
@@ -164,7 +149,7 @@ def _search(system, pose, angles, t, spin, shares, *, max_steps, downhill: bool)
     m = now.nc
     begin = _Place(pose, angles, jnp.zeros(m, t.dtype), zero, nothing, nothing, nothing)
     place, last, k, good = jax.lax.fori_loop(
-        0, shares.shape[0], one_share, (begin, zero, jnp.zeros((), int), jnp.ones((), bool))
+        0, loading.shares.shape[0], one_share, (begin, zero, jnp.zeros((), int), jnp.ones((), bool))
     )
     finite = jnp.all(jnp.isfinite(place.rest))
     closed = place.gap <= _closed_gap(now.dtype)
@@ -185,7 +170,7 @@ def yielding_pose(system: System, t: Scalar, spin: Spin | None, pose: Pose) -> P
     """The pose moved a little the way that its loads push it past the joints."""
     args = Rest(system, t, jnp.ones_like(t), spin)
     held_rows, loads = rows(RA(), system, pose), static_loads(args, pose)[0]
-    lam = _multipliers(args, held_rows, loads)[0]
+    lam = balancing_multipliers(args, held_rows, loads)[0]
     arm = force_units(system)[None, :]
     way = -(loads + reactions(args, held_rows, lam)) * arm**2
     size = jnp.max(jnp.abs(way) / arm)
@@ -193,7 +178,7 @@ def yielding_pose(system: System, t: Scalar, spin: Spin | None, pose: Pose) -> P
     return jax.vmap(RA().retract)(pose, way)
 
 
-def _closed_gap(dtype) -> float:
+def _closed_gap(dtype: DTypeLike) -> float:
     """Violations of this size, of distances in parts of the system's length, count as none."""
     return float(jnp.finfo(dtype).eps) ** 0.75
 
@@ -210,10 +195,11 @@ def _is_done(s: _Loop) -> Bool[Array, ""]:
     return (s.place.residual <= _ROUNDING * eps) | stalled
 
 
-def _step(now: System, t, spin, share, s: _Loop, downhill: bool) -> _Loop:
+def _step(args: Rest, s: _Loop, downhill: bool) -> _Loop:
     """Take the step if it leads on, and look for the next one: a damped Newton step."""
+    now, dtype = args.system, args.t.dtype
     pose = jax.vmap(RA().retract)(s.place.pose, s.delta)
-    new = _closed_place(now, t, spin, pose, s.place.angles, share)
+    new = _closed_place(args, pose, s.place.angles)
     before, after = jnp.sum(s.delta * s.place.rest), jnp.sum(s.delta * new.rest)
     good = jnp.all(jnp.isfinite(new.rest)) & (new.gap <= _closed_gap(now.dtype))
     if downhill:
@@ -225,7 +211,7 @@ def _step(now: System, t, spin, share, s: _Loop, downhill: bool) -> _Loop:
         leads = new.residual < (1.0 - 1e-4 * _share_of_step(s.damping)) * s.place.residual
     accept = (good & leads) | (s.k == 0)
     # Where loads lead uphill the stiffness is negative: damp by twice its size.
-    tiny = jnp.finfo(t.dtype).tiny
+    tiny = jnp.finfo(dtype).tiny
     across = jnp.einsum("bij,bi,bj->", metric(now), s.delta, s.delta) + tiny
     enough = 2.0 * before / across / (_unit(now, s.place) * s.place.residual + tiny)
     more = jnp.maximum(10.0 * s.damping, jnp.where(before > 0.0, enough, 0.0))
@@ -234,7 +220,7 @@ def _step(now: System, t, spin, share, s: _Loop, downhill: bool) -> _Loop:
     place = jax.tree.map(lambda a, b: jnp.where(accept, a, b), new, s.place)
     return _Loop(
         place,
-        _newton_step(now, t, spin, share, place, damping, downhill),
+        _newton_step(args, place, damping, downhill),
         damping,
         jnp.where(accept, s.place.residual, s.previous),
         s.k + 1,
@@ -243,14 +229,15 @@ def _step(now: System, t, spin, share, s: _Loop, downhill: bool) -> _Loop:
 
 
 def _newton_step(
-    now: System, t, spin, share, place: _Place, damping: Scalar, downhill: bool
+    args: Rest, place: _Place, damping: Scalar, downhill: bool
 ) -> Float[Array, "nb 6"]:
     """The displacement that balances the linearized forces, no longer than linearization holds."""
-    args = Rest(now.wound(place.angles), t, share, spin)
+    now, t = args.system, args.t
+    wound = dataclasses.replace(args, system=now.wound(place.angles))
     least = jnp.finfo(t.dtype).eps ** _FLOOR
     relative = jnp.maximum(damping * place.residual, least) if downhill else least
-    matrix = static_matrix(args, place.pose, place.lam, relative * _unit(now, place))
-    factors = factorize(matrix, now.linear_solver, dense_limit=_DENSE)
+    matrix = static_matrix(wound, place.pose, place.lam, relative * _unit(now, place))
+    factors = factorize(matrix, now.linear_solver, dense_limit=DENSE)
     right = jnp.concatenate([-place.rest.reshape(-1), jnp.zeros_like(place.lam)])
     delta = factors.solve(right)[: place.rest.size].reshape(-1, 6)
     size = jnp.max(jnp.abs(delta[:, 3:])) + jnp.max(jnp.abs(delta[:, :3])) / now.length
@@ -268,30 +255,31 @@ def _share_of_step(damping: Scalar) -> Scalar:
     return 1.0 / jnp.maximum(10.0 * damping, 1.0)
 
 
-def _closed_place(now: System, t, spin, pose: Pose, angles, share) -> _Place:
+def _closed_place(rest: Rest, pose: Pose, angles: Float[Array, " w"]) -> _Place:
     """The pose with its joints closed, and how well it is balanced."""
+    now, t = rest.system, rest.t
     n = 6 * now.nb
 
     class Closing(eqx.Module):
         pose: Pose
         correction: Float[Array, "nb 6"]
-        place: Any
+        place: _Place
         k: Int[Array, ""]
 
     def look(s: Closing) -> Closing:
         pose = jax.vmap(RA().retract)(s.pose, s.correction)
         turned = now.wound(angles).angle_values(RA().with_ground(pose))
         system = now.wound(turned)
-        args = Rest(system, t, share, spin)
+        args = dataclasses.replace(rest, system=system)
         held_rows, (loads, sizes) = rows(RA(), system, pose), static_loads(args, pose)
-        lam, factors = _multipliers(args, held_rows, loads)
+        lam, factors = balancing_multipliers(args, held_rows, loads)
         values = phi(RA(), system, pose)
         closing = factors.solve(jnp.concatenate([jnp.zeros(n, t.dtype), -values]))[:n]
-        rest = loads + reactions(args, held_rows, lam)
+        unbalanced = loads + reactions(args, held_rows, lam)
         scale = load_scale(args, held_rows, lam, sizes)
-        left = jnp.max(jnp.abs(rest) * force_units(system)[None, :])
+        left = jnp.max(jnp.abs(unbalanced) * force_units(system)[None, :])
         gap = jnp.max(jnp.abs(values) / row_sizes(RA(), system, held_rows), initial=0.0)
-        place = _Place(pose, turned, lam, rest, gap, scale, left)
+        place = _Place(pose, turned, lam, unbalanced, gap, scale, left)
         closing = closing.reshape(-1, 6)
         most = jnp.max(jnp.abs(closing[:, 3:])) + jnp.max(jnp.abs(closing[:, :3])) / now.length
         closing = jnp.minimum(1.0, _TURN / (most + 1e-30)) * closing
@@ -306,7 +294,8 @@ def _closed_place(now: System, t, spin, pose: Pose, angles, share) -> _Place:
     end = jax.lax.while_loop(
         lambda s: ~(s.place.gap <= 1e-3 * _closed_gap(now.dtype)) & (s.k < _CLOSING), look, start
     )
-    place, args = end.place, Rest(now.wound(end.place.angles), t, share, spin)
+    place = end.place
+    args = dataclasses.replace(rest, system=now.wound(place.angles))
     least = place.scale + _blurred_loads(args, place.pose) / jnp.finfo(t.dtype).eps ** _LEFT
     relative = place.residual / jnp.where(least > 0.0, least, 1.0)
     return eqx.tree_at(lambda p: p.residual, place, relative)
@@ -322,7 +311,7 @@ def _blurred_loads(args: Rest, pose: Pose) -> Scalar:
     signs = jnp.asarray(np.random.default_rng(0).choice([-1.0, 1.0], (pose.r.shape[0], 6)))
     way = signs.astype(pose.r.dtype).at[:, :3].multiply(size[:, None])
 
-    def loads(d):
+    def loads(d: Float[Array, "nb 6"]):
         return static_loads(args, jax.vmap(RA().retract)(pose, d))[0]
 
     _, change = jax.jvp(loads, (jnp.zeros_like(way),), (way,))
@@ -330,7 +319,9 @@ def _blurred_loads(args: Rest, pose: Pose) -> Scalar:
     return jnp.finfo(way.dtype).eps * most
 
 
-def _multipliers(args: Rest, held_rows, loads: Float[Array, "nb 6"]):
+def balancing_multipliers(
+    args: Rest, held_rows: Float[Array, "m k 6"], loads: Float[Array, "nb 6"]
+):
     """The multipliers that balance the loads best, of minimum norm where rows repeat, and the
     factors behind them.
     """
@@ -338,60 +329,20 @@ def _multipliers(args: Rest, held_rows, loads: Float[Array, "nb 6"]):
     matrix = saddle_matrix(RA(), system, metric(system), held_rows)
     factors = factorize(matrix, system.linear_solver, checked=False)
 
-    def solve(_, b):
-        return _repeated(matrix.matvec, factors.solve, b)
+    def solve(_: object, b: Float[Array, " n"]) -> Float[Array, " n"]:
+        return refined(matrix.matvec, factors.solve, b)
 
     right = jnp.concatenate([-loads.reshape(-1), jnp.zeros(held_rows.shape[0], loads.dtype)])
     x = jax.lax.custom_linear_solve(matrix.matvec, right, solve=solve, symmetric=True)
     return x[loads.size :], factors
 
 
-class _Refined(eqx.Module):
-    """Factors of the damped tangent matrix, refined by the matrix itself: as good as undamped ones
-    where the stiffness is not zero, and of least norm where it is.
-    """
+def refined(
+    matvec: Callable[[Array], Array], solve: Callable[[Array], Array], b: Float[Array, " n"]
+) -> Float[Array, " n"]:
+    """Solution of A x = b by iterative refinement with approximate factors of A."""
 
-    matrix: Any
-    factors: Any
-
-    def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
-        return _repeated(self.matrix.matvec, self.factors.solve, b)
-
-    def solve_transpose(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
-        return _repeated(self.matrix.transposed().matvec, self.factors.solve_transpose, b)
-
-
-def _repeated(matvec, solve, b):
-    def again(x, _):
+    def again(x: Float[Array, " n"], _: None):
         return x + solve(b - matvec(x)), None
 
     return jax.lax.scan(again, jnp.zeros_like(b), None, length=_REPEATS)[0]
-
-
-class _Equilibrium(AbstractRootProblem):
-    """Balance and closure in the displacement from an equilibrium that is known, and λ."""
-
-    def residual(self, x: Float[Array, " n"], args) -> Float[Array, " n"]:
-        system, t, spin, base, share = args
-        n = 6 * system.nb
-        xi, lam = x[:n].reshape(-1, 6), x[n:]
-        pose = jax.vmap(RA().retract)(base, xi)
-        rest = Rest(system, t, share, spin)
-        forces = static_balance(rest, pose, lam)
-        return jnp.concatenate([forces.reshape(-1), static_gaps(rest, pose, base, xi)])
-
-    def solve(self, guess, args):
-        system = args[0]
-        return jnp.concatenate([jnp.zeros(6 * system.nb, system.dtype), guess]), ()
-
-    def factors(self, x: Float[Array, " n"], args):
-        system, t, spin, base, share = args
-        rest = Rest(system, t, share, spin)
-        lam = x[6 * system.nb :]
-        sizes = static_loads(rest, base)[1]
-        scale = load_scale(rest, rows(RA(), system, base), lam, sizes)
-        unit = scale / system.length + jnp.finfo(t.dtype).tiny ** 0.5
-        sigma = jnp.finfo(t.dtype).eps ** _MIXED * unit
-        damped = static_matrix(rest, base, lam, sigma)
-        exact = eqx.tree_at(lambda k: k.diagonal, damped, damped.diagonal - sigma * metric(system))
-        return _Refined(exact, factorize(damped, system.linear_solver, dense_limit=_DENSE))

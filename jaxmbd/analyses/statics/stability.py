@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Complex, Float
+from jaxtyping import Array, Complex, Float
 
 from ...equations.motion import mass_matrix
 from ...equations.statics import Rest, Spin, static_matrix
@@ -58,7 +58,7 @@ class Stability(eqx.Module):
 
 
 def stability_of(
-    system: System, state: State, lam: Any, t: Any, spin: Spin | None
+    system: System, state: State, lam: Float[Array, " nc"], t: Scalar, spin: Spin | None
 ) -> Stability | None:
     """The stability of an equilibrium; None where it is too large to be judged.
 
@@ -73,7 +73,7 @@ def stability_of(
 
 
 def stability_if_made(
-    system: System, state: State, lam: Any, t: Any, spin: Spin | None
+    system: System, state: State, lam: Float[Array, " nc"], t: Scalar, spin: Spin | None
 ) -> Stability | None:
     """As `stability_of`, where that compiles nothing and takes a moment; None elsewhere."""
     if max(6 * system.nb, system.nc) > _MOMENT:
@@ -128,7 +128,7 @@ def null_space(R: np.ndarray) -> np.ndarray:
 
 
 @compiled_once
-def _matrices(system: System, state: State, lam, t: Scalar, spin: Spin | None):
+def _matrices(system: System, state: State, lam: Float[Array, " nc"], t: Scalar, spin: Spin | None):
     system = system.wound(state.angles).at(t)
     args = Rest(system, t, jnp.ones_like(t), spin)
     none = jnp.zeros_like(t)

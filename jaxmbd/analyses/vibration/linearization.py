@@ -1,16 +1,13 @@
-"""Linearization: the small motions of a constrained mechanism in minimal coordinates, and their
-eigenmodes.
-"""
+"""Linearization: the small motions of a constrained mechanism in minimal coordinates."""
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Float
 
 from ...equations.index1 import dynamic_accelerations
 from ...equations.motion import regularization as softness
@@ -22,9 +19,7 @@ from ...model.compiled import compiled_once
 from ...model.readable import readable
 from ...model.state import Pose, State, Twist
 from ...model.system import System
-from ...model.validation import as_jax
-from ...outcomes import RESULTS
-from ...results.solution import Row, Solution, make_solution
+from ...model.validation import Numbers
 from ...rotations import so3
 from ...rotations.types import Scalar
 from ...xla.tracing import is_traced
@@ -32,76 +27,11 @@ from ..inputs import AbstractInput, collect_inputs, unit_wrenches
 from ..mobility import mobility, scaled_rows
 from ..running.checks import check_system, needs_state
 from ..running.initial_state import assembled
+from .eigenmodes import Modes
 
 _COMPONENTS = tuple(f"{kind}.{axis}" for kind in ("r", "theta") for axis in "xyz")
-
-
-class Modes(eqx.Module):
-    """Eigenmodes of small motions; one of each conjugate pair, slowest first.
-
-    Attributes:
-        eigenvalues: (n,) [1/s].
-        vectors: In the minimal coordinates and speeds, (p + f, n), or in coordinates alone; None
-            for damped modes under `jit`.
-        frequency: |imaginary part| / 2π, (n,) [Hz].
-        damping_ratio: -real part / |eigenvalue|, (n,); negative where the mode grows.
-        shapes: Displacements of all bodies, (n, nb, 6): of the mass centers [m], global, and turns
-            [rad], body frame; None for damped modes under `jit`.
-        state: Where the bodies are in between.
-    """
-
-    eigenvalues: Complex[np.ndarray | Array, " n"]
-    vectors: Complex[np.ndarray | Array, "x n"] | None
-    frequency: Float[np.ndarray | Array, " n"]
-    damping_ratio: Float[np.ndarray | Array, " n"]
-    shapes: Complex[np.ndarray | Array, "n nb 6"] | None
-    state: State | None = None
-
-    def __repr__(self) -> str:
-        from ..summaries import of_modes
-
-        return readable(self, of_modes)
-
-    def motion(self, k: int, system: System, *, size: float = 0.1, frames: int = 25) -> Solution:
-        """One period of a mode as a solution, for `jaxmbd.viz.animate` and `snapshot`; of one
-        second where the mode does not oscillate. Damping is left out.
-
-        Args:
-            k: Which mode.
-            system: The mechanism.
-            size: The largest displacement, in parts of the system's length, or turn [rad].
-            frames: Number of rows, the first and the last being the same.
-        """
-        if self.shapes is None or self.state is None:
-            raise ValueError("motion: this mode carries no shape")
-        shape, state = np.asarray(self.shapes[k]), self.state
-        largest = np.max(np.abs(shape) * _shape_weights(system))
-        phase = np.exp(2j * np.pi * np.linspace(0.0, 1.0, frames))
-        moves = np.real(phase[:, None, None] * shape) * (size / (largest if largest else 1.0))
-        frequency = float(self.frequency[k])
-        t = np.linspace(0.0, 1.0 / frequency if frequency > 0.0 else 1.0, frames)
-        return _shown(system, state, as_jax(moves, system.dtype), as_jax(t, system.dtype))
-
-
-def _shape_weights(system: System) -> np.ndarray:
-    """Factors that make displacements comparable with turns, (6,)."""
-    return np.array([1.0 / float(system.length)] * 3 + [1.0] * 3)
-
-
-def _shown(system: System, state: State, moves, t) -> Solution:
-    poses = _displaced(state.pose, moves)
-    T, nb = moves.shape[:2]
-    zero = jnp.zeros((T, nb, 3), t.dtype)
-    twist, whole = Twist(zero, zero), jnp.zeros(T, int)
-    lam = jnp.full((T, system.nc), jnp.nan, t.dtype)
-    angles = jnp.broadcast_to(system.turns(), (T, system.turns().size))
-    row = Row(poses, twist, zero, zero, lam, angles, jnp.zeros((T, 0), t.dtype), whole, {})
-    return make_solution(t, row, RESULTS.successful, {}, system)
-
-
-@compiled_once
-def _displaced(pose: Pose, moves: Float[Array, "T nb 6"]) -> Pose:
-    return jax.vmap(lambda d: jax.vmap(RA().retract)(pose, d))(moves)
+# The system's jet, its rows, and the bodies and components of the chosen coordinates.
+_Held = tuple[tuple[System, Array], np.ndarray, np.ndarray]
 
 
 class Linearization(eqx.Module):
@@ -164,7 +94,7 @@ class Linearization(eqx.Module):
             self.state,
         )
 
-    def lqr(self, Q: Any, R: Any) -> Float[np.ndarray, "k x"]:
+    def lqr(self, Q: Numbers, R: Numbers) -> Float[np.ndarray, "k x"]:
         """The gain K of u = -K x that minimizes ∫ xᵀQx + uᵀRu dt (concrete values only)."""
         A, B, Q, R = (np.atleast_2d(np.asarray(x, float)) for x in (self.A, self.B, Q, R))
         from scipy import linalg  # late: it would take a fifth of the import of the package
@@ -181,7 +111,7 @@ class Linearization(eqx.Module):
         rates = jnp.concatenate([twist.v, twist.omega], axis=1)
         return jnp.concatenate([moved[rows, parts], rates[speed_rows, speed_parts]])
 
-    def feedback(self, K: Any, limit: Any = None) -> "StateFeedback":
+    def feedback(self, K: Numbers, limit: Numbers | None = None) -> "StateFeedback":
         """U = -K x as the function of a `UserForce` on all bodies, in the order of the mechanism.
 
         Args:
@@ -226,7 +156,7 @@ def linearize(
     system: System,
     state: State,
     *,
-    t: Any = 0.0,
+    t: Numbers = 0.0,
     coordinates: Sequence[str] | None = None,
     speeds: Sequence[str] | None = None,
     inputs: Sequence[str] | None = None,
@@ -299,7 +229,7 @@ def _linearize(
     system: System,
     state: State,
     t: Scalar,
-    inputs,
+    inputs: tuple[AbstractInput, ...],
     coordinates: tuple[tuple[int, ...], tuple[int, ...]],
     speeds: tuple[tuple[int, ...], tuple[int, ...]],
 ):
@@ -321,7 +251,7 @@ def _linearize(
 
     z0 = system.held_element_states()
 
-    def rate(x, load):
+    def rate(x: Float[Array, " x"], load: Float[Array, "nb 6"]):
         displacement, ahead = basis @ x[:p], len(x) - len(z0)
         now = system.with_element_states(z0 + x[ahead:])
         # On the constraints to first order, which is all that a first derivative sees.
@@ -339,7 +269,7 @@ def _linearize(
     no_load = jnp.zeros((system.nb, 6), system.dtype)
     units = unit_wrenches(inputs, state.pose)
 
-    def by_load(control):
+    def by_load(control: Float[Array, " k"]):
         return rate(start, jnp.tensordot(control, units, axes=1))
 
     own = jnp.concatenate([u0[rows, parts], start[p:]])
@@ -349,7 +279,7 @@ def _linearize(
 
 
 def _velocity(
-    ra, system: System, pose: Pose, w, held, *, free: bool = False
+    ra: RA, system: System, pose: Pose, w: Float[Array, " f"], held: _Held, *, free: bool = False
 ) -> Float[Array, "nb 6"]:
     """The velocities that the constraints allow with the chosen components w; `free` holds all
     drivers still.
@@ -395,7 +325,9 @@ def selection(
     return pairs[:, 0], pairs[:, 1]
 
 
-def _choose(system: System, state: State, t, among: Sequence[str] | None = None) -> tuple[str, ...]:
+def _choose(
+    system: System, state: State, t: Scalar, among: Sequence[str] | None = None
+) -> tuple[str, ...]:
     """As many components as freedoms that determine the motion well, rotations before positions;
     of some components only, or of all.
     """

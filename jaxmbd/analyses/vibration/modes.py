@@ -12,9 +12,11 @@ from jaxtyping import Array, Complex, Float
 
 from ...model.compiled import compiled_once
 from ...model.system import System
-from ...model.validation import as_jax, is_concrete
+from ...model.validation import Numbers, as_jax, is_concrete
+from ...rotations.types import Scalar
 from ..inputs import AbstractInput, collect_inputs, unit_wrenches
-from .linearization import Modes, selection
+from .eigenmodes import Modes
+from .linearization import selection
 from .small_motions import Base, SmallMotions, base_of, small_motions
 
 _UNSYMMETRIC = 1e-6  # of the largest stiffness
@@ -23,10 +25,10 @@ _REAL = 1e-7  # of an eigenvalue's size, below which its imaginary part is round
 
 def modes(
     system: System,
-    equilibrium: Any,
+    equilibrium: object,
     *,
     damped: bool = False,
-    spinning: Mapping[str, Any] | None = None,
+    spinning: Mapping[str, Numbers] | None = None,
     freedoms: int | None = None,
 ) -> Modes:
     """Natural modes of small motions about an equilibrium.
@@ -79,11 +81,16 @@ def modes(
     return _made(base, values[order], None, None)
 
 
-def _made(base: Base, values, vectors, shapes) -> Modes:
+def _made(
+    base: Base,
+    values: Complex[np.ndarray | Array, " n"],
+    vectors: Complex[np.ndarray | Array, "x n"] | None,
+    shapes: Complex[np.ndarray | Array, "n nb 6"] | None,
+) -> Modes:
     size = jnp.abs(values)
     moving = size > 0.0
-    ratio = jnp.where(moving, -values.real / jnp.where(moving, size, 1.0), 1.0)
-    frequency = jnp.abs(values.imag) / (2.0 * np.pi)
+    ratio = jnp.where(moving, -jnp.real(values) / jnp.where(moving, size, 1.0), 1.0)
+    frequency = jnp.abs(jnp.imag(values)) / (2.0 * np.pi)
     if is_concrete(values):
         values, frequency, ratio = (np.asarray(x) for x in (values, frequency, ratio))
     return Modes(values, vectors, frequency, ratio, shapes, base.state)
@@ -188,12 +195,12 @@ class FrequencyResponse(eqx.Module):
 
 def frequency_response(
     system: System,
-    equilibrium: Any,
+    equilibrium: object,
     inputs: Sequence[str],
     outputs: Sequence[str],
-    omega: Any,
+    omega: Numbers,
     *,
-    spinning: Mapping[str, Any] | None = None,
+    spinning: Mapping[str, Numbers] | None = None,
     freedoms: int | None = None,
 ) -> FrequencyResponse:
     """Frequency response of the bodies to harmonic forces about an equilibrium, H(ω) = S (K + iωC -
@@ -234,13 +241,18 @@ def frequency_response(
 
 
 @compiled_once
-def _response(base: Base, inputs: tuple[AbstractInput, ...], outputs, omega):
+def _response(
+    base: Base,
+    inputs: tuple[AbstractInput, ...],
+    outputs: tuple[tuple[int, ...], tuple[int, ...]],
+    omega: Float[Array, " n"],
+):
     found = small_motions(base)
     loads = jnp.einsum("kbc,bcf->fk", unit_wrenches(inputs, base.state.pose), found.basis)
     loads = _complex(loads)
     seen = found.basis[np.array(outputs[0], int), np.array(outputs[1], int)]
 
-    def at(w):
+    def at(w: Scalar):
         dynamic = jax.lax.complex(found.K - w**2 * found.M, w * found.C)
         return _complex(seen) @ jnp.linalg.solve(dynamic, loads)
 
@@ -266,7 +278,13 @@ class Campbell(eqx.Module):
 
 
 def campbell(
-    system: System, equilibrium: Any, part: str, axis: Any, rates: Any, *, order: float = 1.0
+    system: System,
+    equilibrium: object,
+    part: str,
+    axis: Numbers,
+    rates: Numbers,
+    *,
+    order: float = 1.0,
 ) -> Campbell:
     """The Campbell diagram of a part that spins about an axis of symmetry of its own, in the
     fixed frame.
@@ -305,8 +323,8 @@ def campbell(
 
 
 @compiled_once
-def _over_rates(base: Base, parts):
-    def one(parts):
+def _over_rates(base: Base, parts: Float[Array, "n nb 3"]):
+    def one(parts: Float[Array, "nb 3"]):
         return first_order(small_motions(eqx.tree_at(lambda b: b.parts, base, parts)))
 
     return jnp.linalg.eigvals(jax.lax.map(one, parts))

@@ -1,7 +1,5 @@
 """Periodic motion: orbits that return to where they started, by shooting, and their stability."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -16,7 +14,7 @@ from ...model.compiled import Compiled, runs_now
 from ...model.readable import readable
 from ...model.state import State
 from ...model.system import System
-from ...model.validation import as_jax, is_concrete
+from ...model.validation import Numbers, as_jax, is_concrete
 from ...outcomes import RESULTS, ended_as
 from ...results.solution import Solution, make_solution
 from ...rotations import so3
@@ -32,7 +30,7 @@ from ..running.checks import (
     needs_state,
 )
 from ..running.initial_state import assembled
-from ..statics.equilibrium import EquilibriumError
+from ..statics.equilibrium_failure import EquilibriumError
 from .small_motions import free_displacements
 
 _CLOSING = 3  # corrections that close the joints of a start
@@ -77,10 +75,10 @@ def periodic(
     system: System,
     state: State,
     *,
-    period: Any,
+    period: Numbers,
     steps: int,
     autonomous: bool = False,
-    t0: Any = 0.0,
+    t0: Numbers = 0.0,
     formulation: AbstractFormulation | None = None,
     integrator: AbstractIntegrator | None = None,
     freedoms: int | None = None,
@@ -270,10 +268,10 @@ def _shoot(
 
     still = held((system, period))
 
-    def improve(state):
+    def improve(state: tuple[Array, Array, Array, tuple[Array, Array, Array]]):
         z, _, k, _ = state
 
-        def twice(z):
+        def twice(z: Float[Array, " m"]):
             found = both(still[0], z, still[1])
             return found, found
 
@@ -287,7 +285,8 @@ def _shoot(
     size = n + int(autonomous)
     z0 = jnp.zeros(size, dtype)
     z0 = z0.at[n].set(1.0) if autonomous else z0
-    empty = (jnp.zeros((size, n), dtype),) + 2 * (jnp.zeros((n, size), dtype),)
+    wide = jnp.zeros((n, size), dtype)
+    empty = (jnp.zeros((size, n), dtype), wide, wide)
     tolerance = jnp.finfo(dtype).eps ** _RESIDUAL
     z, _, k, (inverse, first, last) = jax.lax.while_loop(
         lambda s: (s[1] > tolerance) & (s[2] < limit),

@@ -1,7 +1,6 @@
 """Small motions about an equilibrium: mass, damping and stiffness along what the joints allow."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -20,11 +19,11 @@ from ...linalg import SaddleMatrix, factorize, linear_solve
 from ...model.compiled import compiled_once
 from ...model.state import Pose, State
 from ...model.system import System
-from ...model.validation import as_jax, is_concrete
+from ...model.validation import Numbers, as_jax, is_concrete
 from ...rotations.types import Scalar
 from ..mobility import VANISHED, mobility, rows_without_units
 from ..running.checks import check_system
-from ..statics.equilibrium import Equilibrium
+from ..statics.equilibrium_result import Equilibrium
 
 
 class SmallMotions(eqx.Module):
@@ -68,9 +67,9 @@ class Base(eqx.Module):
 
 def base_of(
     system: System,
-    equilibrium: Any,
+    equilibrium: object,
     who: str,
-    spinning: Mapping[str, Any] | None = None,
+    spinning: Mapping[str, Numbers] | None = None,
     freedoms: int | None = None,
 ) -> Base:
     """The equilibrium to move about, checked.
@@ -178,7 +177,7 @@ def carried(system: System, pose: Pose, fixed: Float[Array, "n f"]) -> Float[Arr
     matrix = saddle_matrix(RA(), system, weights, rows(RA(), system, pose))
     factors = factorize(matrix, system.linear_solver)
 
-    def projected(column):
+    def projected(column: Float[Array, " n"]):
         pull = jnp.einsum("bij,bj->bi", weights, column.reshape(-1, 6)).reshape(-1)
         right = jnp.concatenate([pull, jnp.zeros(m, pull.dtype)])
         return linear_solve(matrix.matvec, factors, right)[:n]

@@ -50,22 +50,19 @@ def numpy_yardstick(system, state, steps):
 
 def compiled(system, state, formulation, steps, repeats):
     """Seconds to trace and compile the stepping, best seconds per step, mean iterations."""
-    integrator = mbd.ImplicitEuler()
-    t0, h, zero = jnp.zeros(()), jnp.asarray(H), jnp.zeros((), int)
+    method = fixed_steps.FixedSteps(jnp.zeros(()), jnp.asarray(H), formulation, mbd.ImplicitEuler())
     state, report = mbd.assemble(system, state)
     system = system.unnamed()  # what compiled programs get
-    progress, _ = fixed_steps.start_run(
-        system, state, state, report, t0, h, formulation, integrator
-    )
+    start = fixed_steps.InitialState(state, state, report)
+    progress, _ = fixed_steps.start_run(system, start, method)
     begin = time.perf_counter()
-    job = fixed_steps.advance.lower(
-        system, progress, t0, h, zero, steps, 1, formulation, integrator
-    ).compile()
+    saves = fixed_steps.Saves(steps, 1)
+    job = fixed_steps.advance.lower(system, progress, method, saves).compile()
     compile_seconds = time.perf_counter() - begin
     best = np.inf
     for _ in range(repeats):
         begin = time.perf_counter()
-        _, rows = job(system, progress, t0, h, zero, steps, 1, formulation, integrator)
+        _, rows = job(system, progress, method, saves)
         jax.block_until_ready(rows)
         best = min(best, time.perf_counter() - begin)
     return compile_seconds, best / steps, float(jnp.mean(rows.iterations))

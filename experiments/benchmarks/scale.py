@@ -72,22 +72,20 @@ def single(model, settings, integrator=LEARNING):
     system, state = mbd.load(model)
     build = time.perf_counter() - begin
     formulation = mbd.RA()
-    t0, h, zero = jnp.zeros(()), jnp.asarray(H), jnp.zeros((), int)
+    t0 = jnp.zeros(())
+    steps = fixed_steps.FixedSteps(t0, jnp.asarray(H), formulation, integrator)
     begin = time.perf_counter()
     state, report = fixed_steps.assembled(system, state, t0)
     system = system.unnamed()  # what compiled programs get
-    progress, _ = fixed_steps.start_run(
-        system, state, state, report, t0, h, formulation, integrator
-    )
+    start = fixed_steps.InitialState(state, state, report)
+    progress, _ = fixed_steps.start_run(system, start, steps)
     preparation = time.perf_counter() - begin
-    static = (1, settings.steps, formulation, integrator, (1, 1))
+    saves = fixed_steps.Saves(1, settings.steps)
     begin = time.perf_counter()
-    job = fixed_steps.advance.lower(system, progress, t0, h, zero, *static).compile()
+    job = fixed_steps.advance.lower(system, progress, steps, saves).compile()
     compiled = time.perf_counter() - begin
-    end, _ = job(system, progress, t0, h, zero, *static)
-    seconds = best_of(
-        lambda: job(system, progress, t0, h, zero, *static)[0].motion.q.r, settings.repeats
-    )
+    end, _ = job(system, progress, steps, saves)
+    seconds = best_of(lambda: job(system, progress, steps, saves)[0].motion.q.r, settings.repeats)
     now = system.wound(end.angles).at(t0 + settings.steps * H)
     phi = equations.phi(mbd.RA(), now, end.motion.q)
     return {

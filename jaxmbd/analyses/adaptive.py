@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from ..equations.index1 import judged_accelerations
+from ..equations.index1 import dynamic_accelerations, judged_accelerations
 from ..formulations import RA, AbstractFormulation
 from ..integrators import AbstractIntegrator, Motion
 from ..model.compiled import Compiled, runs_now
@@ -23,11 +23,11 @@ from ..results.solution import Row, Solution, make_row, make_solution
 from ..rotations.types import Scalar
 from ..xla.checkpoint import checkpointed, saved
 from ..xla.cpu_fusion import one_kernel
-from .assembly import AssemblyReport
-from .fixed_steps import holding
 from .running.checks import check_run, chosen_formulation, chosen_integrator, instants
 from .running.failure import raise_failure
-from .running.initial_state import angles_ahead, assembled, checked_motion, first_row
+from .running.initial_state import InitialState, angles_ahead, assembled, checked_motion, first_row
+from .running.one_step import holding
+from .running.request import RunRequest
 from .running.schedule import Inputs, Schedule, as_mapping, schedule_of
 from .running.warnings import warn_of_run
 
@@ -74,24 +74,13 @@ class Adaptive(eqx.Module):
 
 
 def simulate_chosen(
-    system: System,
-    state: State,
-    save_at: Numbers | None,
-    step: Adaptive,
-    *,
-    formulation: AbstractFormulation | None,
-    integrator: AbstractIntegrator | None,
-    inputs: Inputs | None,
-    metric: str | None,
-    throw: bool,
+    system: System, state: State, save_at: Numbers | None, step: Adaptive, asked: RunRequest
 ) -> Solution:
     """`simulate` with chosen steps."""
     if not isinstance(step, Adaptive):
         raise TypeError(f"simulate: step must be mbd.Adaptive(tolerance), not {step!r}")
-    formulation, integrator = (
-        chosen_formulation(formulation),
-        chosen_integrator(integrator),
-    )
+    formulation = chosen_formulation(asked.formulation)
+    integrator = chosen_integrator(asked.integrator)
     integrator = integrator.for_chosen_steps()
     if integrator.error_order is None:
         raise ValueError(
@@ -107,29 +96,18 @@ def simulate_chosen(
     if is_concrete(tolerance) and not 0.0 < float(tolerance) < float("inf"):
         raise ValueError(f"the tolerance must be positive and finite, not {tolerance}")
     check_run(system, step.max_steps, 1, formulation, integrator)
-    schedule = _schedule(system, inputs)
+    schedule = _schedule(system, asked.inputs)
     given = state = system.with_turns(state)
-    state, report = assembled(_given(system, schedule, ts[0]), state, ts[0], metric=metric)
-    tolerance = jnp.asarray(tolerance, system.dtype)
+    state, report = assembled(_given(system, schedule, ts[0]), state, ts[0], metric=asked.metric)
+    start = InitialState(given, state, report)
+    step = dataclasses.replace(step, tolerance=jnp.asarray(tolerance, system.dtype))
     like = (system.unnamed(), formulation, integrator, ts, schedule)
     integrate = _integrate
-    if runs_now(like, state, tolerance):  # a guess of how many steps are used
+    if runs_now(like, state, step.tolerance):  # a guess of how many steps are used
         integrate = _integrate.for_work(step.max_steps * system.nb // 4, like)
-    solution = integrate(
-        system,
-        given,
-        state,
-        report,
-        ts,
-        tolerance,
-        step.h0,
-        formulation,
-        integrator,
-        step.max_steps,
-        schedule,
-    )
+    solution = integrate(system, start, ts, step, formulation, integrator, schedule)
     solution = dataclasses.replace(solution, system=system)
-    if throw and is_concrete(solution):
+    if asked.throw and is_concrete(solution):
         raise_failure(system, solution, state)
     if is_concrete(solution):
         warn_of_run(system, solution)
@@ -165,22 +143,21 @@ def _given(system: System, schedule: Schedule | None, t: Scalar) -> System:
 @Compiled
 def _integrate(
     system: System,
-    given: State,
-    state: State,
-    report: AssemblyReport,
+    start: InitialState,
     ts: Float[Array, " T"],
-    tolerance: Scalar,
-    h0: Scalar | float | None,
+    step: Adaptive,
     formulation: AbstractFormulation,
     integrator: AbstractIntegrator,
-    max_steps: int,
     schedule: Schedule | None,
 ) -> Solution:
+    tolerance, h0, report = step.tolerance, step.h0, start.report
     order = integrator.error_order or 1
     t0, t_end = ts[0], ts[-1]
-    system = system.at_state(given)
+    system = system.at_state(start.given)
     begun = _given(system, schedule, t0)
-    motion, first, result = first_row(begun, given, state, report, t0, formulation)
+    q, u = formulation.from_state(start.state)
+    motion = Motion(q, u, *dynamic_accelerations(formulation, begun, q, u, t0))
+    first, result = first_row(begun, start, formulation, motion, t0)
     started = result == RESULTS.successful
     rate = _rate(system, first)
     if h0 is None:
@@ -241,7 +218,7 @@ def _integrate(
 
     progress = _Progress(motion, first, t0, h0, zero, zero, result)
     end, (knots, rows) = one_kernel(
-        lambda start: jax.lax.scan(turn, start, None, length=max_steps), progress
+        lambda start: jax.lax.scan(turn, start, None, length=step.max_steps), progress
     )
     knots = jnp.concatenate([t0[None], knots])
     rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)

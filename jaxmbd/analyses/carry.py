@@ -23,8 +23,9 @@ from ..rotations.types import Scalar
 from ..xla.batch_last import batched_in_lanes
 from ..xla.checkpoint import checkpointed
 from .controllers import Control
-from .fixed_steps import Progress, has_least, holding, one_step
+from .fixed_steps import has_least
 from .running.checks import solved_by
+from .running.one_step import FixedSteps, Progress, holding, one_step
 from .running.schedule import Schedule
 
 
@@ -110,24 +111,14 @@ def taken(
 def _stepped(
     system: System, carry: Carry, schedule: Schedule | None, steps: int
 ) -> tuple[Progress, Array]:
-    return batched_in_lanes(
-        partial(_steps_on, steps=steps),
-        *(system, carry.run, carry.t0, carry.h, carry.formulation, carry.integrator, schedule),
-    )
+    fixed = FixedSteps(carry.t0, carry.h, carry.formulation, carry.integrator)
+    return batched_in_lanes(partial(_steps_on, steps=steps), system, carry.run, fixed, schedule)
 
 
 def _steps_on(
-    system: System,
-    run: Progress,
-    t0: Scalar,
-    h: Scalar,
-    formulation: AbstractFormulation,
-    integrator: AbstractIntegrator,
-    schedule: Schedule | None,
-    *,
-    steps: int,
+    system: System, run: Progress, fixed: FixedSteps, schedule: Schedule | None, *, steps: int
 ) -> tuple[Progress, Array]:
-    one = checkpointed(one_step(system, t0, h, formulation, integrator, schedule))
+    one = checkpointed(one_step(system, fixed, schedule))
     first = run.completed + 1
     if steps == 1:
         return one(run, first)

@@ -14,6 +14,7 @@ from .adaptive import Adaptive, simulate_chosen
 from .controllers import Controller
 from .fixed_steps import simulate_fixed
 from .running.checks import check_system, needs_state, solved_by
+from .running.request import RunRequest
 from .running.schedule import Inputs
 from .stepping import refuse_unused_key, simulate_controlled
 
@@ -103,66 +104,13 @@ def simulate(
     """
     check_system(system, state, "simulate")
     system = solved_by(system, linear_solver)
-    if step is not None:
-        others = {
-            "h": h,
-            "t_end": t_end,
-            "steps": steps,
-            "on_chunk": on_chunk,
-            "controller": controller,
-            "key": key,
-        }
-        _refuse_fixed(
-            others
-            | {"save_every": save_every - 1, "checkpoints": checkpoints - 1, "progress": progress}
-        )
-        choices = {
-            "formulation": formulation,
-            "integrator": integrator,
-            "inputs": inputs,
-            "metric": metric,
-            "throw": throw,
-        }
-        return simulate_chosen(system, state, save_at, step, **choices)
-    if save_at is not None:
-        raise ValueError(
-            "simulate: save_at goes with step=mbd.Adaptive(...); fixed steps save with save_every"
-        )
-    if h is None:
-        raise ValueError(
-            "simulate: give the step size h, or step=mbd.Adaptive(tolerance) and save_at"
-        )
-    refuse_unused_key(key, controller, "simulate")
-    if controller is not None:
-        if checkpoints != 1:
-            raise ValueError("simulate: checkpoints are not for runs with a controller")
-        return simulate_controlled(
-            system,
-            state,
-            controller,
-            h=h,
-            t_end=t_end,
-            steps=steps,
-            formulation=formulation,
-            integrator=integrator,
-            linear_solver=linear_solver,
-            inputs=inputs,
-            save_every=save_every,
-            t0=t0,
-            metric=metric,
-            key=key,
-            throw=throw,
-            progress=progress,
-            on_chunk=on_chunk,
-        )
-    return simulate_fixed(
-        system,
-        state,
+    asked = RunRequest(
         h=h,
         t_end=t_end,
         steps=steps,
         formulation=formulation,
         integrator=integrator,
+        linear_solver=linear_solver,
         inputs=inputs,
         save_every=save_every,
         t0=t0,
@@ -172,10 +120,38 @@ def simulate(
         progress=progress,
         on_chunk=on_chunk,
     )
+    if step is not None:
+        _refuse_fixed(asked, controller, key)
+        return simulate_chosen(system, state, save_at, step, asked)
+    if save_at is not None:
+        raise ValueError(
+            "simulate: save_at goes with step=mbd.Adaptive(...); fixed steps save with save_every"
+        )
+    if h is None:
+        raise ValueError(
+            "simulate: give the step size h, or step=mbd.Adaptive(tolerance) and save_at"
+        )
+    refuse_unused_key(key, controller, "simulate")
+    if controller is None:
+        return simulate_fixed(system, state, asked)
+    if checkpoints != 1:
+        raise ValueError("simulate: checkpoints are not for runs with a controller")
+    return simulate_controlled(system, state, controller, key, asked)
 
 
-def _refuse_fixed(given: dict[str, object]) -> None:
-    """Refuse what belongs to fixed steps in a run whose steps are chosen."""
+def _refuse_fixed(asked: RunRequest, controller: Controller | None, key: Array | None) -> None:
+    """Raise ValueError for arguments of fixed steps in a run whose steps are chosen."""
+    given = {
+        "h": asked.h,
+        "t_end": asked.t_end,
+        "steps": asked.steps,
+        "on_chunk": asked.on_chunk,
+        "controller": controller,
+        "key": key,
+        "save_every": asked.save_every - 1,
+        "checkpoints": asked.checkpoints - 1,
+        "progress": asked.progress,
+    }
     for name, value in given.items():
         if value is not None and not (isinstance(value, int) and not value):
             raise ValueError(

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -23,7 +22,7 @@ from ..rotations.types import host
 from .carry import Carry, row_of, taken
 from .commanded import check_controller, commanded, commanded_step, left_to_caller
 from .controllers import Control, Controller
-from .fixed_steps import refuse_host_work, start_run, times
+from .fixed_steps import refuse_host_work, times
 from .running.checks import (
     check_run,
     check_system,
@@ -35,7 +34,10 @@ from .running.checks import (
 )
 from .running.chunked_run import HostLoop, counted_loop
 from .running.failure import raise_failure
-from .running.initial_state import assembled
+from .running.initial_state import InitialState, assembled
+from .running.one_step import FixedSteps
+from .running.request import RunRequest
+from .running.run_start import start_run
 from .running.schedule import (
     FromStep,
     InputPart,
@@ -111,7 +113,8 @@ def start(
     begun = system if values is None else system.given(values, t0)
     state = system.with_turns(state)
     found, report = assembled(begun, state, now, metric=metric)
-    run, row = start_run(begun, state, found, report, t0, h, formulation, integrator, values)
+    steps = FixedSteps(t0, h, formulation, integrator)
+    run, row = start_run(begun, InitialState(state, found, report), steps, values)
     carry = Carry(run, t0, h, formulation, integrator, linear_solver, control)
     if throw and is_concrete(carry):
         if not ended_as(carry.result, RESULTS.successful):
@@ -206,35 +209,23 @@ def step(
 
 
 def simulate_controlled(
-    system: System,
-    state: State,
-    controller: Controller,
-    *,
-    h: Any,
-    t_end: float | None,
-    steps: int | None,
-    inputs: Mapping[str, Any] | None,
-    save_every: int,
-    t0: Any,
-    throw: bool,
-    progress: bool,
-    on_chunk: Callable[[Solution], None] | None,
-    **options: Any,
+    system: System, state: State, controller: Controller, key: Array | None, asked: RunRequest
 ) -> Solution:
-    """`simulate` with a controller; `options` go to `start`."""
+    """`simulate` with a controller; `key` is that of the noise of its sensors."""
+    assert asked.h is not None
     check_controller(system, controller, "simulate")
-    count = count_steps(h, t_end, steps, t0)
-    integrator = chosen_integrator(options["integrator"], system)
-    formulation = chosen_formulation(options["formulation"])
+    count, save_every = count_steps(asked.h, asked.t_end, asked.steps, asked.t0), asked.save_every
+    integrator = chosen_integrator(asked.integrator, system)
+    formulation = chosen_formulation(asked.formulation)
     check_run(system, count, save_every, formulation, integrator)
-    given = as_mapping(inputs, "simulate")
+    given = as_mapping(asked.inputs, "simulate")
     others = left_to_caller(
         system,
         controller,
         given,
         lambda label: over_a_run(label, given[label.name], count, "simulate"),
     )
-    known_h, h, t0 = h, as_jax(h, system.dtype), as_jax(t0, system.dtype)
+    h, t0 = as_jax(asked.h, system.dtype), as_jax(asked.t0, system.dtype)
     first = {name: part.first(t0, h) for name, part in others.items()}
     labels = {label.name: label for label in system.inputs}
     begin = {
@@ -244,9 +235,20 @@ def simulate_controlled(
         for name, rows in first.items()
     }
     begun = start(
-        system, state, h=known_h, t0=t0, inputs=begin, controller=controller, throw=throw, **options
+        system,
+        state,
+        h=asked.h,
+        t0=t0,
+        inputs=begin,
+        controller=controller,
+        formulation=asked.formulation,
+        integrator=asked.integrator,
+        linear_solver=asked.linear_solver,
+        metric=asked.metric,
+        key=key,
+        throw=asked.throw,
     )
-    saves = count // save_every
+    saves, steps = count // save_every, FixedSteps(t0, h, formulation, integrator)
     begin_row = _first_row(system, begun)
     row, rest = eqx.partition(begin_row, eqx.is_array)
 
@@ -260,7 +262,7 @@ def simulate_controlled(
         }
         return dataclasses.replace(
             found,
-            t=times(t0, h, np.arange(found.r.shape[0]) * save_every),
+            t=times(steps, np.arange(found.r.shape[0]) * save_every),
             result=carry.result,
             stats=found.stats | stats,
             system=system,
@@ -276,12 +278,12 @@ def simulate_controlled(
             system.name,
             save_every,
         )
-        solution = loop.run(begun, row, saves, progress=progress, on_chunk=on_chunk)
-        if throw:
+        solution = loop.run(begun, row, saves, progress=asked.progress, on_chunk=asked.on_chunk)
+        if asked.throw:
             raise_failure(system, solution, state, h)
         warn_of_run(system, solution, h)
         return solution
-    refuse_host_work(progress, on_chunk)
+    refuse_host_work(asked.progress, asked.on_chunk)
     carry, rows = _all_rows(system, begun, controller, others, saves, save_every)
     rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), row, rows)
     return solution_of(rows, carry)

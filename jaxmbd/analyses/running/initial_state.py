@@ -9,10 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ...equations.index1 import dynamic_accelerations
 from ...equations.motion import applied
 from ...formulations import AbstractFormulation
-from ...integrators import AbstractIntegrator, Motion
+from ...integrators import Motion
 from ...model.state import Pose, State
 from ...model.system import System
 from ...model.validation import is_concrete
@@ -80,35 +79,23 @@ def assembled(
 
 def first_row(
     system: System,
-    given: State,
-    state: State,
-    report: AssemblyReport,
-    t0: Scalar,
+    start: InitialState,
     formulation: AbstractFormulation,
-    integrator: AbstractIntegrator | None = None,
+    motion: Motion,
+    t0: Scalar,
     h: Scalar | None = None,
-) -> tuple[Motion, Row, RESULTS]:
-    """The motion at the first instant and whether it could be found; `given` was assembled. Where a
-    method and its step are known, its memory may hold what the method's start finds use for.
-    """
-    q, u = formulation.from_state(state)
-    if integrator is None or h is None:
-        motion = Motion(q, u, *dynamic_accelerations(formulation, system, q, u, t0))
-    else:
-        motion = integrator.first(formulation, system, q, u, t0, h)
-    a, lam = motion.a, motion.lam
+) -> tuple[Row, RESULTS]:
+    """The row of the motion at the first instant, and whether that motion could be found."""
+    q, u, a, lam = motion.q, motion.u, motion.a, motion.lam
     finite = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(lam))
     loads = jnp.stack([jnp.all(jnp.isfinite(x)) for x in applied(formulation, system, q, u, t0)])
     why = RESULTS.where(jnp.all(loads), RESULTS.singular, RESULTS.non_finite)
     result = RESULTS.where(finite, RESULTS.successful, why)
-    result = outcome_of_assembly(report, result)
-    result = RESULTS.where(valid_numbers(system, given, t0, h), result, RESULTS.invalid_input)
+    result = outcome_of_assembly(start.report, result)
+    valid = valid_numbers(system, start.given, t0, h)
+    result = RESULTS.where(valid, result, RESULTS.invalid_input)
     ok = result == RESULTS.successful
-    return (
-        motion,
-        make_row(formulation, system, q, u, a, lam, jnp.zeros((), int), ok),
-        result,
-    )
+    return make_row(formulation, system, q, u, a, lam, jnp.zeros((), int), ok), result
 
 
 def outcome_of_assembly(report: AssemblyReport, result: RESULTS) -> RESULTS:

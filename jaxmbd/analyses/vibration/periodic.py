@@ -20,7 +20,7 @@ from ...results.solution import Solution, make_solution
 from ...rotations import so3
 from ...rotations.types import Scalar
 from ..assembly import AssemblyReport
-from ..fixed_steps import advance, has_least, run_stats, start_run, times
+from ..fixed_steps import has_least, run_stats, times
 from ..mobility import mobility
 from ..running.checks import (
     check_system,
@@ -29,7 +29,10 @@ from ..running.checks import (
     count_steps,
     needs_state,
 )
-from ..running.initial_state import assembled
+from ..running.initial_state import InitialState, assembled
+from ..running.one_step import FixedSteps
+from ..running.run_start import start_run
+from ..running.step_loops import Saves, advance
 from ..statics.equilibrium_failure import EquilibriumError
 from .small_motions import free_displacements
 
@@ -151,19 +154,9 @@ def periodic(
     if runs_now(system, base, period):
         # A period is run about ten times, with tangents.
         program = _shoot.for_work(10 * steps * system.nb, (system.unnamed(), steps))
-    found = program(
-        system,
-        base,
-        report,
-        period,
-        t0,
-        jax.device_put(np.asarray(max_iterations)),
-        formulation,
-        integrator,
-        steps=steps,
-        freedoms=int(freedoms),
-        autonomous=bool(autonomous),
-    )
+    orbit = _Orbit(formulation, integrator, t0, steps, int(freedoms), bool(autonomous))
+    limit = jax.device_put(np.asarray(max_iterations))
+    found = program(system, base, report, period, limit, orbit)
     found = eqx.tree_at(lambda p: p.motion.system, found, system, is_leaf=lambda x: x is None)
     if throw and is_concrete(found):
         _raise_failure(found, system)
@@ -226,36 +219,50 @@ class _Chart(eqx.Module):
         return jnp.concatenate(parts) / self.units
 
 
+class _Orbit(eqx.Module):
+    """How a period is run, and what is unknown of it.
+
+    Attributes:
+        formulation, integrator: Of its steps.
+        t0: Initial time [s].
+        steps: Their number.
+        freedoms: Degrees of freedom.
+        autonomous: Whether the period is unknown as well.
+    """
+
+    formulation: AbstractFormulation
+    integrator: AbstractIntegrator
+    t0: Scalar
+    steps: int = eqx.field(static=True)
+    freedoms: int = eqx.field(static=True)
+    autonomous: bool = eqx.field(static=True)
+
+    def run(self, system: System, state: State, report: AssemblyReport, period: Scalar) -> Solution:
+        """One period, and every step of it."""
+        steps = FixedSteps(self.t0, period / self.steps, self.formulation, self.integrator)
+        progress, first = start_run(system, InitialState(state, state, report), steps)
+        progress, rows = advance(system, progress, steps, Saves(self.steps, 1))
+        rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
+        t, least = times(steps, np.arange(self.steps + 1)), has_least(progress)
+        stats = run_stats(report, progress)
+        return make_solution(t, rows, progress.result, stats, least=least)
+
+
 @Compiled
 def _shoot(
     system: System,
     base: State,
     report: AssemblyReport,
     period: Scalar,
-    t0: Scalar,
     limit: Int[Array, ""],
-    formulation: AbstractFormulation,
-    integrator: AbstractIntegrator,
-    steps: int,
-    freedoms: int,
-    autonomous: bool,
+    orbit: _Orbit,
 ) -> Periodic:
+    t0, freedoms, autonomous = orbit.t0, orbit.freedoms, orbit.autonomous
     chart = _Chart.around(system, base, t0, period, freedoms)
     dtype = chart.Z.dtype
 
     def run(system: System, x: Float[Array, " n"], period: Scalar) -> Solution:
-        """One period, and every step of it."""
-        state, h = chart.placed(system, x, t0), period / steps
-        progress, first = start_run(system, state, state, report, t0, h, formulation, integrator)
-        progress, rows = advance(
-            *(system, progress, t0, h, jnp.zeros((), int), steps, 1, formulation, integrator),
-            (1, 1),
-        )
-        rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
-        stats = run_stats(report, progress)
-        t = times(t0, h, np.arange(steps + 1))
-        least = has_least(progress)
-        return make_solution(t, rows, progress.result, stats, least=least)
+        return orbit.run(system, chart.placed(system, x, t0), report, period)
 
     # Of the unknowns: coordinates, rates, and the period relative to its guess.
     guess = held(period)

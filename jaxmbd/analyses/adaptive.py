@@ -35,8 +35,8 @@ _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 2.0  # BDF2 is stable for ratios of steps be
 
 
 class _Progress(eqx.Module):
-    """Where a run is: its last good motion and row, the next step, how many were taken and
-    refused.
+    """State of a run: the last good motion and row, the next step size, and the numbers of accepted
+    and rejected steps.
     """
 
     motion: Motion
@@ -255,8 +255,8 @@ def _requested(
     reached: Scalar,
     started: Bool[Array, ""],
 ) -> tuple[Row, Bool[Array, " T"]]:
-    """Rows at `ts` from those at the ends of the steps, NaN after the instant `reached`, and
-    whether the multipliers of each leave out a part of the forces.
+    """Rows at the times `ts`, interpolated between the ends of steps, NaN after the instant
+    `reached`; and whether the multipliers of each leave out a part of the forces.
     """
     # Refused steps repeat a knot; the interval of a time is the one that grows past it.
     k = jnp.clip(jnp.searchsorted(knots, ts, side="left") - 1, 0, len(knots) - 2)
@@ -295,13 +295,13 @@ def _balanced(system: System, row: Row, t: Scalar) -> tuple[Row, Bool[Array, ""]
 
 
 def _size(system: System, gap: Float[Array, "nb d"]) -> Scalar:
-    """The largest number, lengths relative to the system's."""
+    """Largest component of an error, with lengths relative to the system's."""
     return jnp.maximum(jnp.max(jnp.abs(gap[:, :3])) / system.length, jnp.max(jnp.abs(gap[:, 3:])))
 
 
 def _rate(system: System, row: Row) -> Scalar:
-    """How fast the motion changes [1/s]: velocities, and roots of accelerations, by the system's
-    length.
+    """Rate of change of the motion [1/s]: velocities, and square roots of accelerations, relative
+    to the system's length.
     """
     v = jnp.maximum(
         jnp.max(jnp.abs(row.twist.v)) / system.length, jnp.max(jnp.abs(row.twist.omega))

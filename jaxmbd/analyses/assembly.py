@@ -30,7 +30,7 @@ _VELOCITY_ROUNDING = 16.0  # of a row's terms, in units of rounding
 
 
 class AssemblyReport(eqx.Module):
-    """What assembly did.
+    """Displacements, changes of velocity and remaining constraint violations of an assembly.
 
     Attributes:
         displacement: How far each mass center moved, (nb,) [m].
@@ -173,8 +173,8 @@ def assemble(
 
 
 def _geometry(system: System) -> System:
-    """The system with no derivative by what assembly does not see: a gradient by masses then leaves
-    assembly out.
+    """The system without derivatives by numbers that assembly does not use, so that a gradient by
+    masses leaves assembly out.
     """
     parts = (system.mass, system.inertia, system.gravity, system.forces, system.inertias)
     held = jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, parts)
@@ -182,7 +182,7 @@ def _geometry(system: System) -> System:
 
 
 def _only_geometry(system: System) -> System:
-    """The unnamed system with zeros for the numbers that its constraints do not see."""
+    """The unnamed system with zeros for all numbers that enter no constraint."""
     system = system.unnamed()
     unseen = ("mass", "inertia", "gravity", "forces", "laws", "inertias")
     zeros = jax.tree.map(
@@ -197,8 +197,8 @@ def _norms(x: Float[Array, "nb 3"]) -> Float[Array, " nb"]:
 
 
 def _weights(system: System, metric: str) -> Float[Array, "nb 6 6"]:
-    """The metric of a body's displacement or velocity, without units: about one for the system's
-    length and for one radian.
+    """Dimensionless weights of a body's displacement or velocity: about one for the system's length
+    and for one radian.
     """
     eye = np.eye(3, dtype=system.dtype)
     if metric == "identity":

@@ -33,17 +33,17 @@ def run_batch(
 
     One compiled program maps over a chunk; chunks follow one another, so memory is that of one
     chunk on the devices and of the results on the host. A chunk is divided over all devices, each
-    of which iterates for its own members alone. The numbers do not depend on the number of devices,
-    to rounding.
+    of which iterates for its own elements alone. The numbers do not depend on the number of
+    devices, to rounding.
 
     Several processes: call `jax.distributed.initialize` first in each, then `run_batch` in each
     with the same arguments; every process gets all results.
 
     Args:
-        function: A pure function of one member; `simulate` inside does not raise, so return
-            `Solution.result` too where members may fail.
-        inputs: Arrays, or a pytree of arrays, with a leading axis for the members.
-        chunk: Members at a time, rounded up to a multiple of the number of devices. On a CPU some
+        function: A pure function of one batch element; `simulate` inside does not raise, so return
+            `Solution.result` too where elements may fail.
+        inputs: Arrays, or a pytree of arrays, with a leading axis for the batch.
+        chunk: Elements at a time, rounded up to a multiple of the number of devices. On a CPU some
             128 per core are fastest, on a large GPU 16 000 and more.
         devices: All of JAX by default.
         progress: Show a progress bar on standard error (in the first process).
@@ -51,10 +51,10 @@ def run_batch(
 
     Returns:
         What `function` returns, as NumPy arrays with a leading axis; after an interruption
-        (Ctrl-C), the members done.
+        (Ctrl-C), the elements done.
 
     Raises:
-        ValueError: No members, or arrays that differ in their number.
+        ValueError: No elements, or arrays that differ in their number.
     """
     inputs = jax.tree.map(np.asarray, inputs)
     sizes = {x.shape[:1] for x in jax.tree.leaves(inputs)}
@@ -70,19 +70,19 @@ def run_batch(
     several = len({d.process_index for d in devices}) > 1
     mapped: Any = None
     if several:
-        # No member depends on another, so devices need not wait for each other's iterations.
+        # No element depends on another, so devices need not wait for each other's iterations.
         options = {"mesh": mesh, "in_specs": spec, "out_specs": spec, "check_vma": False}
         mapped = jit(jax.shard_map(jax.vmap(function), **options))
     done: list[Any] = []
     quiet = not progress or jax.process_index() != 0
-    with tqdm(total=total, unit="member", disable=quiet, leave=False) as bar:
+    with tqdm(total=total, unit="element", disable=quiet, leave=False) as bar:
         try:
             for first in range(0, total, chunk):
-                # The last chunk is filled up with its last member, so that one program serves all
+                # The last chunk is filled up with its last element, so that one program serves all
                 # chunks.
-                members = np.minimum(np.arange(first, first + chunk), total - 1)
+                elements = np.minimum(np.arange(first, first + chunk), total - 1)
                 placed = jax.tree.map(
-                    lambda x, k=members: _place(x[k], NamedSharding(mesh, spec)), inputs
+                    lambda x, k=elements: _place(x[k], NamedSharding(mesh, spec)), inputs
                 )
                 if mapped is None:
                     mapped = _program(function, mesh, spec, placed)
@@ -98,7 +98,7 @@ def run_batch(
             if not done:
                 raise
             bar.write(
-                f"run_batch: interrupted after {len(done) * chunk} of {total} members; these are "
+                f"run_batch: interrupted after {len(done) * chunk} of {total} elements; these are "
                 "kept"
             )
     return jax.tree.map(lambda *x: np.concatenate(x), *done)
@@ -116,14 +116,14 @@ def _program(
     closed, shapes = jax.make_jaxpr(jax.vmap(function), return_shape=True)(own)
     consts = jax.device_put(closed.consts, NamedSharding(mesh, PartitionSpec()))
 
-    def chunk(consts: list[Array], members: PyTree) -> Any:
-        flat = eval_jaxpr(closed.jaxpr, consts, *jax.tree.leaves(members))
+    def chunk(consts: list[Array], elements: PyTree) -> Any:
+        flat = eval_jaxpr(closed.jaxpr, consts, *jax.tree.leaves(elements))
         return jax.tree.unflatten(jax.tree.structure(shapes), flat)
 
     specs = (PartitionSpec(), spec)
     mapped = jax.shard_map(chunk, mesh=mesh, in_specs=specs, out_specs=spec, check_vma=False)
     program = program_of(jit(mapped).lower(consts, placed), mesh.devices.tolist())
-    return lambda members: program(consts, members)
+    return lambda elements: program(consts, elements)
 
 
 def _place(x: np.ndarray, sharding: NamedSharding) -> jax.Array:

@@ -1,4 +1,6 @@
-"""What a motion takes from one step to the next, and what can be asked of it on the way."""
+"""Data that a motion carries from one step to the next, and the quantities that can be read from
+it.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -85,7 +87,9 @@ class Carry(eqx.Module):
 
 
 def _described(carry: Carry) -> str:
-    """Where a motion is, in a line; of a batch, how many go on."""
+    """One line with the time and the outcome of a motion; of a batch, the number of motions that
+    continue.
+    """
     method = f"{carry.integrator.name}, {carry.formulation.name}"
     if not known(carry.run.completed):
         return f"Carry: {method}"

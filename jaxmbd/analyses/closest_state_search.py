@@ -38,7 +38,7 @@ _ROUNDING = 4.0  # corrections of velocities count as none, in units of rounding
 
 
 def position_tolerance(dtype: DTypeLike) -> float:
-    """Violations of this size, of distances relative to the system's length, count as none."""
+    """Largest constraint violation of a closed mechanism, with distances relative to its length."""
     return 10.0 * float(jnp.finfo(dtype).eps) ** 0.75
 
 
@@ -80,7 +80,8 @@ class ClosestState(eqx.Module):
     described: tuple[tuple[bool, bool], ...] = eqx.field(static=True)
 
     def velocity_metric(self) -> tuple[Float[Array, "nb 6 6"], np.ndarray | None]:
-        """The metric of velocities, and a mask of those described where only some were.
+        """The metric of velocities, and a mask of the described ones, or None if all were
+        described.
 
         The others count little; they are measured from their last iterate, so that the small weight
         that they have does not pull at those described.
@@ -101,13 +102,15 @@ def pull_to_described(
     u0: Float[Array, "nb 6"],
     u: Float[Array, "nb 6"],
 ) -> Float[Array, " n"]:
-    """The pull of velocities towards the described ones."""
+    """Right-hand side W u of the velocity metric, which pulls velocities towards the described
+    ones.
+    """
     target = u0 if described is None else jnp.where(described, u0, u)
     return jnp.einsum("bij,bj->bi", weights, target).reshape(-1)
 
 
 class _Trial(eqx.Module):
-    """A pose to be tried, and what it says if it is taken.
+    """A trial pose, with the multipliers and the step length that are kept if it is accepted.
 
     Attributes:
         pose: The pose.
@@ -168,7 +171,7 @@ class Search:
         self.tiny = float(jnp.finfo(self.dtype).eps) ** 0.5
 
     def start(self) -> SearchState:
-        """Before the first trial, which is the pose as described."""
+        """The state before the first trial, which is the pose as described."""
         m, dtype = len(self.bodies), self.dtype
         zero, infinity, none = jnp.zeros((), dtype), jnp.asarray(jnp.inf, dtype), jnp.zeros((), int)
         no = jnp.zeros((), bool)
@@ -191,11 +194,11 @@ class Search:
         )
 
     def goes_on(self, s: SearchState) -> Bool[Array, ""]:
-        """Whether another turn is needed."""
+        """Whether another iteration is needed."""
         return ~s.settled
 
     def turn(self, s: SearchState) -> SearchState:
-        """Take the trial if it is good, and solve for the next one, or for velocities."""
+        """Accept or reject the trial, then solve for the next one, or for velocities."""
         s, right_side = self._judged(s)
         weights = jnp.where(s.moves, self.closest.weights, self.velocity_weights)
         blocks = self._held_in(s)
@@ -219,7 +222,9 @@ class Search:
         return self._corrected(self._next(s, first, second), first)
 
     def _judged(self, s: SearchState) -> tuple[SearchState, Float[Array, " m"]]:
-        """The trial taken, or the last pose again with more damping; and ν of the trial."""
+        """The state with the trial accepted, or with the last pose and more damping; and ν of the
+        trial.
+        """
         system, pose = self.jet_system, s.trial.pose
         blocks, gaps = rows(RA(), system, pose), phi(RA(), system, pose) / self.sizes
         nu = velocity_right_side(RA(), system, self.f_dot, pose) / self.sizes
@@ -253,7 +258,9 @@ class Search:
         return s, nu
 
     def _held_in(self, s: SearchState) -> Float[Array, "m k 6"]:
-        """The rows, of positions without those at velocity level, which say nothing about them."""
+        """Constraint rows of the present stage: the search for positions leaves out the rows at
+        velocity level.
+        """
         first = self.system.holonomic_rows
         if first == len(self.bodies):
             return s.blocks
@@ -261,7 +268,7 @@ class Search:
         return jnp.where(s.moves & velocity_level, 0.0, s.blocks)
 
     def _softness(self, s: SearchState, matrix: SaddleMatrix) -> Float[Array, " m"]:
-        """E without units."""
+        """Regularization E of the saddle matrix, without units."""
         diagonal = jnp.mean(jnp.sum(matrix.right**2, axis=(1, 2)))
         own = jnp.broadcast_to(diagonal * s.damping, (len(self.bodies),))
         soft = regularization(RA(), self.system, self.velocity_weights, s.blocks)
@@ -281,7 +288,7 @@ class Search:
     def _next(
         self, s: SearchState, normal: Float[Array, " n"], tangential: Float[Array, " n"]
     ) -> SearchState:
-        """With the next trial."""
+        """The state with the next trial pose."""
         n, shape = self.u0.size, self.u0.shape
         # A damped step is about closing alone.
         tangential = jnp.where(s.damping <= 2.0 * self.tiny, tangential, 0.0)
@@ -298,7 +305,7 @@ class Search:
         return dataclasses.replace(s, trial=trial, k=s.k + s.moves.astype(int))
 
     def _corrected(self, s: SearchState, rest: Float[Array, " n"]) -> SearchState:
-        """With better velocities, once the positions are found."""
+        """The state with corrected velocities, once the positions are found."""
         n, eps = self.u0.size, float(jnp.finfo(self.dtype).eps)
         x = jnp.where(s.moves, s.x, s.x + rest)
         size = _largest(rest[:n])
@@ -315,7 +322,7 @@ class Search:
         )
 
     def results(self, s: SearchState) -> tuple[Float[Array, " n"], Any]:
-        """The unknowns of the positions, velocities, and what happened."""
+        """Unknowns of the position problem, velocities, and the outcome of the search."""
         consistent = s.before <= self.tolerance
         xi = jax.vmap(_displacement)(self.closest.pose0, s.taken.pose) / self.units[None, :]
         xi = jnp.where(consistent, 0.0, xi)

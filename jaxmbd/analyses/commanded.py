@@ -18,7 +18,7 @@ from .running.schedule import FromStep, InputPart, Inputs, Schedule
 
 
 def check_controller(system: System, controller: object, who: str) -> None:
-    """Refuse what is no controller, or one that names what the mechanism has not.
+    """Raise unless the controller is an `mbd.Controller` whose names the mechanism knows.
 
     Raises:
         TypeError: It is no controller.

@@ -1,4 +1,4 @@
-"""Sampled controllers: what they see, what they remember, what they hold, with a delay."""
+"""Sampled controllers: observations, memory, and commands that are held and may be delayed."""
 
 import abc
 from typing import Any, ClassVar
@@ -98,7 +98,7 @@ class Controller(eqx.Module):
 
 
 class Control(eqx.Module):
-    """What a controller takes from one step to the next.
+    """Data that a controller carries from one step to the next.
 
     Attributes:
         memory: Its own.
@@ -114,7 +114,7 @@ class Control(eqx.Module):
     def begun(
         system: System, controller: Controller, h: Numbers | None = None, key: Array | None = None
     ) -> "Control":
-        """Before the first sample: no command has been given.
+        """The data before the first sample, when no command has been given.
 
         Args:
             system: The mechanism.
@@ -141,8 +141,8 @@ class Control(eqx.Module):
     def sensed(
         self, system: System, controller: Controller, now: Solution, n: Array, h: Array
     ) -> tuple["Control", Float[Array, " n"]]:
-        """After a look at the present instant, a solution of one row after n steps of length h; and
-        what the controller sees.
+        """The data after the sensors have been read, from a solution of one row after n steps of
+        length h; and what the controller sees.
         """
         names, bound = controller.observes, controller.longest_sensor_delay
         if self.sensing is None:
@@ -154,7 +154,7 @@ class Control(eqx.Module):
         return Control(self.memory, self.line, sensing), seen
 
     def sampled(self, controller: Controller, seen: Float[Array, " n"], t: Array) -> "Control":
-        """After a sample at time t."""
+        """The data after a sample at time t."""
         memory, commands = controller(self.memory, seen, t)
         flat = [jnp.ravel(jnp.asarray(x, self.line.dtype)) for x in jax.tree.leaves(commands)]
         command = jnp.concatenate(flat)
@@ -174,9 +174,7 @@ class Control(eqx.Module):
         return Control(memory, line, self.sensing)
 
     def command(self, controller: Controller, n: Array) -> Float[Array, " k"]:
-        """What acts in the step that follows n others, on average: the last commands, seen through
-        the delay.
-        """
+        """Mean command over the step that follows n others: the last commands, delayed."""
         period, dtype = controller.period, self.line.dtype
         begin = n.astype(dtype) - controller.allowed_delay().astype(dtype) * period
         first = jax.lax.stop_gradient(jnp.floor(begin / period))

@@ -89,7 +89,7 @@ def simulate_fixed(system: System, state: State, asked: RunRequest) -> Solution:
 
 
 def refuse_host_work(progress: bool, on_chunk: Callable[[Solution], None] | None) -> None:
-    """Refuse what runs on the host, in a traced run.
+    """Raise if a traced run is asked for a progress bar or for calls on the host.
 
     Raises:
         ValueError: Either is asked for.
@@ -110,7 +110,7 @@ def times(steps: FixedSteps, n: np.ndarray) -> Float[Array, " T"]:
 
 
 def run_stats(report: AssemblyReport, progress: Progress) -> dict[str, Any]:
-    """The numbers of a run."""
+    """Entries of `Solution.stats` of a run."""
     return {
         "assembly_displacement": report.displacement,
         "assembly_rotation": report.rotation,
@@ -123,13 +123,13 @@ def run_stats(report: AssemblyReport, progress: Progress) -> dict[str, Any]:
 
 
 def has_least(progress: Progress) -> bool:
-    """Whether the rows of a run have multipliers of least norm: steps by kept factors do not."""
+    """Whether multipliers of a run are of least norm; with reused factors they are not."""
     past = progress.motion.past
     return past is None or past.kept is None
 
 
 def _chunks(saves: int, save_every: int, checkpoints: int) -> tuple[int, int]:
-    """Chunks of saves, and of the steps within a save, that make the number of checkpoints."""
+    """Chunks of saves, and of steps within a save, whose product is the number of checkpoints."""
     if checkpoints >= 1 and saves % checkpoints == 0:
         return checkpoints, 1
     if checkpoints >= 1 and checkpoints % saves == 0 and save_every % (checkpoints // saves) == 0:

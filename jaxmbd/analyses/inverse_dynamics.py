@@ -86,7 +86,7 @@ def inverse_dynamics(
     batched and differentiated.
 
     Args:
-        system: The mechanism, with drivers that leave it no freedom.
+        system: The mechanism, with drivers that leave it no degree of freedom.
         state: As in `kinematics`.
         ts: As in `kinematics` [s]; left out where a motion is given.
         motion: A motion of this system that is known already. Where joints constrain velocities, as
@@ -95,7 +95,8 @@ def inverse_dynamics(
         actuators: Names of `Actuator`, `SpringDamper` and `TorsionalSpringDamper` elements, or
             single loads such as "platform.force.x". An effort is the whole control of its element,
             whatever control it was described with; springs and dampers act beside it. More of them
-            than freedoms share the work, with least sum of squares of efforts and multipliers.
+            than degrees of freedom share the work, with least sum of squares of efforts and
+            multipliers.
         formulation: Of the kinematics, `RA()` by default.
         throw: As in `kinematics`; also refuses a motion that the actuators cannot make.
 
@@ -179,8 +180,8 @@ def _refuse_unbalanced(
     raise ValueError(
         f"mechanism {system.name!r}: the actuators ({names}) cannot make this motion: at t = "
         f"{float(result.solution.t[k]):g} s they leave {rest[k]:.1%} of the loads unbalanced; name "
-        "as many actuators as there are freedoms, where they move what is driven, or let the "
-        "drivers do it (no actuators)"
+        "as many actuators as there are degrees of freedom, where they move what is driven, or "
+        "let the drivers do it (no actuators)"
     )
 
 
@@ -246,8 +247,8 @@ def _balancing(
     units: Float[Array, " n"],
     sizes: Float[Array, " m"],
 ) -> Float[Array, " m"]:
-    """The least x with rowsᵀ x = load, or the one that comes closest where there are too few rows
-    for all loads; both with coordinates in `units` and rows divided by their `sizes`.
+    """The least x with rowsᵀ x = load, or the least-squares solution if there are too few rows;
+    with coordinates in `units` and rows divided by their `sizes`.
     """
     m, n = rows.shape
     rows = rows * units[None, :] / sizes[:, None]

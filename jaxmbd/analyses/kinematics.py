@@ -80,8 +80,8 @@ def kinematics(
         rows are redundant); they are NaN where bodies have no mass.
 
     Raises:
-        ValueError: The mechanism has freedoms left (the message says how many), or cannot be
-            assembled.
+        ValueError: The mechanism has degrees of freedom left (the message says how many), or cannot
+            be assembled.
         RuntimeError: Some instant failed and `throw=True`.
 
     Reference:
@@ -157,8 +157,8 @@ def _refuse_unsuited(system: System) -> None:
 
 def _refuse_freedoms(system: System, count: int, at_least: str = "") -> None:
     raise ValueError(
-        f"kinematics needs a mechanism without freedoms, but {system.name!r} has {at_least}{count} "
-        "left; add drivers (RotationDriver, TranslationDriver) or use simulate"
+        f"kinematics needs a mechanism without degrees of freedom, but {system.name!r} has "
+        f"{at_least}{count} left; add drivers (RotationDriver, TranslationDriver) or use simulate"
     )
 
 
@@ -224,8 +224,8 @@ class _Position(AbstractRootProblem):
 
 
 class _Carry(eqx.Module):
-    """Where a run is: coordinates and their rates, angles at the last good instant, the outcome so
-    far.
+    """State of a run: coordinates, their rates and angles at the last good instant, and the outcome
+    so far.
     """
 
     q: Any
@@ -266,7 +266,7 @@ def _advance(
     formulation: AbstractFormulation,
     mode: str,
 ) -> tuple[_Carry, Row]:
-    """All instants; this loop can be differentiated."""
+    """The run after all instants, and their rows; this loop can be differentiated."""
     instant = _instant(system, tolerance, formulation, mode)
     instant = checkpointed(instant)
     return one_kernel(lambda carry, ts: jax.lax.scan(instant, carry, ts), carry, ts)
@@ -283,7 +283,9 @@ def _march(
     formulation: AbstractFormulation,
     mode: str,
 ) -> tuple[_Carry, Row]:
-    """The first `count` of some instants; a loop whose length does not recompile."""
+    """The run after the first `count` instants, and their rows; a loop whose length does not
+    recompile.
+    """
     return counted_loop(
         _instant(system, tolerance, formulation, mode),
         carry,
@@ -297,7 +299,7 @@ def _march(
 def _instant(
     system: System, tolerance: Scalar | float, formulation: AbstractFormulation, mode: str
 ):
-    """One instant from the last one."""
+    """A function that solves for one instant from the last one."""
     problem = _Position(formulation, mode == "frozen")
 
     def instant(carry: _Carry, t: Scalar) -> tuple[_Carry, Row]:
@@ -342,8 +344,8 @@ def _rates(
     q: Coordinates,
     t: Scalar,
 ):
-    """Velocities, accelerations and multipliers at a position, all from one factorization; whether
-    it was singular.
+    """Velocities, accelerations and multipliers at a position from one factorization, and whether
+    that was singular.
     """
     rows = determining_rows(formulation, system, q)
     shape = (system.nb, formulation.size)

@@ -79,7 +79,7 @@ class Mobility:
 
 
 def _described(found: Mobility) -> str:
-    """A table."""
+    """Table of the counts, as `repr` shows it."""
     rows = [
         ("coordinates", str(found.coordinates)),
         ("constraint rows", str(found.rows)),
@@ -87,7 +87,7 @@ def _described(found: Mobility) -> str:
         ("redundant rows", str(found.redundant_rows)),
     ]
     if found.position_freedoms != found.freedoms:
-        rows.append(("freedoms of positions", str(found.position_freedoms)))
+        rows.append(("degrees of freedom of positions", str(found.position_freedoms)))
     if np.isfinite(found.condition):
         rows.append(("condition of the Jacobian", f"{found.condition:.3g}"))
     lines = [f"Mobility: {counted(found.freedoms, 'degree')} of freedom", *listed(rows)]
@@ -105,8 +105,8 @@ def mobility(system: System, state: State, *, t: Numbers = 0.0) -> Mobility:
     """Count degrees of freedom and find redundant constraints, by singular values at a consistent
     state.
 
-    The count is that of the pose given: a mechanism in a singular position has more freedoms there
-    than elsewhere.
+    The count is that of the pose given: a mechanism in a singular position has more degrees of
+    freedom there than elsewhere.
 
     Args:
         system: The mechanism.
@@ -152,8 +152,8 @@ def mobility(system: System, state: State, *, t: Numbers = 0.0) -> Mobility:
 
 
 def freedoms_lost_nearby(system: System, state: State, t: Scalar | float) -> int:
-    """How many degrees of freedom a pose has more than the poses beside it; positive at a change
-    point.
+    """Number of degrees of freedom that a pose has in excess of neighboring poses; positive at a
+    change point.
 
     Rows are looked at again a small way along a motion that the pose allows. What the pose alone
     leaves free is bound there to first order in that way; loops that stay redundant open to second
@@ -177,8 +177,8 @@ def freedoms_lost_nearby(system: System, state: State, t: Scalar | float) -> int
 def nearly_repeating(
     system: System, state: State, t: Scalar | float
 ) -> tuple[float, tuple[str, ...]]:
-    """How near a pose is to a singular one: the smallest singular value that is not zero, and the
-    joints it is about.
+    """Distance of a pose from a singular one: the smallest non-zero singular value, and the joints
+    that it belongs to.
 
     Returns:
         The value relative to the largest one, and the names of the joints whose rows would repeat
@@ -199,8 +199,8 @@ def nearly_repeating(
 
 
 def moving_without_inertia(system: System, state: State, t: Scalar | float) -> tuple[str, ...]:
-    """The bodies of motions that the joints allow and that have no kinetic energy, by name: no
-    force can say how fast they go.
+    """Names of the bodies in motions that the joints allow and that have no kinetic energy, so that
+    no force determines their acceleration.
     """
     if system.massless or system.inertias:
         return ()
@@ -259,9 +259,7 @@ def _redundant_sets(system: System, null: np.ndarray) -> tuple[RedundantSet, ...
 
 
 def _closes_a_loop(system: System) -> np.ndarray:
-    """Which rows belong to joints between bodies that joints described before them connect already,
-    (nc,).
-    """
+    """Mask of the rows of joints between bodies that earlier joints connect already, (nc,)."""
     forest, closes = Forest(system.nb + 1), np.zeros(system.nc, bool)
     for c in system.connections:
         closes[list(c.rows)] = not forest.join(*c.bodies)
@@ -285,8 +283,8 @@ def _of_tree(system: System, state: State, t: Numbers) -> Mobility:
     for c in system.connections:
         pairs.setdefault(frozenset((c.i, c.j)), []).extend(c.rows)
     rank = 0
-    for members in pairs.values():
-        block = rows[..., members].reshape(12, -1)
+    for indices in pairs.values():
+        block = rows[..., indices].reshape(12, -1)
         values = np.linalg.svd(block / row_norms(block.T), compute_uv=False)
         rank += int(np.sum(values > np.sqrt(np.finfo(block.dtype).eps) * values[0]))
     return Mobility(n, system.nc, rank, n - rank, system.nc - rank, (), (), float("nan"))

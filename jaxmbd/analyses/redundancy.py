@@ -1,4 +1,4 @@
-"""Which numbers keep redundant loops closed and movable: the ones that have a derivative."""
+"""Numbers that keep redundant loops closed and movable, and so have a derivative."""
 
 from collections.abc import Sequence
 

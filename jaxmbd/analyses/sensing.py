@@ -1,5 +1,5 @@
-"""Readings of sensors while a motion goes on: with their delay, their samples and their noise, for
-which the past is kept.
+"""Readings of sensors during a motion, with delay, sampling and noise, for which past values are
+kept.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from ..results.solution import Solution
 
 
 class Sensing(eqx.Module):
-    """Sensors that are read every so many steps and need the past.
+    """Past values of sensors that are read every so many steps.
 
     Attributes:
         past: Their quantities at the last looks, the newest last, (m, n).
@@ -31,7 +31,7 @@ class Sensing(eqx.Module):
 
     @staticmethod
     def begun(system: System, names: Sequence[str], looks: int, key: Array | None) -> "Sensing":
-        """Before the first look.
+        """The data before the first reading.
 
         Args:
             system: The mechanism.
@@ -51,7 +51,8 @@ class Sensing(eqx.Module):
         place: tuple[Array, int, Array],
         longest: tuple[float, str] | None = None,
     ) -> tuple["Sensing", Float[Array, " n"]]:
-        """After a look at the present instant; and what is seen, in the order of the names.
+        """The data after a reading at the present instant, and the readings in the order of the
+        names.
 
         Args:
             system: The mechanism.
@@ -91,7 +92,7 @@ def sensors_among(system: System, names: Sequence[str]) -> list[Sensor]:
 def looks_kept(
     sensors: Sequence[Sensor], h: Numbers | None, period: int, who: str, bound: float | None = None
 ) -> int:
-    """How many looks sensors need.
+    """Number of past readings that sensors need.
 
     Args:
         sensors: Of `sensors_among`.

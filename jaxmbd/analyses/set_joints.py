@@ -127,7 +127,7 @@ def _request(system: System, name: str, given: Numbers | Mapping[str, Numbers]) 
 
 
 def _depth(tree: Tree, system: System, c: Connection) -> int:
-    """How many joints lie between the ground and the farther body of a joint."""
+    """Number of joints between the ground and the farther body of a joint."""
 
     def depth(b: int) -> int:
         return 0 if b == system.nb else 1 + depth(int(tree.parent[b]))
@@ -205,8 +205,9 @@ def _moved(
     c: Connection,
     changes: tuple[Scalar, Scalar, Scalar, Scalar],
 ) -> tuple[State, Float[Array, " w"]]:
-    """The state with all that hangs on a joint of the tree turned and shifted, as it is for one
-    that closes a loop; and how far every angle about a parallel axis turns with the joint's, (w,).
+    """The state with all bodies that a joint of the tree carries turned and shifted, unchanged for
+    a joint that closes a loop; and the rate of every angle about a parallel axis by the joint's,
+    (w,).
     """
     index = system.connections.index(c)
     roots = [b for b in range(system.nb) if tree.connection[b] == index]
@@ -250,7 +251,7 @@ def _moved(
 
 
 def _descendants(tree: Tree, body: int) -> list[int]:
-    """A body and all that hangs on it."""
+    """A body and all bodies that it carries in the tree."""
     found = [body]
     for b in found:
         found += [k for k in range(len(tree.parent)) if tree.parent[k] == b and k not in found]

@@ -125,7 +125,7 @@ def start(
 
 
 def refuse_unused_key(key: Array | None, controller: Controller | None, who: str) -> None:
-    """Refuse a key of noise that no controller sees.
+    """Raise for a random key without a controller that reads noisy sensors.
 
     Raises:
         ValueError: There is a key and no controller.
@@ -338,6 +338,6 @@ def _some_rows(
     size: int,
     save_every: int,
 ) -> tuple[Carry, Solution]:
-    """The same for the next rows, whose number is no part of the program."""
+    """The carry after the next `count` rows, and these; their number does not recompile."""
     save = _to_next_row(system, controller, others, save_every)
     return counted_loop(save, carry, lambda m: m, count, size, lambda carry: carry.result)

@@ -1,5 +1,4 @@
-"""Small motions along every degree of freedom, for pictures: what a mechanism can do before anybody
-simulates it.
+"""Small motions along every degree of freedom, for pictures of a mechanism before it is simulated.
 
 Drivers are left out, so that what they move can be seen to move. Where the loops of a mechanism
 cannot be closed, its joints are swept as a tree, and the loops stay open.
@@ -74,7 +73,7 @@ def sweeps(system: System, state: State) -> Sweeps:
     """
     if 6 * system.nb > _MOST_COORDINATES:
         raise ValueError(
-            f"mechanism {system.name!r} has {system.nb} bodies; the freedoms of at most "
+            f"mechanism {system.name!r} has {system.nb} bodies; the degrees of freedom of at most "
             f"{_MOST_COORDINATES // 6} can be swept"
         )
     system = system.at_position_level()
@@ -115,7 +114,7 @@ def _swept(start: "_Poses", k: int, name: str) -> Sweep:
 
 
 class _Poses:
-    """Poses that satisfy some rows, with the motions that these leave free."""
+    """Poses that satisfy some rows, with the free motions there."""
 
     def __init__(self, system: System, state: State, kept: np.ndarray):
         self.system, self.kept = system, kept
@@ -141,14 +140,16 @@ class _Poses:
         return np.asarray(gaps)[self.kept], np.asarray(jacobian)[self.kept]
 
     def move(self, delta: np.ndarray) -> None:
-        """By scaled displacements and rotations in the bodies' frames, (6 nb,)."""
+        """Displace the bodies by scaled displacements and rotations in their frames, (6 nb,)."""
         step = (delta * self.scale).reshape(-1, 6)
         self.r = self.r + step[:, :3]
         turned = np.asarray(_exponentials(as_jax(step[:, 3:], self.system.dtype)))
         self.A = self.A @ turned
 
     def close(self) -> bool:
-        """Newton's method with the smallest steps; whether the rows are satisfied then."""
+        """Close the joints by Newton's method with least steps; returns whether the rows are
+        satisfied.
+        """
         inverse, before = self.inverse, np.inf
         for _ in range(30):
             gaps, jacobian = self.rows()
@@ -205,8 +206,8 @@ class _Poses:
         return [name for name, _, _ in self.chosen] + rest
 
     def direction(self, k: int, before: np.ndarray | None) -> np.ndarray:
-        """The motion of a degree of freedom at this pose, its largest part one: the other chosen
-        coordinates rest, and of what no coordinate names, the way goes on as before.
+        """Motion of a degree of freedom at this pose, with largest component one: the other chosen
+        coordinates rest, and motions that no coordinate names continue in their direction.
         """
         null = self.null()
         rates = np.array([self._rate(c, turns) for _, c, turns in self.chosen])
@@ -246,7 +247,7 @@ class _Poses:
 
 
 def _sparse(free: np.ndarray, k: int) -> np.ndarray:
-    """One of the directions of a subspace, each with a large part of its own."""
+    """The k-th of a basis of directions that each have a large component of their own."""
     from scipy import linalg
 
     factors: Any = linalg.qr(free.T, mode="economic", pivoting=True)

@@ -148,5 +148,5 @@ def test_impossible_requests_are_refused_by_name(options, message):
 
 
 def test_a_driven_mechanism_has_nothing_to_linearize():
-    with pytest.raises(ValueError, match="no freedom left"):
+    with pytest.raises(ValueError, match="no degree of freedom left"):
         mbd.linearize(*mbd.load("slider_crank"))

@@ -209,5 +209,5 @@ def test_what_has_no_orbit_is_refused_by_name():
     rod = m.add_body("rod", mass=1.0, inertia=(1, 1, 1))
     still = (0.0, 0.0, 0.0)
     m.add(mbd.PoseDriver("motion", m.ground, rod, displacement=still, rotation=still))
-    with pytest.raises(ValueError, match="no freedom left"):
+    with pytest.raises(ValueError, match="no degree of freedom left"):
         mbd.periodic(*m.build(), period=1.0, steps=10)

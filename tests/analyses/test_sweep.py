@@ -83,5 +83,7 @@ def test_the_sweep_of_an_angle_keeps_the_others():
 
 
 def test_a_mechanism_of_300_bodies_is_refused():
-    with pytest.raises(ValueError, match="300 bodies; the freedoms of at most 200 can be swept"):
+    with pytest.raises(
+        ValueError, match="300 bodies; the degrees of freedom of at most 200 can be swept"
+    ):
         sweeps(*mbd.load("n_pendulum:300"))

@@ -1,4 +1,4 @@
-"""Refuse what cannot be computed, in words, before anything is compiled."""
+"""Checks of what analyses are given, before anything is compiled."""
 
 import dataclasses
 import functools
@@ -36,7 +36,7 @@ _ROTATION_DEFECT = (
 
 
 def check_system(system: object, state: object, entry: str) -> None:
-    """Refuse anything but a system and one state of it.
+    """Raise unless the arguments are a system and one state of it.
 
     Raises:
         TypeError: The arguments are something else, or swapped; the message says what to write.
@@ -93,8 +93,8 @@ def check_system(system: object, state: object, entry: str) -> None:
 
 
 def needs_state(function: Callable[P, R]) -> Callable[P, R]:
-    """An analysis `function(system, state, ...)` that says what to write where the state is left
-    out, as in `function(mechanism.build())`; Python's own message only counts arguments.
+    """Decorator of an analysis `function(system, state, ...)`: if the state is left out, as in
+    `function(mechanism.build())`, the message says what to write.
     """
 
     @functools.wraps(function)
@@ -170,9 +170,8 @@ def _rotation_defect(A: Float[np.ndarray | Array, "nb 3 3"]) -> Any:
 def valid_numbers(
     system: System, state: State, t0: Scalar, h: Scalar | None = None
 ) -> Bool[Array, ""]:
-    """Whether masses, inertias, laws, the state and the times can be those of a motion, and no
-    number of an element is NaN, as impossible ones are (`validation.require`); the check that works
-    inside `jit`.
+    """Whether masses, inertias, laws, the state and the times are admissible, and no number of an
+    element is NaN, as impossible ones are (`validation.require`); this check works inside `jit`.
     """
     finite = [jnp.all(jnp.isfinite(x)) for x in (state.r, state.v, state.omega, system.gravity)]
     good = jnp.all(jnp.stack(finite)) & jnp.isfinite(t0)
@@ -192,7 +191,7 @@ def valid_numbers(
 
 
 def _of_elements(system: System) -> list[Any]:
-    """Numbers of joints, forces and laws, without those that functions of users hold."""
+    """Arrays of joints, forces and laws, without those inside functions of users."""
     parts = (
         system.gravity,
         system.constraints,
@@ -206,7 +205,7 @@ def _of_elements(system: System) -> list[Any]:
 
 
 def _nothing(system: System) -> Any:
-    """Which bodies are links without inertia of their own, (nb,)."""
+    """Mask of the bodies that are links without inertia of their own, (nb,)."""
     return (system.mass == 0.0) & jnp.all(system.inertia == 0.0, axis=(1, 2))
 
 
@@ -331,8 +330,8 @@ def check_run(
     formulation: AbstractFormulation,
     integrator: AbstractIntegrator,
 ) -> int:
-    """Refuse what cannot be simulated: bodies without mass, rows that do not fit; returns
-    `save_every`.
+    """Raise for bodies without mass, rows that do not fit, or a method that does not fit the
+    mechanism; returns `save_every`.
     """
     if system.massless:
         names = ", ".join(system.massless)
@@ -362,7 +361,7 @@ def row_size(system: System) -> int:
 
 
 def check_memory(system: System, rows: int, cure: str) -> None:
-    """Refuse a result that cannot fit into memory, before any of it is allocated."""
+    """Raise if a result cannot fit into memory, before any of it is allocated."""
     needed = rows * row_size(system)
     # Rows exist twice while they are put together.
     available = psutil.virtual_memory().available

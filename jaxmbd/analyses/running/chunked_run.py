@@ -1,6 +1,4 @@
-"""Long work from the host: compiled pieces one after another, progress, interruption, everything
-computed kept.
-"""
+"""Long runs from the host: compiled pieces one after another, with progress and interruption."""
 
 import time
 from collections.abc import Callable
@@ -151,7 +149,7 @@ def counted_loop(
 
 
 def _buffer_rows(size: int) -> int:
-    """How many rows of some bytes each a compiled piece fills."""
+    """Number of rows of some bytes each that a compiled piece fills."""
     return int(np.clip(_BUFFER // max(size, 1), 16, _ROWS))
 
 

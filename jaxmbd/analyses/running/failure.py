@@ -1,4 +1,4 @@
-"""Say what failed: the time, the joint, the cure."""
+"""Messages about failed runs: the time, the joint, the cure."""
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ class SimulationError(RuntimeError):
 
 
 def _closed_laws(row: Solution) -> list[str]:
-    """Which laws acted at a row."""
+    """Names of the laws that acted at a row."""
     system, states = row.system, row.stats.get("law_states")
     if states is None or system is None:
         return []
@@ -118,7 +118,7 @@ def describe_failure(
 
 
 def _advice(system: System, name: str) -> list[str]:
-    """What helps against an outcome in this mechanism."""
+    """Advice against an outcome in this mechanism."""
     curves = [repr(c.name) for c in system.connections if issubclass(c.element, AbstractCurved)]
     if name == "wrong_branch" and curves:
         return [f"The curves of this mechanism are those of {', '.join(curves[:6])}"]
@@ -136,7 +136,7 @@ def _advice(system: System, name: str) -> list[str]:
 
 
 def most_bent(row: Solution) -> list[str]:
-    """The element of a beam that bends most, where that is much."""
+    """A sentence about the beam element that bends most, if it bends far."""
     beams = () if row.system is None else row.system.beams
     each = {b.name: bends(np.asarray(row.A)[:, list(b.nodes)])[0] for b in beams}
     found = [(float(bend.max()), name) for name, bend in each.items()]
@@ -151,8 +151,8 @@ def most_bent(row: Solution) -> list[str]:
 
 
 def _moving_without_inertia(system: System, state: State | None, t: float) -> str:
-    """That bodies move without inertia, or nothing; otherwise the matrix of the equations of motion
-    is singular for want of independent rows.
+    """A sentence naming bodies that move without inertia, or nothing; otherwise the matrix of the
+    equations of motion is singular because rows are dependent.
     """
     if state is None or max(system.nc, 6 * system.nb) > LARGEST:
         return ""
@@ -169,8 +169,8 @@ def _moving_without_inertia(system: System, state: State | None, t: float) -> st
 
 
 def _singular_pose(system: System, state: State, t: float) -> list[str]:
-    """That a pose is close to a singular one, with the joints; the last good row is beside it, not
-    on it.
+    """A sentence naming the joints of a nearly singular pose, or none; the last good row is beside
+    that pose, not on it.
     """
     if max(system.nc, 6 * system.nb) > LARGEST:
         return []

@@ -1,6 +1,4 @@
-"""What runs with fixed and with chosen steps share: the start from a state, and what is checked at
-every step.
-"""
+"""The start of a run from a state, and checks of every step, for fixed and for chosen steps."""
 
 import math
 
@@ -52,8 +50,8 @@ class InitialState(eqx.Module):
 def assembled(
     system: System, state: State, t: Scalar, *, metric: str | None = None, velocities: bool = True
 ) -> tuple[State, AssemblyReport]:
-    """The assembled state; refuses an open mechanism where that can be seen, otherwise the result
-    code tells.
+    """The assembled state and its report. Raises for an open mechanism if values are concrete;
+    otherwise the result code says so.
 
     Warns where assembly changes what was described, of velocities only where the analysis uses
     them.
@@ -111,8 +109,8 @@ def angles_ahead(
     angles: Float[Array, " w"],
     dt: Scalar,
 ) -> Float[Array, " w"]:
-    """Where all angles are expected a step later: within half a turn of it they are found, whatever
-    the rate.
+    """Angles extrapolated over a step of dt: an angle is found within half a turn of that value,
+    whatever its rate.
     """
     if not angles.size:
         return angles
@@ -127,7 +125,7 @@ def angles_ahead(
 def blown_up(
     system: System, formulation: AbstractFormulation, before: Motion, after: Motion, h: Scalar
 ) -> Bool[Array, ""]:
-    """Whether velocities changed in a step of h beyond any sense.
+    """Whether velocities changed in a step of h by more than any sensible motion.
 
     A constant rate is no reason, however many turns it makes in a step: methods on rotations follow
     it exactly. Where the rate changes by a turn per step, the turn that the step made is uncertain

@@ -131,7 +131,7 @@ def one_step(
 
 
 def holding(system: System, motion: Motion) -> System:
-    """The system with the states of force elements that a motion has."""
+    """The system with the states of the force elements of a motion."""
     return system if motion.states is None else system.with_element_states(motion.states.z)
 
 

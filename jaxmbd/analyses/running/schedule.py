@@ -1,4 +1,4 @@
-"""What the inputs of a mechanism are over a run: arrays by step, or functions of time."""
+"""Inputs of a mechanism over a run: arrays by step, or functions of time."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -120,8 +120,8 @@ class Schedule(eqx.Module):
 
     @property
     def jumps(self) -> np.ndarray:
-        """Which numbers may change at once between two steps, (n,): those that are held. Drivers
-        go on where they were, and functions of time too.
+        """Mask of the numbers that may change discontinuously between two steps, (n,): those that
+        are held. Drivers and functions of time are continuous.
         """
         held = [not isinstance(part, OfTime) and not part.drives for part in self.parts]
         return np.repeat(held, [part.size for part in self.parts])
@@ -137,7 +137,9 @@ class Schedule(eqx.Module):
     def rows(
         self, n: Int[np.ndarray | Array, " T"], t: Float[Array, " T"], h: Scalar
     ) -> Float[Array, "T 3 n"]:
-        """The same for the ends of some steps, of which step 0 is the initial time."""
+        """Values, rates and accelerations at the ends of steps n, of which step 0 is the initial
+        time.
+        """
 
         def row(n: StepNumber, t: Scalar) -> Float[Array, "3 n"]:
             return jnp.where(n < 1, self.first(t, h), self.at(n, t, h))
@@ -146,13 +148,13 @@ class Schedule(eqx.Module):
 
 
 def earlier(values: Float[Array, "3 k"], dt: Scalar) -> Float[Array, "3 k"]:
-    """Values, rates and accelerations at some time before the present, on the same parabola."""
+    """Values, rates and accelerations at an earlier time, on the same parabola."""
     value, rate, bend = values
     return jnp.stack([value - dt * rate + 0.5 * dt**2 * bend, rate - dt * bend, bend])
 
 
 def schedule_of(system: System, inputs: Inputs | None, steps: int, who: str) -> Schedule | None:
-    """The schedule of a run of some steps; None for a mechanism without inputs.
+    """The inputs over a run; None for a mechanism without inputs.
 
     Raises:
         ValueError: An input is missing or unknown, or of a wrong shape.
@@ -185,8 +187,8 @@ def over_a_run(label: InputLabel, given: InputValue, steps: int, who: str) -> By
 
 
 def held_from(system: System, inputs: Inputs | None, step: StepNumber, who: str) -> Schedule | None:
-    """The schedule of steps from some number on over which all inputs are held, and those of
-    drivers go on; None for a mechanism without.
+    """The inputs held from a step on, with those of drivers continued; None for a mechanism without
+    inputs.
 
     Raises:
         ValueError: An input is missing or unknown, or of a wrong shape.

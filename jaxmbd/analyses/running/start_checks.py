@@ -1,4 +1,4 @@
-"""What is wrong with a start: open joints, bodies inside each other, drivers in conflict."""
+"""Checks of an initial state: open joints, bodies inside each other, drivers in conflict."""
 
 import warnings
 from collections import OrderedDict
@@ -163,7 +163,9 @@ def warn_of_yielding_axes(system: System, state: State, t: Scalar | float) -> No
 
 @compiled_once
 def _unit_presses(system: System, state: State, t: Scalar):
-    """What comes with a unit force of every row, (nc, 6 nb), in the order of description."""
+    """Loads on all bodies that accompany a unit force of each row, (nc, 6 nb), in the order of
+    description.
+    """
     now = system.at_state(state).at(t)
 
     def one(sizes: Float[Array, " nc"]):

@@ -1,4 +1,4 @@
-"""What a finished run warns of: numbers that may be wrong although no step failed."""
+"""Warnings about a finished run: numbers that may be wrong although no step failed."""
 
 import warnings
 
@@ -37,7 +37,7 @@ class LargeRotationWarning(UserWarning):
 
 
 def warn_of_run(system: System, solution: Solution, h: Scalar | float | None = None) -> None:
-    """Every warning about a finished run, of steps h if they were equal [s]."""
+    """Issue every warning about a finished run, of steps h if they were equal [s]."""
     warn_of_undetermined_forces(system, solution)
     warn_of_lost_contact(system, solution)
     warn_of_bent_beams(system, solution)
@@ -62,7 +62,7 @@ def warn_of_dropped_bounces(system: System, solution: Solution) -> None:
 
 
 def warn_of_undetermined_forces(system: System, solution: Solution) -> None:
-    """Warn where reactions of some steps are not those that the motion takes."""
+    """Warn if the multipliers of some steps leave out a part of the reactions."""
     chosen = "undetermined_rows" in solution.stats
     count = int(solution.stats["undetermined_rows" if chosen else "undetermined_steps"])
     if count:
@@ -77,7 +77,7 @@ def warn_of_undetermined_forces(system: System, solution: Solution) -> None:
 
 
 def warn_of_bent_beams(system: System, solution: Solution) -> None:
-    """Warn where an element bends by more than its strains can tell, at the saved rows."""
+    """Warn if an element bends beyond the range of its strains at a saved row."""
     for beam in system.beams:
         bend = bends(np.asarray(solution.A)[:, list(beam.nodes)])
         limit = system.forces[beam.elements[0][0]].force.largest_bend
@@ -101,7 +101,7 @@ def bends(A: np.ndarray) -> np.ndarray:
 
 
 def warn_of_lost_contact(system: System, solution: Solution) -> None:
-    """Warn where the normal force of a contact pulls, which is modelled and does not happen."""
+    """Warn if the normal force of a rolling or sliding pair is tensile."""
     one_sided = {c.name for c in system.connections if c.element.one_sided}
     for name, force in solution.normal_forces(system).items():
         if name not in one_sided:
@@ -122,7 +122,7 @@ def warn_of_lost_contact(system: System, solution: Solution) -> None:
 
 
 def warn_of_large_rotations(system: System, solution: Solution, h: float) -> None:
-    """Warn where a body turns far in a step of h [s] and not at a constant rate, at saved rows.
+    """Warn if a body turns far in a step of h [s] at a changing rate, at saved rows.
 
     Impacts change a rate at once, and time stepping with laws is made for that.
     """

@@ -1,1 +1,1 @@
-"""Equilibria: where a mechanism rests or turns steadily, and how stable that is."""
+"""Equilibria: poses at which a mechanism rests or turns steadily, and their stability."""

@@ -62,14 +62,14 @@ def buckling(
         state: Where the unloaded mechanism rests, approximately; it is assembled first.
         count: How many factors.
         t: Instant at which drivers and loads are held [s].
-        freedoms: Number of freedoms, as `mobility` counts; needed under `jit`, `grad` and `vmap`
-            alone.
+        freedoms: Number of degrees of freedom, as `mobility` counts; needed under `jit`, `grad` and
+            `vmap` alone.
 
     Returns:
         Factors and shapes.
 
     Raises:
-        ValueError: The mechanism has laws of contact, or no freedom; count is no number.
+        ValueError: The mechanism has laws of contact, or no degree of freedom; count is no number.
     """
     check_system(system, state, "buckling")
     system.refuse_elements_with_states("buckling", "leave them out, or simulate the motion")
@@ -86,7 +86,9 @@ def buckling(
             raise ValueError("buckling: under jit, grad or vmap give freedoms=")
         freedoms = mobility(system, state, t=t).freedoms
     if not freedoms:
-        raise ValueError(f"buckling: {system.name!r} has no freedom left; its drivers determine it")
+        raise ValueError(
+            f"buckling: {system.name!r} has no degree of freedom left; its drivers determine it"
+        )
     return Buckling(*_buckling(system, state, t, count=min(count, freedoms), freedoms=freedoms))
 
 

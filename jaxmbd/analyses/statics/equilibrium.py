@@ -1,4 +1,4 @@
-"""Equilibrium: where a mechanism rests, or turns steadily as one, and the forces that hold it."""
+"""Equilibrium: the pose at which a mechanism rests, or turns steadily as one, and the reactions."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -134,7 +134,7 @@ def _refuse_elements_that_never_rest(system: System) -> None:
 
 
 class _Found(eqx.Module):
-    """Where a search for an equilibrium ended.
+    """End of a search for an equilibrium.
 
     Attributes:
         row: Poses, twists and multipliers, with a leading axis of one.
@@ -159,8 +159,8 @@ def _made(system: System, t: Scalar, spin: Spin | None, found: _Found) -> Equili
 
 
 def _off_saddle(system: System, found: Equilibrium) -> State | None:
-    """A state beside an equilibrium that the search reached though loads drive away from it; None
-    where that is not so.
+    """A state beside a saddle that the search reached although loads drive away from it; None if
+    the equilibrium is no saddle.
 
     Newton's method may run up a saddle in one direction while it goes downhill in the others.
     """
@@ -184,7 +184,7 @@ def _moved(state: State, way: Float[Array, "nb 6"]) -> State:
 
 
 def _off_dead_center(system: System, state: State, t: Scalar, spin: Spin | None) -> State:
-    """The state, moved a little by its loads where joints do not close from it.
+    """The state, moved a little along its loads if joints do not close from it.
 
     From a straight chain whose ends are too far apart no small motion brings them closer: its
     weight tells which way it sags. With concrete values only.
@@ -237,7 +237,7 @@ def _equilibrium(
 
 
 def _states_at_rest(system: System, state: State, t: Scalar) -> Float[Array, " s"]:
-    """The states of force elements whose rates vanish."""
+    """States of force elements at which their rates vanish."""
     if not system.state_count:
         return system.held_element_states()
     ground = jnp.zeros((1, 3), system.dtype)
@@ -289,7 +289,7 @@ def _count(value: object, name: str) -> int:
 
 
 def _refuse_loose_bodies(system: System) -> None:
-    """Raise where a body has neither a joint nor a force element."""
+    """Raise if a body has neither a joint nor a force element."""
     held = {b for c in system.connections for b in c.bodies}
     held |= {b for stack in system.forces for bodies in stack.bodies for b in bodies}
     loose = [repr(name) for b, name in enumerate(system.bodies) if b not in held]

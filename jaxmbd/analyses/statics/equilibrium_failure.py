@@ -1,4 +1,4 @@
-"""Say why no equilibrium was found, with the body that runs away."""
+"""Messages about a search that found no equilibrium, with the body that runs away."""
 
 import equinox as eqx
 import numpy as np
@@ -60,8 +60,8 @@ def _runaway(system: System, given: State, found: Equilibrium, last: Float[Array
 
 
 def _singular_tangent(system: System, found: Equilibrium, last: Float[Array, "nb 6"]) -> list[str]:
-    """That the tangent stiffness is singular where the search ended, along the last correction,
-    with the body that it lets go.
+    """A sentence if the tangent stiffness is singular along the last correction, with the body that
+    moves most in that direction.
     """
     judged = stability_of(system, found.state, found.lam, found.t, found.spin)
     if judged is None or not judged.stiffness.size or judged.indifferent:

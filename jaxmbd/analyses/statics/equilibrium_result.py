@@ -1,4 +1,4 @@
-"""An equilibrium as `equilibrium` returns it."""
+"""Poses, multipliers and stability of an equilibrium."""
 
 import equinox as eqx
 import numpy as np
@@ -26,7 +26,7 @@ class Equilibrium(eqx.Module):
             relative to the forces that balance each other there; in stiff elements also to the
             forces that rounding of their poses makes, over the tolerance.
         iterations: Factorizations of the tangent stiffness.
-        result: Outcome, a member of `RESULTS`.
+        result: Outcome, one of `RESULTS`.
         t: The instant at which drivers and loads are held [s].
         spin: The steady rotation, or None at rest.
         motion: The same as a solution of one row, for reactions, pictures and files.

@@ -167,7 +167,7 @@ def search(
 
 
 def yielding_pose(system: System, t: Scalar, spin: Spin | None, pose: Pose) -> Pose:
-    """The pose moved a little the way that its loads push it past the joints."""
+    """The pose moved a little in the direction of the loads that the joints do not balance."""
     args = Rest(system, t, jnp.ones_like(t), spin)
     held_rows, loads = rows(RA(), system, pose), static_loads(args, pose)[0]
     lam = balancing_multipliers(args, held_rows, loads)[0]
@@ -179,7 +179,7 @@ def yielding_pose(system: System, t: Scalar, spin: Spin | None, pose: Pose) -> P
 
 
 def _closed_gap(dtype: DTypeLike) -> float:
-    """Violations of this size, of distances in parts of the system's length, count as none."""
+    """Largest constraint violation of a closed mechanism, with distances relative to its length."""
     return float(jnp.finfo(dtype).eps) ** 0.75
 
 
@@ -189,14 +189,14 @@ def _is_balanced(place: _Place) -> Bool[Array, ""]:
 
 
 def _is_done(s: _Loop) -> Bool[Array, ""]:
-    """Balanced to rounding, or so nearly that a further step did not help."""
+    """Whether forces balance to rounding, or to the tolerance and a further step did not help."""
     eps = jnp.finfo(s.previous.dtype).eps
     stalled = _is_balanced(s.place) & ((s.place.residual > 0.1 * s.previous) | (s.refused > 1))
     return (s.place.residual <= _ROUNDING * eps) | stalled
 
 
 def _step(args: Rest, s: _Loop, downhill: bool) -> _Loop:
-    """Take the step if it leads on, and look for the next one: a damped Newton step."""
+    """Accept or reject the trial step, and compute the next one: a damped Newton step."""
     now, dtype = args.system, args.t.dtype
     pose = jax.vmap(RA().retract)(s.place.pose, s.delta)
     new = _closed_place(args, pose, s.place.angles)
@@ -231,7 +231,7 @@ def _step(args: Rest, s: _Loop, downhill: bool) -> _Loop:
 def _newton_step(
     args: Rest, place: _Place, damping: Scalar, downhill: bool
 ) -> Float[Array, "nb 6"]:
-    """The displacement that balances the linearized forces, no longer than linearization holds."""
+    """Displacement that balances the linearized forces, limited to the range of linearization."""
     now, t = args.system, args.t
     wound = dataclasses.replace(args, system=now.wound(place.angles))
     least = jnp.finfo(t.dtype).eps ** _FLOOR
@@ -246,17 +246,17 @@ def _newton_step(
 
 
 def _unit(now: System, place: _Place) -> Scalar:
-    """Loads per length [N/m]: the stiffness that damping is compared with."""
+    """Stiffness unit of the damping: loads per length [N/m]."""
     return place.scale / now.length + jnp.finfo(place.scale.dtype).tiny ** 0.5
 
 
 def _share_of_step(damping: Scalar) -> Scalar:
-    """How much of Newton's step the search for any equilibrium takes."""
+    """Fraction of Newton's step that the search for any equilibrium takes."""
     return 1.0 / jnp.maximum(10.0 * damping, 1.0)
 
 
 def _closed_place(rest: Rest, pose: Pose, angles: Float[Array, " w"]) -> _Place:
-    """The pose with its joints closed, and how well it is balanced."""
+    """The pose with its joints closed, and its unbalanced forces."""
     now, t = rest.system, rest.t
     n = 6 * now.nb
 
@@ -302,8 +302,8 @@ def _closed_place(rest: Rest, pose: Pose, angles: Float[Array, " w"]) -> _Place:
 
 
 def _blurred_loads(args: Rest, pose: Pose) -> Scalar:
-    """By how much loads change with the rounding of poses [N]: nothing balances better. In a stiff
-    beam that is more than the tolerance of its weight.
+    """Change of the loads by the rounding of poses [N], below which no pose balances. In a stiff
+    beam it exceeds the tolerance on its weight.
     """
     length = args.system.length
     size = jnp.maximum(length, jnp.max(jnp.abs(pose.r), axis=1))
@@ -322,8 +322,8 @@ def _blurred_loads(args: Rest, pose: Pose) -> Scalar:
 def balancing_multipliers(
     args: Rest, held_rows: Float[Array, "m k 6"], loads: Float[Array, "nb 6"]
 ):
-    """The multipliers that balance the loads best, of minimum norm where rows repeat, and the
-    factors behind them.
+    """Multipliers that balance the loads best, of minimum norm if rows repeat, and the
+    factorization of their matrix.
     """
     system = args.system
     matrix = saddle_matrix(RA(), system, metric(system), held_rows)

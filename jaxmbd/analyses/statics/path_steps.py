@@ -27,8 +27,8 @@ _ITERATIONS = 12  # of the corrector; more mean a shorter step
 _RESIDUAL = 1e-10  # of the loads
 
 
-class _Look(eqx.Module):
-    """Everything about one point, dense: loads (n,) with the sums of their magnitudes, closure
+class _PointQuantities(eqx.Module):
+    """Quantities at a point, dense: loads (n,) with the sums of their magnitudes, closure
     (m,), sizes of the rows (m,), the rates of loads and closure by the parameter with multipliers
     held, rows (m, n), stiffness (n, n) and angles.
     """
@@ -44,8 +44,8 @@ class _Look(eqx.Module):
     angles: Any
 
 
-class _Eye:
-    """The compiled look at a parameter and a pose."""
+class _Evaluator:
+    """The compiled evaluation of a point, and of a displacement from it."""
 
     def __init__(self, build: Build, t: float, spin: SpinOf | None):
         def quantities(p: Scalar, pose: Pose, angles: Float[Array, " w"]):
@@ -57,7 +57,7 @@ class _Eye:
             loads, sizes = (x.reshape(-1) for x in static_loads(args, pose))
             return args, loads, phi(RA(), system, pose), sizes
 
-        def look(p: Scalar, pose: Pose, angles: Float[Array, " w"], lam: Float[Array, " nc"]):
+        def evaluate(p: Scalar, pose: Pose, angles: Float[Array, " w"], lam: Float[Array, " nc"]):
             def parts(p: Scalar):
                 args, loads, gaps, _ = quantities(p, pose, angles)
                 held = joint_rows(RA(), args.system, pose)
@@ -72,15 +72,17 @@ class _Eye:
             turned = args.system.angle_values(RA().with_ground(pose))
             rate = rates[0] + rates[2]
             loads, gaps, _ = values
-            return _Look(loads, sizes, gaps, units, rate, rates[1], rows, stiffness, turned)
+            return _PointQuantities(
+                loads, sizes, gaps, units, rate, rates[1], rows, stiffness, turned
+            )
 
-        self._look = jax.jit(look)
+        self._evaluate = jax.jit(evaluate)
         self._retract = jax.jit(lambda pose, d: jax.vmap(RA().retract)(pose, d))
 
-    def __call__(self, at: "Point") -> _Look:
+    def __call__(self, at: "Point") -> _PointQuantities:
         dtype = at.pose.r.dtype
         p, lam = jnp.asarray(at.p, dtype), jnp.asarray(at.lam, dtype)
-        return jax.tree.map(np.asarray, self._look(p, at.pose, at.angles, lam))
+        return jax.tree.map(np.asarray, self._evaluate(p, at.pose, at.angles, lam))
 
     def moved(self, at: "Point", delta: np.ndarray, dp: float, lam: np.ndarray) -> "Point":
         way = jnp.asarray(delta.reshape(-1, 6), at.pose.r.dtype)
@@ -101,7 +103,7 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """What a converged point tells of the path through it.
+    """Tangent and stiffness of the path at a converged point.
 
     Attributes:
         tangent: Displacements (n,), in lengths and radians, and of the parameter in parts of its
@@ -128,44 +130,44 @@ class Walker:
         spin: SpinOf | None,
         indifferent: int,
     ):
-        self.eye = _Eye(build, t, spin)
+        self.evaluator = _Evaluator(build, t, spin)
         self.length = float(system.length)
         self.range = abs(parameter[1] - parameter[0])
         self.indifferent = indifferent
         self.scale = np.tile([self.length] * 3 + [1.0] * 3, system.nb)
 
     def reduced(self, at: Point):
-        """The look, a basis of what the rows allow, and the linear system of the free coordinates
-        and the parameter.
+        """Quantities at a point, a basis of the allowed displacements, and the linear system of the
+        free coordinates and the parameter.
         """
-        look, scale = self.eye(at), self.scale
-        rows, K = look.rows * scale, scale[:, None] * look.stiffness * scale
-        Z = null_space(rows / look.row_sizes[:, None])
+        now, scale = self.evaluator(at), self.scale
+        rows, K = now.rows * scale, scale[:, None] * now.stiffness * scale
+        Z = null_space(rows / now.row_sizes[:, None])
         closing = -np.linalg.pinv(rows, rcond=1e-9)  # repeated rows say nothing new
-        across, along = closing @ look.gaps, closing @ (self.range * look.gap_rate)
-        loads, rate = scale * look.loads, self.range * scale * look.load_rate
-        return look, rows, K, Z, across, along, loads, rate
+        across, along = closing @ now.gaps, closing @ (self.range * now.gap_rate)
+        loads, rate = scale * now.loads, self.range * scale * now.load_rate
+        return now, rows, K, Z, across, along, loads, rate
 
     def corrected(
         self, at: Point, tangent: np.ndarray, within: float = 1.0
     ) -> tuple[Point, int] | None:
-        """The equilibrium on the plane through a point across the tangent, and the iterations it
-        took; None where they do not converge, or lead farther away than `within`: another part of
-        the path may cross that plane.
+        """The equilibrium on the plane through a point across the tangent, and the number of
+        iterations; None if they do not converge, or lead farther away than `within`, because
+        another part of the path may cross that plane.
         """
         n, gone = len(self.scale), 0.0
         for k in range(_ITERATIONS):
-            look, rows, K, Z, across, along, loads, rate = self.reduced(at)
+            now, rows, K, Z, across, along, loads, rate = self.reduced(at)
             pull = loads + rows.T @ at.lam
-            sizes = self.scale * look.sizes
+            sizes = self.scale * now.sizes
             size = np.max(sizes + np.abs(rows.T) @ np.abs(at.lam), initial=0.0)
             left = np.max(np.abs(Z.T @ loads), initial=0.0)
-            gap = np.max(np.abs(look.gaps / look.row_sizes), initial=0.0)
+            gap = np.max(np.abs(now.gaps / now.row_sizes), initial=0.0)
             # Loads of stiff elements are known as well as the rounding of poses allows.
             blur = np.finfo(K.dtype).eps * np.max(np.sum(np.abs(K), axis=1), initial=0.0)
             if left <= _RESIDUAL * size + blur and gap <= 1e-12 and k:
                 lam = at.lam - np.linalg.lstsq(rows.T, pull, rcond=1e-9)[0] if len(rows) else at.lam
-                return dataclasses.replace(at, angles=jnp.asarray(look.angles), lam=lam), k
+                return dataclasses.replace(at, angles=jnp.asarray(now.angles), lam=lam), k
             top = np.column_stack([Z.T @ K @ Z, Z.T @ (rate + K @ along)])
             bottom = np.append(tangent[:n] @ Z, tangent[n] + tangent[:n] @ along)
             right = -np.append(Z.T @ (loads + K @ across), tangent[:n] @ across)
@@ -178,12 +180,12 @@ class Walker:
             if len(rows):
                 forces = loads + K @ move + rate * x[-1]
                 lam = -np.linalg.lstsq(rows.T, forces, rcond=1e-9)[0]
-            at = self.eye.moved(at, self.scale * move, self.range * x[-1], lam)
-            at = dataclasses.replace(at, angles=jnp.asarray(look.angles))
+            at = self.evaluator.moved(at, self.scale * move, self.range * x[-1], lam)
+            at = dataclasses.replace(at, angles=jnp.asarray(now.angles))
         return None
 
     def shape(self, at: Point, along_tangent: np.ndarray) -> Shape:
-        """Tangent, in the sense of the last one, and stiffness at a converged point."""
+        """Tangent, with the orientation of the last one, and stiffness at a converged point."""
         n = len(self.scale)
         _, _, K, Z, _, along, _, rate = self.reduced(at)
         reduced = Z.T @ K @ Z
@@ -205,7 +207,7 @@ class Walker:
     def step(self, at: Point, tangent: np.ndarray, ds: float) -> tuple[Point, int] | None:
         """The next point at an arclength ds."""
         n = len(self.scale)
-        guess = self.eye.moved(
+        guess = self.evaluator.moved(
             at, ds * self.scale * tangent[:n], ds * self.range * tangent[n], at.lam
         )
         return self.corrected(guess, tangent)

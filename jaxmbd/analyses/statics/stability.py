@@ -60,7 +60,7 @@ class Stability(eqx.Module):
 def stability_of(
     system: System, state: State, lam: Float[Array, " nc"], t: Scalar, spin: Spin | None
 ) -> Stability | None:
-    """The stability of an equilibrium; None where it is too large to be judged.
+    """The stability of an equilibrium; None for more than 3000 unknowns.
 
     Gyroscopic and damping forces are left out: in a steady rotation the motion may be stable though
     this stiffness is not, see `modes`.
@@ -75,7 +75,7 @@ def stability_of(
 def stability_if_made(
     system: System, state: State, lam: Float[Array, " nc"], t: Scalar, spin: Spin | None
 ) -> Stability | None:
-    """As `stability_of`, where that compiles nothing and takes a moment; None elsewhere."""
+    """As `stability_of`, if that compiles nothing and takes a moment; None otherwise."""
     if max(6 * system.nb, system.nc) > _MOMENT:
         return None
     matrices = if_made(_matrices, system, state, lam, t, spin)

@@ -1,4 +1,4 @@
-"""Whether a balanced mechanism can stay as it is: joints and loads that turn with it, or rest."""
+"""Checks that a balanced mechanism stays as it is: joints and loads that turn with it, or rest."""
 
 import equinox as eqx
 import jax
@@ -20,7 +20,7 @@ _CHANGED = 1e-6  # of lengths and of loads
 
 
 class Unsteadiness(eqx.Module):
-    """What changes where nothing should.
+    """Rates of change of joints and loads that should not change.
 
     Attributes:
         rows: By how much every row is violated, in parts of its size, (nc,), in the order of
@@ -36,7 +36,7 @@ class Unsteadiness(eqx.Module):
 
     @property
     def steady(self) -> Bool[Array, ""]:
-        """Whether nothing does."""
+        """Whether nothing changes."""
         worst = jnp.max(jnp.abs(self.rows), initial=0.0)
         worst = jnp.maximum(worst, self.gravity)
         for x in self.forces:
@@ -44,7 +44,7 @@ class Unsteadiness(eqx.Module):
         return worst <= _CHANGED
 
     def blame(self, system: System) -> str:
-        """What changes most, in words; concrete values."""
+        """Name of the part that changes most; concrete values."""
         forces = [
             (float(value), f"force {name!r}")
             for stack, values in zip(system.forces, self.forces, strict=True)
@@ -59,8 +59,8 @@ class Unsteadiness(eqx.Module):
 
 
 def unsteadiness(system: System, pose: Pose, t: Scalar, spin: Spin | None) -> Unsteadiness:
-    """What does not stay at rest, or does not turn with the whole; `system` counts its angles from
-    the pose.
+    """Changes that keep an equilibrium from rest, or from a steady rotation of the whole; `system`
+    counts its angles from the pose.
     """
     none = jnp.zeros((), t.dtype)
     if spin is None:

@@ -171,7 +171,7 @@ def linearize(
         system: The mechanism.
         state: Where; it is assembled first. An equilibrium, for the usual meaning of A.
         t: Time at which drivers and loads are held [s].
-        coordinates: Names of the minimal coordinates, as many as freedoms: "cart.r.x",
+        coordinates: Names of the minimal coordinates, as many as degrees of freedom: "cart.r.x",
             "rod.theta.y". By default a well-conditioned set is chosen, rotations first. Under `jit`
             or `grad` they must be given.
         speeds: Names of those among them whose rates are the speeds, where joints constrain
@@ -183,8 +183,8 @@ def linearize(
         The linear system.
 
     Raises:
-        ValueError: No freedom is left, a name is unknown, or the coordinates do not determine the
-            motion.
+        ValueError: No degree of freedom is left, a name is unknown, or the coordinates do not
+            determine the motion.
     """
     check_system(system, state, "linearize")
     system.refuse_laws("linearize", "leave them out")
@@ -281,7 +281,7 @@ def _linearize(
 def _velocity(
     ra: RA, system: System, pose: Pose, w: Float[Array, " f"], held: _Held, *, free: bool = False
 ) -> Float[Array, "nb 6"]:
-    """The velocities that the constraints allow with the chosen components w; `free` holds all
+    """Velocities that satisfy the constraints and have the chosen components w; `free` holds all
     drivers still.
     """
     (jet_system, f_dot), rows, parts = held
@@ -328,8 +328,8 @@ def selection(
 def _choose(
     system: System, state: State, t: Scalar, among: Sequence[str] | None = None
 ) -> tuple[str, ...]:
-    """As many components as freedoms that determine the motion well, rotations before positions;
-    of some components only, or of all.
+    """As many components as degrees of freedom that determine the motion well, rotations before
+    positions; chosen `among` some components, or from all.
     """
     if is_traced(jax.tree.leaves(system)[0]) or is_traced(state.r):
         raise ValueError(
@@ -339,7 +339,7 @@ def _choose(
     found = mobility(system, state, t=t)
     if not found.freedoms:
         raise ValueError(
-            f"linearize: {system.name!r} has no freedom left; its drivers determine it"
+            f"linearize: {system.name!r} has no degree of freedom left; its drivers determine it"
         )
     if system.nc:
         null = np.linalg.svd(scaled_rows(system, state, t))[2][found.rank :]
@@ -361,8 +361,8 @@ def _choose(
 
 
 def _turns_with_its_body(state: State) -> np.ndarray:
-    """Which components of small rotations have a direction that turns because their body does, as
-    in a spinning wheel: by these a steady motion would look like an unsteady one, (6 nb,).
+    """Mask of the components of small rotations whose direction turns with the body, as in a
+    spinning wheel; in these a steady motion would look unsteady, (6 nb,).
     """
     omega = np.asarray(state.omega)
     across = np.linalg.norm(omega[:, None, :] * (1.0 - np.eye(3)), axis=2)  # of each axis
@@ -375,5 +375,6 @@ def _check(system: System, found: Linearization) -> None:
         freedoms, names = mobility(system, found.state).freedoms, ", ".join(found.coordinates)
         raise ValueError(
             f"linearize: the coordinates {names} do not determine the motion of {system.name!r}, "
-            f"which has {freedoms} freedoms here; leave them out to have a good set chosen"
+            f"which has {freedoms} degrees of freedom here; leave them out to have a good set "
+            "chosen"
         )

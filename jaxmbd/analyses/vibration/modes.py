@@ -39,7 +39,7 @@ def modes(
     terms; shapes are complex and scaled so that the largest component, turns times the system's
     length, is one. Eigenvalues and frequencies can be differentiated by any number. Where
     frequencies are equal their shapes are not unique: the derivative of one of them then is that of
-    a member chosen by rounding, while sums over the equal ones have the right derivative; second
+    one chosen by rounding, while sums over the equal ones have the right derivative; second
     derivatives, and derivatives of shapes, are NaN.
 
     Args:
@@ -49,8 +49,8 @@ def modes(
         damped: Whether damping and gyroscopic terms count.
         spinning: Angular velocities [rad/s] of parts that turn in the equilibrium about axes of
             symmetry of their own, by body, body frame, (3,) each; for `damped=True`.
-        freedoms: Number of freedoms, as `mobility` counts; needed under `jit`, `grad` and `vmap`
-            alone.
+        freedoms: Number of degrees of freedom, as `mobility` counts; needed under `jit`, `grad` and
+            `vmap` alone.
 
     Returns:
         Modes, slowest first: f undamped ones; of damped ones one of each conjugate pair, and real
@@ -58,7 +58,7 @@ def modes(
 
     Raises:
         ValueError: Loads without a potential make the stiffness unsymmetric, or a part turns, and
-            `damped` is False; no freedom is left; masses are missing.
+            `damped` is False; no degree of freedom is left; masses are missing.
     """
     base = base_of(system, equilibrium, "modes", spinning, freedoms)
     if not damped:
@@ -98,8 +98,8 @@ def _made(
 
 @compiled_once
 def _undamped(base: Base):
-    """Eigenvalues ±iω (one of each pair), mass-normalized shapes (f, nb, 6) and vectors (f, f), and
-    how unsymmetric the stiffness is.
+    """Eigenvalues ±iω (one of each pair), mass-normalized shapes (f, nb, 6), vectors (f, f), and
+    the skewness of the stiffness.
     """
     found = small_motions(base)
     squares, vectors = squared_frequencies(found.M, found.K)

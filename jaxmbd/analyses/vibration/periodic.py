@@ -54,7 +54,7 @@ class Periodic(eqx.Module):
         residual: By how much the orbit does not close, relative: displacements to the system's
             length, rates to that over the period.
         iterations: Of Newton's method.
-        result: Outcome, a member of `RESULTS`.
+        result: Outcome, one of `RESULTS`.
         motion: One period of it.
     """
 
@@ -110,7 +110,7 @@ def periodic(
         t0: Initial time [s].
         formulation: As in `simulate`.
         integrator: As in `simulate`.
-        freedoms: Number of freedoms; needed under `jit`, `grad` and `vmap` alone.
+        freedoms: Number of degrees of freedom; needed under `jit`, `grad` and `vmap` alone.
         max_iterations: Limit of Newton's method.
         throw: Raise where no orbit is found; without effect inside `jit` or `vmap`.
 
@@ -118,7 +118,8 @@ def periodic(
         The orbit.
 
     Raises:
-        ValueError: No freedom is left, joints constrain velocities, or the period is not positive.
+        ValueError: No degree of freedom is left, joints constrain velocities, or the period is not
+            positive.
         EquilibriumError: No orbit was found and `throw=True`.
 
     Reference:
@@ -145,8 +146,8 @@ def periodic(
         freedoms = mobility(system, base, t=t0).freedoms
     if not freedoms:
         raise ValueError(
-            f"periodic: {system.name!r} has no freedom left; its drivers determine it: use "
-            "kinematics"
+            f"periodic: {system.name!r} has no degree of freedom left; its drivers determine it: "
+            "use kinematics"
         )
     formulation, integrator = chosen_formulation(formulation), chosen_integrator(integrator)
     steps = count_steps(period, None, steps)
@@ -188,7 +189,7 @@ class _Chart(eqx.Module):
 
     @staticmethod
     def around(system: System, base: State, t0: Scalar, period: Scalar, freedoms: int) -> "_Chart":
-        """Constants of differentiation."""
+        """The chart at a state, held in differentiation."""
         base = held(base)
         Z = free_displacements(held(system.wound(base.angles).at(t0)), base.pose, freedoms)
         length = held(system.length)
@@ -220,7 +221,7 @@ class _Chart(eqx.Module):
 
 
 class _Orbit(eqx.Module):
-    """How a period is run, and what is unknown of it.
+    """Settings of the simulation of one period, and of its unknowns.
 
     Attributes:
         formulation, integrator: Of its steps.
@@ -238,7 +239,7 @@ class _Orbit(eqx.Module):
     autonomous: bool = eqx.field(static=True)
 
     def run(self, system: System, state: State, report: AssemblyReport, period: Scalar) -> Solution:
-        """One period, and every step of it."""
+        """Simulate one period and save every step."""
         steps = FixedSteps(self.t0, period / self.steps, self.formulation, self.integrator)
         progress, first = start_run(system, InitialState(state, state, report), steps)
         progress, rows = advance(system, progress, steps, Saves(self.steps, 1))

@@ -1,4 +1,4 @@
-"""Small motions about an equilibrium: mass, damping and stiffness along what the joints allow."""
+"""Small motions about an equilibrium: mass, damping and stiffness along allowed displacements."""
 
 from collections.abc import Mapping
 
@@ -44,7 +44,7 @@ class SmallMotions(eqx.Module):
 
 
 class Base(eqx.Module):
-    """What small motions are about.
+    """The equilibrium, and the rotations, about which small motions are taken.
 
     Attributes:
         system: The mechanism.
@@ -72,12 +72,12 @@ def base_of(
     spinning: Mapping[str, Numbers] | None = None,
     freedoms: int | None = None,
 ) -> Base:
-    """The equilibrium to move about, checked.
+    """The checked equilibrium about which small motions are taken.
 
     Raises:
         TypeError: It is no `Equilibrium`.
-        ValueError: Masses are missing, no freedom is left, or their number is not given where
-            values are traced.
+        ValueError: Masses are missing, no degree of freedom is left, or their number is not given
+            where values are traced.
     """
     if not isinstance(equilibrium, Equilibrium):
         raise TypeError(
@@ -103,7 +103,9 @@ def base_of(
             )
         freedoms = mobility(system, state, t=equilibrium.t).freedoms
     if not freedoms:
-        raise ValueError(f"{who}: {system.name!r} has no freedom left; its drivers determine it")
+        raise ValueError(
+            f"{who}: {system.name!r} has no degree of freedom left; its drivers determine it"
+        )
     return Base(
         system,
         system.with_turns(state),
@@ -155,8 +157,8 @@ def reduced(matrix: SaddleMatrix, basis: Float[Array, "n f"]) -> Float[Array, "f
 
 
 def free_displacements(system: System, pose: Pose, freedoms: int) -> Float[Array, "n f"]:
-    """A basis of the displacements that the joints allow at a pose, held; in it meters and
-    length-scaled radians count alike.
+    """A basis of the displacements that the joints allow at a pose, held in differentiation, in
+    which meters and length-scaled radians count alike.
     """
     n = 6 * system.nb
     scale = jnp.tile(system.units() / system.length, system.nb)
@@ -169,7 +171,9 @@ def free_displacements(system: System, pose: Pose, freedoms: int) -> Float[Array
 
 
 def carried(system: System, pose: Pose, fixed: Float[Array, "n f"]) -> Float[Array, "n f"]:
-    """A held basis projected on what the joints allow at a pose: it moves with them."""
+    """A held basis projected on the displacements allowed at a pose, so that it varies with the
+    pose.
+    """
     n, m = fixed.shape[0], len(row_bodies(RA(), system))
     if not m:
         return fixed

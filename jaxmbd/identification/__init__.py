@@ -5,11 +5,23 @@ new kind of restriction on a number is a class in `transforms.py`; a new kind of
 is a case in `measurements.py`.
 """
 
+from .experiments import Experiment as Experiment
+from .experiments import Unknown as Unknown
 from .fit import FitError as FitError
-from .fit import FitReport as FitReport
+from .fit import FitWarning as FitWarning
 from .fit import fit as fit
+from .losses import AbstractLoss as AbstractLoss
+from .losses import Huber as Huber
+from .losses import StudentT as StudentT
 from .measurements import Measurements as Measurements
+from .priors import AbstractPrior as AbstractPrior
+from .priors import LogNormalPrior as LogNormalPrior
+from .priors import NormalPrior as NormalPrior
+from .reports import ExperimentReport as ExperimentReport
+from .reports import FitReport as FitReport
+from .transforms import Along as Along
 from .transforms import Bounded as Bounded
 from .transforms import Free as Free
 from .transforms import PhysicalInertia as PhysicalInertia
 from .transforms import Positive as Positive
+from .transforms import Scaled as Scaled

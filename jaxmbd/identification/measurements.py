@@ -2,10 +2,11 @@
 
 import csv
 import io
+import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,23 +31,37 @@ class Measurements:
 
     Args:
         t: Times of the samples, (T,) [s], increasing.
-        values: Samples (T,) by name, as in the columns of `Solution.to_csv`: "slider.r.x" (also v,
-            omega, a, alpha), "rod.A13", "pin.angle", "slide.speed", "pin.reaction_force.x",
-            "spring.force", "energy.total", gaps and forces of laws; not iterations and states of
-            laws, which are counts. NaN where a sample is missing.
-        sigma: Standard deviation of the noise: one number, or one by name. It weighs the
-            quantities; with None all weigh alike and the noise is estimated from what the fit
-            leaves.
+        values: Samples (T,) by name, as `quantities` lists them: "slider.r.x" (also v, omega, a,
+            alpha), "rod.A13", "pin.angle", "slide.speed", "pin.force.x", "spring.force",
+            "encoder.angle", "imu.angular_velocity.y", "energy.total", gaps and forces of laws; or a
+            sum or difference of such names, "pin.angle + elbow.angle". Not iterations and states
+            of laws, which are counts. NaN where a sample is missing.
+        sigma: Standard deviation of the noise: one number, or one by name; a number, or one for
+            every sample, (T,). It weighs the quantities; with None all weigh alike and the noise is
+            estimated from what the fit leaves.
+        covariance: In place of `sigma`, of quantities whose noise is correlated: covariances of the
+            quantities in the order of `values`, (q, q).
+        wrapped: Names of angles that are known up to whole turns; their residuals lie within half a
+            turn. With None, an angle that jumps by a turn from one sample to the next is refused;
+            () takes it as it is.
     """
 
     t: Any
     values: Mapping[str, Any]
     sigma: Any = None
+    covariance: Any = None
+    wrapped: Sequence[str] | None = None
 
     def __post_init__(self):
         t = np.asarray(self.t, float)
-        if t.ndim != 1 or not t.size or not np.all(np.isfinite(t)) or np.any(np.diff(t) <= 0.0):
-            raise ValueError("measurements: t must be finite and increasing, shape (T,)")
+        if t.ndim != 1 or not t.size or not np.all(np.isfinite(t)):
+            raise ValueError("measurements: t must be finite, shape (T,)")
+        back = np.flatnonzero(np.diff(t) <= 0.0)
+        if back.size:
+            raise ValueError(
+                f"measurements: t must be increasing, but {t[back[0] + 1]:g} s follows "
+                f"{t[back[0]]:g} s; give pieces that overlap as experiments of their own"
+            )
         values = {name: np.asarray(x, float) for name, x in self.values.items()}
         if not values:
             raise ValueError("measurements: no quantity is given")
@@ -57,9 +72,16 @@ class Measurements:
                 raise ValueError(f"measurements: {name!r} holds no number at all")
         object.__setattr__(self, "t", t)
         object.__setattr__(self, "values", values)
+        if self.sigma is not None and self.covariance is not None:
+            raise ValueError("measurements: give sigma or covariance, not both")
         for name, s in zip(values, self.deviations(), strict=True):
-            if not s > 0.0:
+            if not np.all(s > 0.0):
                 raise ValueError(f"measurements: sigma of {name!r} must be positive, not {s}")
+        if self.covariance is not None:
+            _check_covariance(np.asarray(self.covariance, float), len(values))
+        unknown = sorted(set(self.wrapped or ()) - set(values))
+        if unknown:
+            raise ValueError(f"measurements: wrapped: there is no {', '.join(unknown)}")
 
     @staticmethod
     def read(path: str | Path, names: list[str] | None = None, sigma: Any = None) -> "Measurements":
@@ -88,41 +110,103 @@ class Measurements:
             )
         return Measurements(columns["t"], {name: columns[name] for name in wanted}, sigma)
 
+    @property
+    def knows_noise(self) -> bool:
+        """Whether the noise is given."""
+        return self.sigma is not None or self.covariance is not None
+
     def deviations(self) -> np.ndarray:
-        """Standard deviation of every quantity, one where none is given."""
+        """Standard deviation of every sample, (q, T); one where none is given."""
+        shape = len(self.values), len(self.t)
+        if self.covariance is not None:
+            own = np.sqrt(np.diagonal(np.asarray(self.covariance, float)))
+            return np.broadcast_to(own[:, None], shape)
         if isinstance(self.sigma, Mapping):
             missing = [name for name in self.values if name not in self.sigma]
             if missing:
                 raise ValueError(f"measurements: sigma lacks {', '.join(missing)}")
-            return np.array([float(self.sigma[name]) for name in self.values])
-        return np.full(len(self.values), 1.0 if self.sigma is None else float(self.sigma))
+            own = [np.broadcast_to(self.sigma[name], shape[1:]) for name in self.values]
+            return np.array(own, float)
+        return np.broadcast_to(1.0 if self.sigma is None else np.asarray(self.sigma, float), shape)
+
+    def whitening(self) -> np.ndarray | None:
+        """Matrices that make the noise of an instant independent with a deviation of one, (T, q,
+        q); rows and columns of missing samples are zero. None where the noise is independent.
+        """
+        if self.covariance is None:
+            return None
+        covariance = np.asarray(self.covariance, float)
+        there = np.isfinite(np.stack(list(self.values.values()))).T
+        patterns, which = np.unique(there, axis=0, return_inverse=True)
+        matrices = np.zeros((len(patterns), *covariance.shape))
+        for k, pattern in enumerate(patterns):
+            own = np.ix_(pattern, pattern)
+            matrices[k][own] = np.linalg.inv(np.linalg.cholesky(covariance[own]))
+        return matrices[which.reshape(-1)]
 
     def check(self, system: System) -> None:
-        """Refuse names that a system does not have, and counts, which have no derivatives."""
-        smooth = {column.name: column.smooth for column in columns_of(system)}
-        for asked in self.values:
-            name = full_name(asked, smooth)
-            if name not in smooth:
-                known = quantity_names(system)
-                near = nearest(name, known, cutoff=0.4) or known[:3]
-                raise ValueError(
-                    f"measurements: {system.name!r} has no {name!r}; did you mean "
-                    f"{', '.join(near)}?"
-                )
-            if not smooth[name]:
-                raise ValueError(
-                    f"measurements: {name!r} is a count, which has no derivatives to fit "
-                    "numbers by; leave it out"
-                )
+        """Refuse names that a system does not have, counts, which have no derivatives, and angles
+        that jump by a turn.
 
-    def predicted(self, system: System, solution: Solution) -> Float[Array, "q T"]:
-        """The same quantities of a motion, interpolated linearly between its instants."""
-        return jnp.stack(
-            [
-                jnp.interp(jnp.asarray(self.t), solution.t, x)
-                for x in quantities(system, solution, self.values)
-            ]
+        Raises:
+            ValueError: As it says; the message names the quantity.
+        """
+        columns = {column.name: column for column in columns_of(system)}
+        for asked, values in self.values.items():
+            units = set()
+            for _, short in terms_of(asked):
+                name = full_name(short, columns)
+                if name not in columns:
+                    known = quantity_names(system)
+                    near = nearest(name, known, cutoff=0.4) or known[:3]
+                    raise ValueError(
+                        f"measurements: {system.name!r} has no {name!r}; did you mean "
+                        f"{', '.join(near)}?"
+                    )
+                if not columns[name].smooth:
+                    raise ValueError(
+                        f"measurements: {name!r} is a count, which has no derivatives to fit "
+                        "numbers by; leave it out"
+                    )
+                units.add(columns[name].unit)
+            if len(units) > 1:
+                raise ValueError(
+                    f"measurements: {asked!r} adds {' and '.join(sorted(units))}, which differ"
+                )
+            if units == {"rad"} and self.wrapped is None:
+                _refuse_jumps(asked, self.t, values)
+
+
+def terms_of(name: str) -> list[tuple[int, str]]:
+    """The quantities of a sum or difference, with their signs."""
+    parts = re.split(r" ([+-]) ", name)
+    signs = [1, *(1 if sign == "+" else -1 for sign in parts[1::2])]
+    return list(zip(signs, parts[::2], strict=True))
+
+
+def _refuse_jumps(name: str, t: np.ndarray, values: np.ndarray) -> None:
+    there = np.isfinite(values)
+    jumps = np.diff(values[there])
+    rest = np.sort(np.abs(jumps))
+    # A jump by a turn among steps that are small beside it.
+    usual = rest[: max(1, int(0.9 * len(rest)))].max(initial=0.0)
+    at = np.flatnonzero((np.abs(np.abs(jumps) - 2.0 * np.pi) < 0.5) & (usual < 1.0))
+    if at.size:
+        raise ValueError(
+            f"measurements: {name!r} jumps by a turn after t = {t[there][at[0]]:g} s: it is "
+            f"wrapped; give wrapped=({name!r},), or unwrap it (np.unwrap), or give wrapped=() if "
+            "it did move so"
         )
+
+
+def _check_covariance(covariance: np.ndarray, q: int) -> None:
+    if covariance.shape != (q, q) or not np.allclose(covariance, covariance.T):
+        raise ValueError(
+            f"measurements: covariance must be symmetric of shape ({q}, {q}), is of shape "
+            f"{covariance.shape}"
+        )
+    if not np.all(np.linalg.eigvalsh(covariance) > 0.0):
+        raise ValueError("measurements: covariance must be positive definite")
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
@@ -180,12 +264,12 @@ def quantity_names(system: System) -> list[str]:
 def quantities(
     system: System, solution: Solution, names: Iterable[str]
 ) -> list[Float[Array, " T"]]:
-    """Columns of a motion by name."""
-    return [jnp.asarray(x) for x in columns_by_name(solution, system, names)]
-
-
-def observed(measurements: Measurements) -> tuple[np.ndarray, np.ndarray]:
-    """Samples over their deviations, flat, and which of them exist."""
-    stacked = np.stack(list(measurements.values.values())) / measurements.deviations()[:, None]
-    there = np.isfinite(stacked)
-    return stacked[there], there
+    """Columns of a motion by name, or sums and differences of columns."""
+    parts = [terms_of(name) for name in names]
+    wanted = list(dict.fromkeys(name for part in parts for _, name in part))
+    columns = dict(zip(wanted, columns_by_name(solution, system, wanted), strict=True))
+    return [
+        sum(sign * jnp.asarray(columns[name]) for sign, name in part[1:])
+        + jnp.asarray(columns[part[0][1]])
+        for part in parts
+    ]

@@ -37,17 +37,21 @@ class ShootingProblem:
                 f"fit: {segments} segments are more than the {steps} steps of the motion"
             )
         self.problem, self.segments = problem, segments
+        self.data = problem.experiments[0].measurements
+        self.inputs = problem.inputs_of(0)
         self.each = -(-steps // segments)
         self.count = problem.z0.size
         system, state = problem.built(problem.z0)
         self.width = 12 * system.nb
         sol = problem.simulated(problem.z0, segments * self.each)
         self._starts = jax.tree.map(lambda x: x[:: self.each][:segments], sol.state)
-        self._place(problem.data.t, problem.h)
+        self._place(self.data.t, problem.h)
         self.weight = 1.0
-        y = problem.data
-        spread = np.nanstd(np.stack(list(y.values.values())), axis=1) / y.deviations()
+        y = np.stack(list(self.data.values.values()))
+        spread = np.nanstd(y, axis=1) / np.mean(self.data.deviations(), axis=1)
         self._gap_scale = float(np.max(spread)) or 1.0
+        self.there = np.isfinite(y)
+        self.y = (y / self.data.deviations())[self.there]
         self._duration = self.each * problem.h
         self._compiled = jit(self._flat)
         directions = np.zeros((self.count + 2 * self.width, self.count + 2 * self.width))
@@ -77,7 +81,7 @@ class ShootingProblem:
         """Samples, then gaps."""
         data, gaps = self._compiled(jnp.asarray(z))
         return np.concatenate(
-            [np.asarray(data) - self.problem.y, self.weight * np.asarray(gaps).reshape(-1)]
+            [np.asarray(data) - self.y, self.weight * np.asarray(gaps).reshape(-1)]
         )
 
     def gap(self, z) -> float:
@@ -96,7 +100,7 @@ class ShootingProblem:
         full_gaps = np.zeros((S - 1, w, p + (S - 1) * w))
         full_data[:, :p] = data[:p].T
         full_gaps[:, :, :p] = np.moveaxis(gaps[:p], 0, -1)
-        segment_of = np.broadcast_to(self._segment, self.problem.there.shape)[self.problem.there]
+        segment_of = np.broadcast_to(self._segment, self.there.shape)[self.there]
         for k in range(1, S):
             columns = slice(p + (k - 1) * w, p + k * w)
             color = slice(p + (k % 2) * w, p + (k % 2 + 1) * w)
@@ -135,7 +139,14 @@ class ShootingProblem:
 
         def run(state, t0):
             return simulate(
-                system, state, h=problem.h, steps=self.each, t0=t0, throw=False, **problem.options
+                system,
+                state,
+                h=problem.h,
+                steps=self.each,
+                t0=t0,
+                throw=False,
+                inputs=self.inputs,
+                **problem.settings.options,
             )
 
         sol = jax.vmap(run)(starts, t0)
@@ -144,9 +155,9 @@ class ShootingProblem:
             before, after = x[self._segment, self._row], x[self._segment, self._row + 1]
             return before + self._share * (after - before)
 
-        found = jax.vmap(lambda s: quantities(system, s, problem.data.values))(sol)
+        found = jax.vmap(lambda s: quantities(system, s, list(self.data.values)))(sol)
         data = jnp.stack([sampled(x) for x in found])
-        data = (data / jnp.asarray(problem.data.deviations())[:, None])[problem.there]
+        data = (data / jnp.asarray(self.data.deviations()))[self.there]
         end = jax.tree.map(lambda x: x[:-1, -1], sol.state)
         begin = jax.tree.map(lambda x: x[1:, 0], sol.state)
         turn = jax.vmap(jax.vmap(lambda a, b: so3.log(a.T @ b)))(end.A, begin.A)

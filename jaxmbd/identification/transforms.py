@@ -96,6 +96,54 @@ class Bounded(AbstractTransform):
         return lower + (upper - lower) * jax.nn.sigmoid(z)
 
 
+class Along(AbstractTransform):
+    """A vector that moves along a line, such as a mass center along its rod: start + z direction.
+
+    Attributes:
+        start: The vector at z = 0.
+        direction: Scaled to unit length, so that z is a distance in the unit of the vector.
+    """
+
+    start: Any
+    direction: Any
+
+    def _unit(self) -> np.ndarray:
+        direction = np.asarray(self.direction, float)
+        return direction / np.linalg.norm(direction)
+
+    def inverse(self, value: Any) -> Coordinates:
+        off = np.asarray(value, float) - np.asarray(self.start, float)
+        z = off @ self._unit()
+        if np.linalg.norm(off - z * self._unit()) > 1e-9 * (1.0 + np.linalg.norm(value)):
+            raise ValueError(f"must start on its line through {self.start}, not at {value}")
+        return jnp.asarray(z)
+
+    def __call__(self, z: Coordinates) -> Any:
+        return jnp.asarray(self.start, z.dtype) + z * jnp.asarray(self._unit(), z.dtype)
+
+
+class Scaled(AbstractTransform):
+    """A positive multiple of an array, such as an inertia whose shape is known.
+
+    Attributes:
+        start: The array, of which the multiple is one; of an inertia also its principal moments,
+            (3,).
+    """
+
+    start: Any
+
+    def inverse(self, value: Any) -> Coordinates:
+        start, value = np.asarray(self.start, float), np.asarray(value, float)
+        start = np.diag(start) if value.ndim == 2 and start.ndim == 1 else start
+        share = float(np.sum(value * start) / np.sum(start * start))
+        if share <= 0.0 or not np.allclose(value, share * start, rtol=1e-9, atol=0.0):
+            raise ValueError(f"must start at a positive multiple of {start}, not at {value}")
+        return jnp.log(jnp.asarray(share))
+
+    def __call__(self, z: Coordinates) -> Any:
+        return jnp.exp(z) * jnp.asarray(self.start, z.dtype)
+
+
 class PhysicalInertia(AbstractTransform):
     """An inertia matrix that a body can have: positive moments that satisfy the triangle
     inequality.

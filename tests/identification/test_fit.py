@@ -10,14 +10,11 @@ import pytest
 from tqdm import tqdm
 
 import jaxmbd as mbd
-from jaxmbd.identification.fit import (
-    _best_start,
-    _errors_of_values,
-    _least_squares,
-    _Problem,
-    _report,
-)
+from jaxmbd.identification.experiments import named
+from jaxmbd.identification.fit import _best_start, least_squares
 from jaxmbd.identification.measurements import quantities, quantity_names
+from jaxmbd.identification.problem import FitProblem, Settings
+from jaxmbd.identification.reports import Outcome, covariance_of_values, report_of
 from jaxmbd.identification.shooting import ShootingProblem
 
 MASS, STIFFNESS, DAMPING = 2.0, 50.0, 0.8
@@ -34,6 +31,10 @@ def oscillator(mass=MASS, stiffness=STIFFNESS, damping=DAMPING):
         mbd.SpringDamper("spring", m.ground, body, stiffness=stiffness, damping=damping, **spring)
     )
     return m
+
+
+def problem_of(mechanism, parameters, data, h):
+    return FitProblem(mechanism, parameters, named(data), Settings(h))
 
 
 def natural_frequency():
@@ -98,16 +99,18 @@ def test_standard_errors_are_the_spread_of_estimates_over_repeated_noise():
     }
     data = mbd.Measurements(T, {"body.r.x": truth + noise[0]})
     # The same fit with other noise, on one compiled problem.
-    problem = _Problem(oscillator(MASS, 45.0, 1.0), parameters, data, 0.02, "simulate", {})
+    problem = problem_of(oscillator(MASS, 45.0, 1.0), parameters, data, 0.02)
     estimates = []
     for n in noise:
-        problem.y = truth + n
-        z, converged, _ = _least_squares(
-            problem, np.asarray(problem.z0), 1e-10, 50, [], tqdm(disable=True)
+        samples = jnp.asarray(truth + n)[None, None]
+        problem.samples = eqx.tree_at(lambda s: s.y, problem.samples, samples)
+        problem.forget()
+        z, converged, _ = least_squares(
+            problem, np.asarray(problem.z0), (1e-10, 50), [], tqdm(disable=True)
         )
         assert converged
         estimates.append([float(x) for x in problem.values(jnp.asarray(z)).values()])
-    report = _report(problem, z, [], True, "")
+    report = report_of(problem, Outcome(z, [], True, "", {"compile": 0.0, "run": 0.0}))
     start = _best_start(problem, 5, 0.3, seed=0)
     assert np.linalg.norm(problem.residuals(start)) < np.linalg.norm(problem.residuals(problem.z0))
     spread = np.std(estimates, axis=0)
@@ -249,12 +252,16 @@ def test_determined_numbers_have_errors_beside_undetermined_ones_in_any_unit(rng
     rest = b - a * (a @ b) / (a @ a)
     expected = [np.inf, np.inf, 1e5 / np.sqrt(rest @ rest)]
     ones = np.ones(3)
-    np.testing.assert_allclose(_errors_of_values(jacobian, np.eye(3), ones), expected, rtol=1e-6)
+
+    def errors(*args):
+        return np.sqrt(np.diagonal(covariance_of_values(*args)))
+
+    np.testing.assert_allclose(errors(jacobian, np.eye(3), ones), expected, rtol=1e-6)
     units = np.array([1.0, 1e9, 1e-9])
-    found = _errors_of_values(jacobian / units, np.eye(3), units)
+    found = errors(jacobian / units, np.eye(3), units)
     np.testing.assert_allclose(found, expected * units, rtol=1e-6)
     # Fewer samples than numbers: none of them is determined.
-    few = _errors_of_values(rng.normal(size=(1, 3)), np.eye(3), ones)
+    few = errors(rng.normal(size=(1, 3)), np.eye(3), ones)
     assert np.all(np.isinf(few))
 
 
@@ -264,9 +271,9 @@ def test_a_number_at_its_bound_is_named():
         "bodies.body.mass": mbd.Bounded(1.0, 3.0),
         "forces.spring.stiffness": mbd.Bounded(10.0, 60.0),
     }
-    problem = _Problem(oscillator(), bounded, data, 2e-3, "simulate", {})
-    assert problem.at_bounds(jnp.zeros(2)) == []
-    assert problem.at_bounds(jnp.array([12.0, -12.0])) == [
+    problem = problem_of(oscillator(), bounded, data, 2e-3)
+    assert problem.parameters.at_bounds(problem.values(jnp.zeros(2))) == []
+    assert problem.parameters.at_bounds(problem.values(jnp.array([12.0, -12.0]))) == [
         "bodies.body.mass is at its upper bound, 3",
         "forces.spring.stiffness is at its lower bound, 10",
     ]
@@ -315,7 +322,7 @@ def test_the_jacobian_of_segments_is_that_of_differences():
     m = mbd.load_mechanism("double_pendulum")
     t = np.linspace(0.02, 0.3, 15)
     data = mbd.Measurements(t, {"lower.r.y": np.sin(t), "upper.r.z": np.cos(t)}, sigma=0.1)
-    problem = _Problem(m, {"bodies.lower.mass": mbd.Positive()}, data, 0.01, "simulate", {})
+    problem = problem_of(m, {"bodies.lower.mass": mbd.Positive()}, data, 0.01)
     shooting = ShootingProblem(problem, 3)
     z = shooting.start() + 1e-3 * np.random.default_rng(0).normal(size=shooting.start().size)
     jacobian = shooting.jacobian(z)

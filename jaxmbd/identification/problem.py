@@ -1,0 +1,378 @@
+"""A fit as a function: weighted residuals of all experiments by one vector of numbers without
+restrictions, in one compiled program.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from ..analyses import kinematics, set_joints, simulate
+from ..formulations import AbstractFormulation
+from ..integrators import AbstractIntegrator
+from ..model.mechanism import Mechanism
+from ..model.state import State
+from ..model.system import System
+from ..model.validation import is_concrete
+from ..results.solution import Solution
+from ..xla.shared_programs import shared_jit
+from .data import Samples, names_of, of_one, stacked_inputs, steps_of
+from .experiments import Experiment, OwnNumbers
+from .losses import AbstractLoss, Squares
+from .measurements import terms_of
+from .parameters import Parameters, Paths
+from .priors import AbstractPrior
+from .sampling import at_rows, delays_of, predicted
+from .transforms import AbstractTransform
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How motions are computed and residuals are counted.
+
+    Attributes:
+        h: Step size [s], or None for the smallest spacing of the samples.
+        analysis: "simulate" or "kinematics".
+        formulation, integrator: As in `simulate`.
+        loss: Of residuals.
+        priors: What is known beforehand.
+    """
+
+    h: float | None = None
+    analysis: str = "simulate"
+    formulation: AbstractFormulation | None = None
+    integrator: AbstractIntegrator | None = None
+    loss: AbstractLoss = Squares()
+    priors: Sequence[AbstractPrior] = ()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments of the analysis."""
+        if self.analysis == "kinematics":
+            return {"formulation": self.formulation}
+        return {"formulation": self.formulation, "integrator": self.integrator}
+
+
+class Evaluation(eqx.Module):
+    """Residuals at a point and what a least-squares step needs of their Jacobian.
+
+    Attributes:
+        residuals: Weighted, of E experiments, q quantities and T samples, (E, q, T).
+        predicted: The quantities themselves, (E, q, T).
+        results: How each motion ended, (E,).
+        triangles: For each experiment R of the QR decomposition of [J, r], with the weights of the
+            loss, (E, m, p + d + 1): as good as J and r for every least-squares step.
+        excess: What the loss costs above the squares in `triangles`, (E,).
+    """
+
+    residuals: Float[Array | np.ndarray, "*E q T"]
+    predicted: Float[Array | np.ndarray, "*E q T"]
+    results: Any
+    triangles: Float[Array | np.ndarray, "*E m k"]
+    excess: Float[Array | np.ndarray, "*E"]
+
+
+class FitProblem:
+    """Weighted residuals as a function of one vector z of unrestricted coordinates: those of the
+    parameters (p of them), then each experiment's own unknown numbers.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        parameters: Mapping[Paths, AbstractTransform],
+        experiments: Sequence[Experiment],
+        settings: Settings,
+    ):
+        if settings.analysis not in ("simulate", "kinematics"):
+            raise ValueError(
+                f"analysis must be 'simulate' or 'kinematics', not {settings.analysis!r}"
+            )
+        self.mechanism, self.settings, self.experiments = mechanism, settings, list(experiments)
+        self.parameters = Parameters(mechanism, parameters)
+        self.p = self.parameters.size
+        system = mechanism.build()[0]
+        for e in experiments:
+            e.measurements.check(system)
+        self.own = OwnNumbers.of(experiments, mechanism, system)
+        if not parameters and not self.own.is_unknown.any():
+            raise ValueError("fit: no parameter is given")
+        for prior in settings.priors:
+            prior.check(dict.fromkeys(self.parameters.paths))
+        self._check_noise()
+        self._own0 = self.own.coordinates()
+        # Columns of the Jacobian that experiments have of their own, and the others' numbers.
+        self._moving = np.flatnonzero(self.own.is_unknown.any(axis=0))
+        self.z0 = np.concatenate([self.parameters.start, self._own0[self.own.is_unknown]])
+        self.names = names_of(experiments)
+        self.h = settings.h or _spacing(experiments)
+        self.steps = steps_of(experiments, self.h) + self._margin()
+        self._delayed = _delayed(system, self.names)
+        self._check_times()
+        own_inputs: dict[str, Any] = {}
+        self._inputs: dict[str, Any] = {}
+        if settings.analysis == "simulate":
+            own_inputs, self._inputs = stacked_inputs(experiments, system, self.steps, self.h)
+        self.samples = Samples.of(experiments, own_inputs)
+        self.count = int(np.count_nonzero(np.asarray(self.samples.weight)))
+        self.kept = np.ones(len(self.experiments), bool)
+        self._evaluated: tuple[bytes, Evaluation] | None = None
+        self._evaluate = shared_jit(self._all)
+        self._predict = shared_jit(self._residuals)
+        self._prior = shared_jit(self._prior_of)
+        self.values_jacobian = jax.jacfwd(self.flat_values)
+
+    # --- numbers ---
+
+    def values(self, z: Any) -> dict[str, Any]:
+        """Parameters by path."""
+        return self.parameters.values(jnp.asarray(z)[: self.p])
+
+    def own_values(self, z: Any) -> Float[Array, "E k"]:
+        """Each experiment's own numbers, known ones too."""
+        columns = self._own(z).T
+        found = [r(x) for r, x in zip(self.own.restrictions, columns, strict=True)]
+        return jnp.stack(found, axis=1) if found else columns.T
+
+    def flat_values(self, z: Any) -> Float[Array, " n"]:
+        """Every estimated number once: parameters, tied ones once, then own numbers."""
+        shared = ravel_pytree(self.parameters.once(self.values(z)))[0]
+        return jnp.concatenate([shared, self.own_values(z)[self.own.is_unknown]])
+
+    @property
+    def own_labels(self) -> list[str]:
+        """Names of the estimated own numbers."""
+        return self.own.labels([str(e.name) for e in self.experiments])
+
+    def _own(self, z: Any) -> Float[Array, "E k"]:
+        """Unrestricted coordinates of the own numbers at a point, (E, k)."""
+        at = np.nonzero(self.own.is_unknown)
+        base = jnp.asarray(self._own0)
+        return base.at[at].set(jnp.asarray(z)[self.p :]) if at[0].size else base
+
+    # --- motions ---
+
+    def built(self, z: Any, e: int = 0) -> tuple[System, State]:
+        """System and state of one experiment at a point."""
+        return self._built(self.values(z), self.own_values(z)[e])
+
+    def simulated(self, z: Any, steps: int) -> Solution:
+        """The motion of the first experiment at a point."""
+        system, state = self.built(jnp.asarray(z))
+        inputs = jax.tree.map(lambda x: x[0], self.samples.inputs)
+        return self._run(system, state, of_one(inputs, self._inputs), steps)
+
+    def inputs_of(self, e: int) -> dict[str, Any] | None:
+        """Inputs of one experiment."""
+        return of_one(jax.tree.map(lambda x: x[e], self.samples.inputs), self._inputs)
+
+    def _run(self, system: System, state: State, inputs: Any, steps: int) -> Solution:
+        return simulate(
+            system,
+            state,
+            h=self.h,
+            steps=steps,
+            throw=False,
+            inputs=inputs,
+            **self.settings.options,
+        )
+
+    def _built(self, values: dict[str, Any], own: Float[Array, " k"]) -> tuple[System, State]:
+        start: dict[str, dict[str, Any]] = {}
+        for k, place in enumerate(self.own.places):
+            if place[0] == "values":
+                values = values | {place[1]: own[k]}
+            elif place[0] == "start":
+                start.setdefault(place[1], {})[place[2]] = own[k]
+        system, state = self.mechanism.with_values(values).build()
+        return system, set_joints(system, state, start) if start else state
+
+    def _one(
+        self, shared: Float[Array, " p"], own: Float[Array, " k"], samples: Samples
+    ) -> tuple[Float[Array, "q T"], tuple[Float[Array, "q T"], Any]]:
+        """Weighted residuals of one experiment, predictions, and how the motion ended."""
+        restrictions = self.own.restrictions
+        numbers = [r(x) for r, x in zip(restrictions, own, strict=True)]
+        system, state = self._built(self.values(shared), jnp.asarray(numbers))
+        offset = jnp.zeros((), samples.t.dtype)
+        if ("clock_offset",) in self.own.places:
+            offset = numbers[self.own.places.index(("clock_offset",))]
+        if self.settings.analysis == "kinematics":
+            sol = kinematics(system, state, samples.t, throw=False, **self.settings.options)
+            found, instants = at_rows(system, sol, self.names)
+        else:
+            inputs = of_one(samples.inputs, self._inputs)
+            sol = self._run(system, state, inputs, self.steps)
+            found, instants = predicted(system, sol, self.names, samples.t - offset)
+        return samples.weighted(found, instants), (found, sol.result)
+
+    def _all(self, z: Float[Array, " n"], samples: Samples, kept: Array) -> Evaluation:
+        own = self._own(z)
+        moving = self._moving
+
+        def one(own: Float[Array, " k"], samples: Samples, kept: Array) -> Evaluation:
+            def by(x: Float[Array, " c"]):
+                found = own.at[moving].set(x[self.p :]) if moving.size else own
+                residual, others = self._one(x[: self.p], found, samples)
+                residual = jnp.where(kept, residual, 0.0)
+                return residual, (residual, *others)
+
+            x = jnp.concatenate([z[: self.p], own[moving]])
+            jacobian, (residual, found, result) = jax.jacfwd(by, has_aux=True)(x)
+            flat = residual.reshape(-1)
+            s, loss = flat**2, self.settings.loss
+            slope = loss.slope(s)
+            rows = jnp.concatenate([jacobian.reshape(flat.size, -1), flat[:, None]], axis=1)
+            triangle = jnp.linalg.qr(rows * jnp.sqrt(slope)[:, None], mode="r")
+            return Evaluation(residual, found, result, triangle, jnp.sum(loss(s) - slope * s))
+
+        return _each(one, own, samples, kept)
+
+    def _residuals(
+        self, z: Float[Array, " n"], samples: Samples, kept: Array
+    ) -> Float[Array, "E q T"]:
+        def one(own: Float[Array, " k"], samples: Samples, kept: Array) -> Float[Array, "q T"]:
+            return jnp.where(kept, self._one(z[: self.p], own, samples)[0], 0.0)
+
+        return _each(one, self._own(z), samples, kept)
+
+    # --- what optimizers ask for ---
+
+    def evaluation(self, z: Any) -> Evaluation:
+        """At a point; kept until another point is asked for."""
+        z = np.asarray(z, float)
+        if self._evaluated is None or self._evaluated[0] != z.tobytes():
+            found = self._evaluate(jnp.asarray(z), self.samples, jnp.asarray(self.kept))
+            self._evaluated = z.tobytes(), jax.tree.map(np.asarray, found)
+        return self._evaluated[1]
+
+    def forget(self) -> None:
+        """After a change of samples, or of the experiments that are kept."""
+        self._evaluated = None
+        self.count = int(np.count_nonzero(np.asarray(self.samples.weight)[self.kept]))
+
+    def residuals(self, z: Any) -> np.ndarray:
+        """What a sum of squares is made of: half of it is the cost. For a step it is as good as the
+        residuals of all samples, which are far more numbers.
+        """
+        found = self.evaluation(z)
+        triangles = np.asarray(found.triangles)
+        excess = np.sqrt(np.maximum(np.asarray(found.excess), 0.0))
+        prior = np.asarray(self._prior(jnp.asarray(z))[0])
+        return np.concatenate([triangles[:, :, -1].reshape(-1), excess, prior])
+
+    def jacobian(self, z: Any) -> np.ndarray:
+        """Of `residuals`."""
+        triangles = np.asarray(self.evaluation(z).triangles)
+        E, m, _ = triangles.shape
+        full = np.zeros((E, m, len(self.z0)))
+        full[:, :, : self.p] = triangles[:, :, : self.p]
+        column = self.p
+        for e in range(E):
+            for k, place in enumerate(self._moving):
+                if self.own.is_unknown[e, place]:
+                    full[e, :, column] = triangles[e, :, self.p + k]
+                    column += 1
+        prior = np.asarray(self._prior(jnp.asarray(z))[1])
+        return np.concatenate([full.reshape(E * m, -1), np.zeros((E, len(self.z0))), prior])
+
+    def cost(self, z: Any, samples: Samples, kept: Array) -> Float[Array, ""]:
+        """Half the sum of squares, or of the loss, without a Jacobian; can be differentiated."""
+        found = self._residuals(z, samples, kept)
+        prior = self._prior_residual(z)
+        return 0.5 * (jnp.sum(self.settings.loss(found**2)) + jnp.sum(prior**2))
+
+    def prior_residual(self, z: Any) -> np.ndarray:
+        """How many standard deviations numbers are away from what was known beforehand."""
+        return np.asarray(self._prior(jnp.asarray(z))[0])
+
+    def _prior_residual(self, z: Float[Array, " n"]) -> Float[Array, " m"]:
+        values = self.values(z)
+        found = [prior.residual(values) for prior in self.settings.priors]
+        known = self.own.is_unknown & np.isfinite(self.own.sigmas)
+        if known.any():
+            off = (self.own_values(z) - self.own.values)[known]
+            found.append(off / jnp.asarray(self.own.sigmas[known]))
+        return jnp.concatenate([jnp.zeros(0), *found])
+
+    def _prior_of(self, z: Float[Array, " n"]) -> tuple[Array, Array]:
+        return self._prior_residual(z), jax.jacfwd(self._prior_residual)(z)
+
+    # --- checks ---
+
+    def _check_noise(self) -> None:
+        """Priors and robust losses count in standard deviations, so that noise must be known."""
+        settings, unknown = self.settings, self.own.is_unknown & np.isfinite(self.own.sigmas)
+        needs = "priors" if settings.priors or unknown.any() else ""
+        needs = needs if isinstance(settings.loss, Squares) else type(settings.loss).__name__
+        without = [e.title for e in self.experiments if not e.measurements.knows_noise]
+        if needs and without:
+            raise ValueError(
+                f"fit: {needs} count in standard deviations of the noise; give the measurements "
+                f"of {', '.join(without)} a sigma"
+            )
+        if 0 < len(without) < len(self.experiments):
+            raise ValueError(f"fit: give all measurements a sigma or none; {without[0]} has none")
+
+    def refuse_delays(self, what: str) -> None:
+        """Refuse sensors with a delay where there is no motion before an instant.
+
+        Raises:
+            ValueError: The message names them.
+        """
+        if self._delayed:
+            raise ValueError(
+                f"fit: {', '.join(self._delayed)} has a delay, which {what} cannot take"
+            )
+
+    def _margin(self) -> int:
+        """Steps beyond the last sample, for a clock that is slow."""
+        place = ("clock_offset",)
+        if place not in self.own.places:
+            return 0
+        least = float(np.min(self.own.values[:, self.own.places.index(place)]))
+        return 4 + int(np.ceil(max(-least, 0.0) / self.h))
+
+    def _check_times(self) -> None:
+        if self.settings.analysis == "kinematics":
+            self.refuse_delays("kinematics")
+            if self.own.places or any(e.inputs is not None for e in self.experiments):
+                raise ValueError(
+                    "fit: inputs, starts, own values and clock offsets are for analysis='simulate'"
+                )
+            return
+        for e in self.experiments:
+            first = e.measurements.t[0]
+            if first < 0.0:
+                raise ValueError(
+                    f"fit: the motion starts at t = 0, but the first sample of {e.title} is at "
+                    f"{first:g} s"
+                )
+
+
+def _each(function: Callable[..., Any], *args: Any) -> Any:
+    """A function of every experiment; of a single one without a batch, which compiles faster."""
+    if len(jax.tree.leaves(args)[0]) > 1:
+        return jax.vmap(function)(*args)
+    found = function(*jax.tree.map(lambda x: x[0], args))
+    return jax.tree.map(lambda x: x[None], found)
+
+
+def _delayed(system: System, names: Sequence[str]) -> list[str]:
+    """Which quantities come from sensors with a delay, or with one that is traced."""
+    delays = delays_of(system)
+    asked = [name for terms in map(terms_of, names) for _, name in terms if name in delays]
+    return [x for x in asked if not is_concrete(delays[x]) or float(delays[x]) != 0.0]
+
+
+def _spacing(experiments: Sequence[Experiment]) -> float:
+    """The smallest spacing of samples, from t = 0."""
+    times = (np.concatenate([[0.0], e.measurements.t]) for e in experiments)
+    gaps = np.concatenate([np.diff(t) for t in times])
+    return float(np.min(gaps[gaps > 0.0]))

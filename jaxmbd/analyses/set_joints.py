@@ -73,7 +73,8 @@ def set_joints(
 
     Raises:
         ValueError: There is no such joint or coordinate; the message names it.
-        AssemblyError: The mechanism cannot be closed there; outside `jit` only.
+        AssemblyError: The mechanism cannot be closed there. Under `jit` the state is NaN then, and
+            an analysis from it ends with `RESULTS.assembly_failed`.
     """
     check_system(system, state, "set_joints")
     requests = [
@@ -92,6 +93,8 @@ def set_joints(
     new, report = assemble(system.with_rows(rows), state, t=t)
     if is_concrete(report):
         refuse_open(system.with_rows(rows), report, t)
+    else:  # an open mechanism is no state; an analysis would close it in some other place
+        new = jax.tree.map(lambda x: jnp.where(report.closed, x, jnp.nan), new)
     angles = system.wound(near).angle_values(RA().with_ground(new.pose))
     return dataclasses.replace(new, angles=angles)
 

@@ -66,8 +66,14 @@ class Samples(eqx.Module):
                     whitening[k, :count, np.array(rows)[:, None], np.array(rows)] = np.moveaxis(
                         matrices, 0, -1
                     )
-        return Samples(*(x if x is None else jnp.asarray(x) for x in (t, y, weight, whitening)),
-                       jnp.asarray(wrapped), inputs)  # fmt: skip
+        return Samples(
+            t=jnp.asarray(t),
+            y=jnp.asarray(y),
+            weight=jnp.asarray(weight),
+            whitening=None if whitening is None else jnp.asarray(whitening),
+            wrapped=jnp.asarray(wrapped),
+            inputs=inputs,
+        )
 
     def weighted(
         self, predicted: Float[Array, "q T"], instants: Float[Array, "q T"]
@@ -105,7 +111,8 @@ def stacked_inputs(
     own: dict[str, Any] = {}
     shared: dict[str, Callable[..., Any]] = {}
     for label in system.inputs:
-        each = [Expression(x) if isinstance(x, str) else x for x in (g[label.name] for g in given)]
+        found = (g[label.name] for g in given)
+        each: list[Any] = [Expression(x) if isinstance(x, str) else x for x in found]
         if all(is_motion(x) for x in each):
             if all(x is each[0] or (isinstance(x, Expression) and x == each[0]) for x in each):
                 over_a_run(label, each[0], steps, f"fit: {experiments[0].title}")

@@ -19,7 +19,7 @@ from ..xla.shared_programs import shared_jit
 from .experiments import Experiment, named
 from .losses import AbstractLoss, Squares
 from .measurements import Measurements
-from .parameters import Paths
+from .parameters import Key
 from .priors import AbstractPrior
 from .problem import FitProblem, Settings
 from .reports import FitReport, Outcome, report_of
@@ -43,8 +43,11 @@ class FitWarning(UserWarning):
 class GradientMethod(Protocol):
     """A method of steps along gradients, as optax has them."""
 
-    init: Callable[..., Any]
-    update: Callable[..., Any]
+    @property
+    def init(self) -> Callable[..., Any]: ...
+
+    @property
+    def update(self) -> Callable[..., Any]: ...
 
 
 @runtime_checkable
@@ -58,7 +61,7 @@ class LeastSquares(Protocol):
 
 def fit(
     mechanism: Mechanism,
-    parameters: Mapping[Paths, AbstractTransform],
+    parameters: Mapping[Key, AbstractTransform],
     experiments: Measurements | Experiment | Sequence[Experiment],
     *,
     h: float | None = None,

@@ -3,7 +3,7 @@ coordinates.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -17,6 +17,7 @@ from ..model.mechanism import Mechanism
 from .transforms import AbstractTransform
 
 Paths = str | tuple[str, ...]
+Key = TypeVar("Key", bound=Paths)  # a mapping is invariant in its keys
 
 
 class Parameters:
@@ -27,7 +28,7 @@ class Parameters:
         start: Coordinates of the first guesses, (p,).
     """
 
-    def __init__(self, mechanism: Mechanism, parameters: Mapping[Paths, AbstractTransform]):
+    def __init__(self, mechanism: Mechanism, parameters: Mapping[Key, AbstractTransform]):
         self.described = _described(mechanism, parameters)
         _refuse_broken_loops(mechanism, self.paths)
         known, coordinates = mechanism.values(), {}
@@ -91,7 +92,7 @@ class Parameters:
 
 
 def _described(
-    mechanism: Mechanism, parameters: Mapping[Paths, AbstractTransform]
+    mechanism: Mechanism, parameters: Mapping[Key, AbstractTransform]
 ) -> list[tuple[tuple[str, ...], AbstractTransform]]:
     """Parameters with all their paths, checked."""
     known = mechanism.values()

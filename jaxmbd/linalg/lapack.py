@@ -51,10 +51,15 @@ def _one_at_a_time(function: Callable[Inputs, Output]) -> Callable[Inputs, Outpu
 
 
 @_one_at_a_time
-def lu(A: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Int[Array, " n"]]:
-    """Both factors in one array, and the order of the rows."""
+def _lu(A: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Int[Array, " n"]]:
     factors, _, permutation = jax.lax.linalg.lu(A)
     return factors, permutation
+
+
+def lu(A: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Int[Array, " n"]]:
+    """Both factors in one array, and the order of the rows."""
+    # With a tangent the call would be factored once for each of a batch of tangents.
+    return _lu(jax.lax.stop_gradient(A))
 
 
 @_one_at_a_time
@@ -116,9 +121,15 @@ def lu_solve_transposed(
 
 
 @_one_at_a_time
+def _thin_svd(
+    A: Float[Array, "n m"],
+) -> tuple[Float[Array, "n k"], Float[Array, " k"], Float[Array, "k m"]]:
+    U, s, Wt = jnp.linalg.svd(A, full_matrices=False)
+    return U, s, Wt
+
+
 def thin_svd(
     A: Float[Array, "n m"],
 ) -> tuple[Float[Array, "n k"], Float[Array, " k"], Float[Array, "k m"]]:
     """U, s and Wᵀ with A = U diag(s) Wᵀ."""
-    U, s, Wt = jnp.linalg.svd(A, full_matrices=False)
-    return U, s, Wt
+    return _thin_svd(jax.lax.stop_gradient(A))

@@ -7,6 +7,7 @@ from jaxtyping import Array, Bool, Float
 from ..xla.lazy_cond import where_needed
 from .block_sparse import BlockFactors
 from .dense import DenseFactors
+from .linear_solve import held
 from .saddle import SaddleMatrix
 
 STRATEGIES = ("dense", "block_sparse", "range_space")
@@ -48,6 +49,7 @@ def factorize(
     compiles faster; redundant rows, unless unchecked and in double precision. `dense_limit` is the
     number of unknowns up to which checked factors fall back on dense ones.
     """
+    matrix = held(matrix)  # factors have no derivative, and tangents would cost their own
     if not (matrix.bodies or matrix.couplings):
         # Bodies by themselves: their blocks are definite, and need neither pivots nor a check.
         return BlockFactors.of(matrix, bodies_first=True)

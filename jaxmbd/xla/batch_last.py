@@ -36,6 +36,7 @@ from .jaxprs import (
     Values,
     bind,
     held_function,
+    reached_by_scan,
     scan_parts,
     solve_part,
 )
@@ -336,16 +337,11 @@ def _while(eqn: JaxprEqn, xs: Values, flags: Flags, size: int) -> tuple[Values, 
 
 def _scan(eqn: JaxprEqn, xs: Values, flags: Flags, size: int) -> tuple[Values, Flags]:
     p = eqn.params
-    inner, parts = p["jaxpr"].jaxpr, scan_parts(eqn)
+    parts = scan_parts(eqn)
     consts, init, sequence = (xs[k] for k in parts)
     of_consts, start, of_sequence = (flags[k] for k in parts)
-    nk, carry = len(start), list(start)
-    while True:
-        reached = _reached(inner, [*of_consts, *carry, *of_sequence])
-        if all(flag <= old for flag, old in zip(reached[:nk], carry, strict=True)):
-            break
-        carry = [a or b for a, b in zip(reached[:nk], carry, strict=True)]
-    wanted = [*carry, *reached[nk:]]
+    carry, rows = reached_by_scan(eqn, flags, _common)
+    nk, wanted = len(carry), [*carry, *rows]
 
     def step(values: Values, x: Values):
         new, out = _replay(

@@ -61,9 +61,33 @@ def reached(
         return not isinstance(v, Literal) and known.get(v, False)
 
     for eqn in jaxpr.eqns:
-        flag = any(read(v) for v in eqn.invars) and not common(eqn)
-        known |= {v: flag for v in eqn.outvars}
+        own, name = [read(v) for v in eqn.invars], eqn.primitive.name
+        if not any(own) or common(eqn):
+            found = [False] * len(eqn.outvars)
+        elif name in _PLAIN_CALLS:  # a derivative's calls return values beside their tangents
+            found = reached(held_function(eqn).jaxpr, own, common)
+        elif name == "scan":
+            carry, rows = reached_by_scan(eqn, own, common)
+            found = [*carry, *rows]
+        else:
+            found = [True] * len(eqn.outvars)
+        known |= dict(zip(eqn.outvars, found, strict=True))
     return [read(v) for v in jaxpr.outvars]
+
+
+def reached_by_scan(
+    eqn: JaxprEqn, flags: Flags, common: Callable[[JaxprEqn], bool] = lambda eqn: False
+) -> tuple[Flags, Flags]:
+    """Which of the carry of a scan, and of its outputs row by row, depend on flagged arguments at
+    any turn.
+    """
+    consts, start, sequence = (flags[part] for part in scan_parts(eqn))
+    inner, carry, count = eqn.params["jaxpr"].jaxpr, list(start), len(start)
+    while True:
+        found = reached(inner, [*consts, *carry, *sequence], common)
+        if all(flag <= old for flag, old in zip(found[:count], carry, strict=True)):
+            return carry, found[count:]
+        carry = [a or b for a, b in zip(found[:count], carry, strict=True)]
 
 
 def needed(jaxpr: Jaxpr, flags: Flags) -> Flags:
@@ -143,6 +167,8 @@ CALLS = {
     LINEAR: "jaxpr",
     OPAQUE: "jaxpr",
 }
+# Those of them that are traced before anyone asks.
+_PLAIN_CALLS = frozenset(CALLS) - {KERNEL, LINEAR, OPAQUE}
 
 
 # --- programs made of the equations of others, which nothing traces again

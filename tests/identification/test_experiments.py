@@ -272,8 +272,8 @@ def test_correlated_noise_weighs_as_its_covariance_says():
 def test_samples_between_rows_are_of_fourth_order():
     def error(n):
         rows = jnp.sin(jnp.linspace(0.0, 2.0, n + 1))
-        at = jnp.linspace(0.05, 1.95, 37)
+        at = jnp.linspace(0.3, 1.7, 1999)  # away from the ends, whose cubics are one-sided
         found = interpolated(rows, at * n / 2.0, linear=False)
         return float(jnp.max(jnp.abs(found - jnp.sin(at))))
 
-    assert 14.0 < error(20) / error(40) < 18.0
+    assert 15.0 < error(40) / error(80) < 17.0

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..analyses.running.schedule import as_mapping, over_a_run
 from ..model.expressions import Expression
@@ -35,10 +35,10 @@ class Samples(eqx.Module):
     weight: Float[Array, "*e q T"]
     whitening: Float[Array, "*e T q q"] | None
     wrapped: Float[Array, "*e q"]
-    inputs: dict[str, Any]
+    inputs: dict[str, PyTree]
 
     @staticmethod
-    def of(experiments: Sequence[Experiment], inputs: dict[str, Any]) -> "Samples":
+    def of(experiments: Sequence[Experiment], inputs: dict[str, PyTree]) -> "Samples":
         """From experiments, in the order of `names_of`."""
         names = names_of(experiments)
         longest = max(len(e.measurements.t) for e in experiments)
@@ -150,7 +150,7 @@ def steps_of(experiments: Sequence[Experiment], h: float) -> int:
     return max(_steps_of(e, h) for e in experiments)
 
 
-def _sampled(function: Any, steps: int, h: float) -> Sampled:
+def _sampled(function: Callable[..., Any], steps: int, h: float) -> Sampled:
     if isinstance(function, Sampled):
         return function
     t = 0.5 * h * np.arange(2 * steps + 1) if steps > 1 else h * np.arange(4) / 3.0
@@ -173,7 +173,7 @@ def _stacked(samples: Sequence[Sampled]) -> Any:
 
 
 def of_one(
-    own: Mapping[str, Any], shared: Mapping[str, Callable[..., Any]]
+    own: Mapping[str, PyTree], shared: Mapping[str, Callable[..., Array]]
 ) -> dict[str, Any] | None:
     """The inputs of one experiment, of `Samples.inputs` under `vmap`; None for no input."""
     return {**own, **shared} or None

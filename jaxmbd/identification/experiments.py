@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ..analyses.running.schedule import Inputs
 from ..model.mechanism import Mechanism
 from ..model.names import nearest
 from ..model.system import Connection, System
 from ..model.validation import number
 from .measurements import Measurements
-from .transforms import AbstractTransform, Free
+from .transforms import AbstractTransform, Free, Values
 
 _FIELDS = {"angle": ("angle", "rate"), "displacement": ("displacement", "speed")}
 
@@ -57,7 +58,7 @@ class Experiment:
     """
 
     measurements: Measurements
-    inputs: Mapping[str, Any] | None = None
+    inputs: Inputs | None = None
     start: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     clock_offset: float | Unknown = 0.0
@@ -196,7 +197,7 @@ def label_of(place: Place) -> str:
     )
 
 
-def _own(e: Experiment, known: Mapping[str, Any], system: System) -> dict[Place, Any]:
+def _own(e: Experiment, known: Values, system: System) -> dict[Place, Any]:
     """The own numbers of one experiment by place."""
     found: dict[Place, Any] = {}
     for joint, given in e.start.items():
@@ -247,13 +248,13 @@ def _coordinates(e: Experiment, system: System, joint: str) -> list[str]:
     return fields
 
 
-def _guess(x: Any) -> Any:
+def _guess(x: object) -> Any:
     return x.guess if isinstance(x, Unknown) else x
 
 
-def _sigma(x: Any) -> float:
+def _sigma(x: object) -> float:
     return float(x.sigma) if isinstance(x, Unknown) and x.sigma is not None else np.inf
 
 
-def _restrictions(x: Any) -> list[AbstractTransform]:
+def _restrictions(x: object) -> list[AbstractTransform]:
     return [x.restriction] if isinstance(x, Unknown) else []

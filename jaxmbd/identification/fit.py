@@ -3,32 +3,31 @@
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, PyTree
 from tqdm import tqdm
 
+from ..analyses.running.schedule import Inputs
 from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator
 from ..model.mechanism import Mechanism
 from ..outcomes import RESULTS
 from ..xla.shared_programs import shared_jit
 from .experiments import Experiment, named
+from .least_squares import least_squares
 from .losses import AbstractLoss, Squares
 from .measurements import Measurements
-from .parameters import Key
+from .parameters import Key, Point
 from .priors import AbstractPrior
 from .problem import FitProblem, Settings
 from .reports import FitReport, Outcome, report_of
 from .shooting import STAGES, ShootingProblem
 from .transforms import AbstractTransform
-
-# A pull towards the start, relative to the largest singular value: without effect on what the data
-# determine.
-_HOLD = 1e-7
 
 
 class FitError(RuntimeError):
@@ -50,15 +49,6 @@ class GradientMethod(Protocol):
     def update(self) -> Callable[..., Any]: ...
 
 
-@runtime_checkable
-class LeastSquares(Protocol):
-    """Residuals, half of whose sum of squares is the cost, and their Jacobian."""
-
-    def residuals(self, z: Any) -> np.ndarray: ...
-
-    def jacobian(self, z: Any) -> np.ndarray: ...
-
-
 def fit(
     mechanism: Mechanism,
     parameters: Mapping[Key, AbstractTransform],
@@ -68,7 +58,7 @@ def fit(
     analysis: str = "simulate",
     formulation: AbstractFormulation | None = None,
     integrator: AbstractIntegrator | None = None,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Inputs | None = None,
     loss: AbstractLoss | None = None,
     priors: Sequence[AbstractPrior] = (),
     segments: int = 1,
@@ -140,31 +130,45 @@ def fit(
             raise ValueError("fit: inputs are for analysis='simulate'")
         found = [replace(found[0], inputs=inputs)]
     settings = Settings(h, analysis, formulation, integrator, loss or Squares(), tuple(priors))
-    problem = FitProblem(mechanism, parameters, found, settings)
-    if segments > 1:
+    search = _Search(segments, starts, spread, seed, (tolerance, max_evaluations), optimizer)
+    return _searched(FitProblem(mechanism, parameters, found, settings), search, progress=progress)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """How a fit looks for the best numbers: arguments of `fit`, and limits (tolerance, number of
+    evaluations).
+    """
+
+    segments: int
+    starts: int
+    spread: float
+    seed: int
+    limits: tuple[float, int]
+    optimizer: GradientMethod | None
+
+
+def _searched(problem: FitProblem, search: _Search, *, progress: bool) -> FitReport:
+    """The report of a fit."""
+    if search.segments > 1:
         _check_segments(problem)
     clock = _Clock()
-    z = _best_start(problem, starts, spread, seed)
+    z = _best_start(problem, search)
     clock.compiled()
     history: list[float] = []
+    name, limit = problem.mechanism.name, search.limits[1]
     with tqdm(
-        total=max_evaluations,
-        unit="run",
-        disable=not progress,
-        desc=f"fit {mechanism.name}",
-        leave=False,
+        total=limit, unit="run", disable=not progress, desc=f"fit {name}", leave=False
     ) as bar:
-        if segments > 1:
-            z = _by_segments(problem, z, segments, (tolerance, max_evaluations), history, bar)
+        if search.segments > 1:
+            z = _by_segments(problem, z, search.segments, search.limits, history, bar)
             history.clear()
-        if optimizer is not None:
-            z = _descend(problem, z, optimizer, max_evaluations, history, bar)
-        if optimizer is None or z.size < problem.count:
-            z, converged, message = least_squares(
-                problem, z, (tolerance, max_evaluations), history, bar
-            )
+        if search.optimizer is not None:
+            z = _descend(problem, z, search.optimizer, limit, history, bar)
+        if search.optimizer is None or z.size < problem.count:
+            z, converged, message = least_squares(problem, z, search.limits, history, bar)
         else:
-            converged, message = True, f"{max_evaluations} steps of the optimizer"
+            converged, message = True, f"{limit} steps of the optimizer"
     return report_of(problem, Outcome(z, history, converged, message, clock.seconds()))
 
 
@@ -203,20 +207,21 @@ def _check_segments(problem: FitProblem) -> None:
         raise ValueError("fit: segments take neither a covariance nor wrapped angles")
     problem.refuse_delays("segments")
     for name, given in (experiment.inputs or {}).items():
-        if not callable(given) and not isinstance(given, str) and np.ndim(given) > 0:
+        if not callable(given) and not isinstance(given, str) and np.ndim(np.asarray(given)) > 0:
             raise ValueError(
                 f"fit: input {name!r} is an array by step, which segments cannot cut; give a "
                 "function of time or mbd.Sampled(t, values)"
             )
 
 
-def _best_start(problem: FitProblem, starts: int, spread: float, seed: int) -> np.ndarray:
+def _best_start(problem: FitProblem, search: _Search) -> np.ndarray:
     """The starting point of least cost, all in one batch; experiments whose motion cannot be
     computed there are left out.
     """
     z = np.asarray(problem.z0)
-    if starts > 1:
-        noise = np.random.default_rng(seed).normal(size=(starts, z.size)) * spread
+    if search.starts > 1:
+        draws = np.random.default_rng(search.seed).normal(size=(search.starts, z.size))
+        noise = search.spread * draws
         noise[0] = 0.0
         cost = shared_jit(jax.vmap(problem.cost, in_axes=(0, None, None)))(
             jnp.asarray(z + noise), problem.samples, jnp.asarray(problem.kept)
@@ -246,7 +251,7 @@ def _best_start(problem: FitProblem, starts: int, spread: float, seed: int) -> n
     return z
 
 
-def _reason(results: Any, k: int) -> str:
+def _reason(results: RESULTS, k: int) -> str:
     code = jax.tree.map(lambda x: jnp.asarray(x)[k], results)
     return " ".join(str(RESULTS[code]).split("\n")[0].split())
 
@@ -301,57 +306,6 @@ def _by_segments(
     return own if better[1] <= better[0] else z
 
 
-def least_squares(
-    problem: LeastSquares,
-    z: np.ndarray,
-    limits: tuple[float, int],
-    history: list[float],
-    bar: tqdm,
-) -> tuple[np.ndarray, bool, str]:
-    """Where the sum of squares is least, whether the tolerance was met, and a message.
-
-    Args:
-        problem: Residuals and their Jacobian.
-        z: Where to begin.
-        limits: The tolerance, and how many evaluations at most.
-        history: Costs are added to it.
-        bar: Shows progress.
-    """
-    from scipy import optimize  # late: it would take a fifth of the import of the package
-
-    z0 = best = np.array(z)
-    # Directions that the data do not see stay at the start instead of following rounding errors.
-    hold = _HOLD * np.linalg.norm(np.asarray(problem.jacobian(z0)), 2)
-
-    def jacobian(z: np.ndarray) -> np.ndarray:
-        return np.concatenate([np.asarray(problem.jacobian(z)), hold * np.eye(z.size)])
-
-    def residuals(z: np.ndarray) -> np.ndarray:
-        nonlocal best
-        found = np.concatenate([problem.residuals(z), hold * (z - z0)])
-        cost = 0.5 * float(found @ found)
-        if np.isfinite(cost) and (not history or cost < history[-1]):
-            history.append(cost)
-            best = np.array(z)
-            bar.set_postfix(cost=f"{cost:.4g}")
-        bar.update(1)
-        return found
-
-    tolerance, evaluations = limits
-    options: dict[str, Any] = {
-        "jac": jacobian,
-        "ftol": tolerance,
-        "xtol": tolerance,
-        "gtol": 1e-14,
-        "max_nfev": evaluations,
-    }
-    try:
-        found = optimize.least_squares(residuals, z0, **options)
-    except np.linalg.LinAlgError:
-        return best, False, "stopped: the motion has no finite derivative at the last point"
-    return found.x, bool(found.status > 0), found.message
-
-
 def _descend(
     problem: FitProblem,
     z: np.ndarray,
@@ -363,11 +317,11 @@ def _descend(
     """Steps of an optax optimizer on the mean square; the best point seen is kept."""
     samples, kept, count = problem.samples, jnp.asarray(problem.kept), problem.count
 
-    def mean(z: Any) -> Any:
+    def mean(z: Point) -> Float[Array, ""]:
         return 2.0 * problem.cost(z, samples, kept) / count
 
     @jax.jit
-    def step(z: Any, state: Any) -> tuple[Any, Any, Any]:
+    def step(z: Point, state: PyTree) -> tuple[Point, PyTree, Float[Array, ""]]:
         value, gradient = jax.value_and_grad(mean)(z)
         with jax.numpy_dtype_promotion("standard"):  # optax counts its steps in single precision
             updates, state = optimizer.update(gradient, state, z)

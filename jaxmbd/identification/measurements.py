@@ -13,7 +13,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from ..model.names import nearest
 from ..model.system import System
@@ -23,6 +23,10 @@ from ..results.solution import Solution
 # Fields of `Solution.joint`, of joints that turn and of joints that slide.
 _TURNING = ("angle", "rate", "acceleration")
 _SLIDING = ("displacement", "speed", "displacement_acceleration")
+
+
+# Of all quantities, or by name; of all samples, or of each.
+Sigma = ArrayLike | Mapping[str, ArrayLike] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +52,7 @@ class Measurements:
 
     t: Any
     values: Mapping[str, Any]
-    sigma: Any = None
+    sigma: Sigma = None
     covariance: Any = None
     wrapped: Sequence[str] | None = None
 
@@ -84,7 +88,9 @@ class Measurements:
             raise ValueError(f"measurements: wrapped: there is no {', '.join(unknown)}")
 
     @staticmethod
-    def read(path: str | Path, names: list[str] | None = None, sigma: Any = None) -> "Measurements":
+    def read(
+        path: str | Path, names: list[str] | None = None, sigma: Sigma = None
+    ) -> "Measurements":
         """From a CSV file with a header and a column "t", or an NPZ file with arrays by name; a
         header may have units, as "t [s]".
 

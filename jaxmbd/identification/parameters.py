@@ -14,9 +14,10 @@ from jaxtyping import Array, Float
 
 from ..analyses import breaks_redundancy
 from ..model.mechanism import Mechanism
-from .transforms import AbstractTransform
+from .transforms import AbstractTransform, Values
 
 Paths = str | tuple[str, ...]
+Point = Float[Array | np.ndarray, " n"]  # coordinates of all that a fit estimates
 Key = TypeVar("Key", bound=Paths)  # a mapping is invariant in its keys
 
 
@@ -60,12 +61,12 @@ class Parameters:
             for path in paths
         }
 
-    def once(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def once(self, values: Values) -> dict[str, Any]:
         """The float arrays of values, tied ones once."""
         first = {paths[0]: values[paths[0]] for paths, _ in self.described}
         return eqx.filter(first, eqx.is_inexact_array)
 
-    def by_path(self, numbers: np.ndarray, values: Mapping[str, Any]) -> dict[str, Any]:
+    def by_path(self, numbers: np.ndarray, values: Values) -> dict[str, Any]:
         """Numbers in the order of `once`, by path and in the shapes of the values."""
         flat, unravel = ravel_pytree(self.once(values))
         first = unravel(jnp.asarray(numbers, flat.dtype))
@@ -79,7 +80,7 @@ class Parameters:
         """A name for every coordinate."""
         return _labels(self._unravel(jnp.asarray(self.start)))
 
-    def at_bounds(self, values: Mapping[str, Any]) -> list[str]:
+    def at_bounds(self, values: Values) -> list[str]:
         """Which numbers are at a bound of their restriction, and at which."""
         found = []
         for paths, transform in self.described:
@@ -129,7 +130,7 @@ def _refuse_broken_loops(mechanism: Mechanism, paths: list[str]) -> None:
         )
 
 
-def _labels(tree: Any) -> list[str]:
+def _labels(tree: Values) -> list[str]:
     """A name for every number of a dictionary by path."""
     found = []
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:

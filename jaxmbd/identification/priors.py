@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .transforms import Values
+
 Of = str | Mapping[str, float] | Callable[[Mapping[str, Any]], Any]
 
 
@@ -16,7 +18,7 @@ class AbstractPrior(eqx.Module):
     """Base class of priors."""
 
     @abc.abstractmethod
-    def residual(self, values: Mapping[str, Any]) -> Float[Array, " n"]:
+    def residual(self, values: Values) -> Float[Array, " n"]:
         """How many standard deviations the values are away from what is expected, (n,).
 
         Args:
@@ -24,7 +26,7 @@ class AbstractPrior(eqx.Module):
         """
 
     @abc.abstractmethod
-    def check(self, paths: Mapping[str, Any]) -> None:
+    def check(self, paths: Values) -> None:
         """Refuse what has no parameter among some paths.
 
         Raises:
@@ -50,10 +52,10 @@ class NormalPrior(AbstractPrior):
         if not np.all(np.asarray(self.sigma) > 0.0):
             raise ValueError(f"{type(self).__name__}: sigma must be positive, not {self.sigma}")
 
-    def residual(self, values: Mapping[str, Any]) -> Float[Array, " n"]:
+    def residual(self, values: Values) -> Float[Array, " n"]:
         return jnp.ravel((_value(self.of, values) - self.mean) / self.sigma)
 
-    def check(self, paths: Mapping[str, Any]) -> None:
+    def check(self, paths: Values) -> None:
         _check(type(self).__name__, self.of, paths)
 
 
@@ -75,14 +77,14 @@ class LogNormalPrior(AbstractPrior):
             if not np.all(np.asarray(getattr(self, name)) > 0.0):
                 raise ValueError(f"{type(self).__name__}: {name} must be positive")
 
-    def residual(self, values: Mapping[str, Any]) -> Float[Array, " n"]:
+    def residual(self, values: Values) -> Float[Array, " n"]:
         return jnp.ravel(jnp.log(_value(self.of, values) / self.median) / self.sigma)
 
-    def check(self, paths: Mapping[str, Any]) -> None:
+    def check(self, paths: Values) -> None:
         _check(type(self).__name__, self.of, paths)
 
 
-def _value(of: Of, values: Mapping[str, Any]) -> Any:
+def _value(of: Of, values: Values) -> Any:
     if isinstance(of, str):
         return values[of]
     if isinstance(of, Mapping):
@@ -90,7 +92,7 @@ def _value(of: Of, values: Mapping[str, Any]) -> Any:
     return of(values)
 
 
-def _check(who: str, of: Of, paths: Mapping[str, Any]) -> None:
+def _check(who: str, of: Of, paths: Values) -> None:
     named = [of] if isinstance(of, str) else list(of) if isinstance(of, Mapping) else []
     for path in named:
         if path not in paths:

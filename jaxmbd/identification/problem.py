@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..analyses import kinematics, set_joints, simulate
 from ..formulations import AbstractFormulation
@@ -26,10 +26,10 @@ from .data import Samples, names_of, of_one, stacked_inputs, steps_of
 from .experiments import Experiment, OwnNumbers
 from .losses import AbstractLoss, Squares
 from .measurements import terms_of
-from .parameters import Key, Parameters
+from .parameters import Key, Parameters, Point
 from .priors import AbstractPrior
 from .sampling import at_rows, delays_of, predicted
-from .transforms import AbstractTransform
+from .transforms import AbstractTransform, Values
 
 
 @dataclass(frozen=True)
@@ -130,17 +130,17 @@ class FitProblem:
 
     # --- numbers ---
 
-    def values(self, z: Any) -> dict[str, Any]:
+    def values(self, z: Point) -> dict[str, Any]:
         """Parameters by path."""
         return self.parameters.values(jnp.asarray(z)[: self.p])
 
-    def own_values(self, z: Any) -> Float[Array, "E k"]:
+    def own_values(self, z: Point) -> Float[Array, "E k"]:
         """Each experiment's own numbers, known ones too."""
         columns = self._own(z).T
         found = [r(x) for r, x in zip(self.own.restrictions, columns, strict=True)]
         return jnp.stack(found, axis=1) if found else columns.T
 
-    def flat_values(self, z: Any) -> Float[Array, " n"]:
+    def flat_values(self, z: Point) -> Float[Array, " n"]:
         """Every estimated number once: parameters, tied ones once, then own numbers."""
         shared = ravel_pytree(self.parameters.once(self.values(z)))[0]
         return jnp.concatenate([shared, self.own_values(z)[self.own.is_unknown]])
@@ -150,7 +150,7 @@ class FitProblem:
         """Names of the estimated own numbers."""
         return self.own.labels([str(e.name) for e in self.experiments])
 
-    def _own(self, z: Any) -> Float[Array, "E k"]:
+    def _own(self, z: Point) -> Float[Array, "E k"]:
         """Unrestricted coordinates of the own numbers at a point, (E, k)."""
         at = np.nonzero(self.own.is_unknown)
         base = jnp.asarray(self._own0)
@@ -158,11 +158,11 @@ class FitProblem:
 
     # --- motions ---
 
-    def built(self, z: Any, e: int = 0) -> tuple[System, State]:
+    def built(self, z: Point, e: int = 0) -> tuple[System, State]:
         """System and state of one experiment at a point."""
         return self._built(self.values(z), self.own_values(z)[e])
 
-    def simulated(self, z: Any, steps: int) -> Solution:
+    def simulated(self, z: Point, steps: int) -> Solution:
         """The motion of the first experiment at a point."""
         system, state = self.built(jnp.asarray(z))
         inputs = jax.tree.map(lambda x: x[0], self.samples.inputs)
@@ -172,7 +172,7 @@ class FitProblem:
         """Inputs of one experiment."""
         return of_one(jax.tree.map(lambda x: x[e], self.samples.inputs), self._inputs)
 
-    def _run(self, system: System, state: State, inputs: Any, steps: int) -> Solution:
+    def _run(self, system: System, state: State, inputs: Values | None, steps: int) -> Solution:
         return simulate(
             system,
             state,
@@ -183,11 +183,11 @@ class FitProblem:
             **self.settings.options,
         )
 
-    def _built(self, values: dict[str, Any], own: Float[Array, " k"]) -> tuple[System, State]:
+    def _built(self, values: Values, own: Float[Array, " k"]) -> tuple[System, State]:
         start: dict[str, dict[str, Any]] = {}
         for k, place in enumerate(self.own.places):
             if place[0] == "values":
-                values = values | {place[1]: own[k]}
+                values = {**values, place[1]: own[k]}
             elif place[0] == "start":
                 start.setdefault(place[1], {})[place[2]] = own[k]
         system, state = self.mechanism.with_values(values).build()
@@ -244,7 +244,7 @@ class FitProblem:
 
     # --- what optimizers ask for ---
 
-    def evaluation(self, z: Any) -> Evaluation:
+    def evaluation(self, z: Point) -> Evaluation:
         """At a point; kept until another point is asked for."""
         z = np.asarray(z, float)
         if self._evaluated is None or self._evaluated[0] != z.tobytes():
@@ -257,7 +257,7 @@ class FitProblem:
         self._evaluated = None
         self.count = int(np.count_nonzero(np.asarray(self.samples.weight)[self.kept]))
 
-    def residuals(self, z: Any) -> np.ndarray:
+    def residuals(self, z: Point) -> np.ndarray:
         """What a sum of squares is made of: half of it is the cost. For a step it is as good as the
         residuals of all samples, which are far more numbers.
         """
@@ -267,7 +267,7 @@ class FitProblem:
         prior = np.asarray(self._prior(jnp.asarray(z))[0])
         return np.concatenate([triangles[:, :, -1].reshape(-1), excess, prior])
 
-    def jacobian(self, z: Any) -> np.ndarray:
+    def jacobian(self, z: Point) -> np.ndarray:
         """Of `residuals`."""
         triangles = np.asarray(self.evaluation(z).triangles)
         E, m, _ = triangles.shape
@@ -282,13 +282,13 @@ class FitProblem:
         prior = np.asarray(self._prior(jnp.asarray(z))[1])
         return np.concatenate([full.reshape(E * m, -1), np.zeros((E, len(self.z0))), prior])
 
-    def cost(self, z: Any, samples: Samples, kept: Array) -> Float[Array, ""]:
+    def cost(self, z: Point, samples: Samples, kept: Array) -> Float[Array, ""]:
         """Half the sum of squares, or of the loss, without a Jacobian; can be differentiated."""
-        found = self._residuals(z, samples, kept)
-        prior = self._prior_residual(z)
+        found = self._residuals(jnp.asarray(z), samples, kept)
+        prior = self._prior_residual(jnp.asarray(z))
         return 0.5 * (jnp.sum(self.settings.loss(found**2)) + jnp.sum(prior**2))
 
-    def prior_residual(self, z: Any) -> np.ndarray:
+    def prior_residual(self, z: Point) -> np.ndarray:
         """How many standard deviations numbers are away from what was known beforehand."""
         return np.asarray(self._prior(jnp.asarray(z))[0])
 
@@ -356,7 +356,7 @@ class FitProblem:
                 )
 
 
-def _each(function: Callable[..., Any], *args: Any) -> Any:
+def _each(function: Callable[..., Any], *args: PyTree) -> PyTree:
     """A function of every experiment, one after the other on a CPU: what makes Jacobians there
     works on all their tangents at once already, and a batch of batches takes twice as long.
     """

@@ -15,7 +15,8 @@ from ..model.mechanism import Mechanism
 from ..model.system import System
 from ..results.columns import columns_of, full_name
 from .measurements import terms_of
-from .problem import FitProblem
+from .parameters import Point
+from .problem import Evaluation, FitProblem
 
 # Directions whose singular value is this much smaller than the largest are not seen by the data at
 # all.
@@ -211,7 +212,7 @@ def report_of(problem: FitProblem, outcome: Outcome) -> FitReport:
 
 
 def _by_path(
-    problem: FitProblem, z: Any, errors: np.ndarray
+    problem: FitProblem, z: Point, errors: np.ndarray
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Estimates and their standard errors by path, own numbers of experiments after parameters."""
     values, count = problem.values(z), len(problem.parameters.names())
@@ -222,7 +223,7 @@ def _by_path(
     return estimate, error | dict(zip(labels, errors[count:], strict=True))
 
 
-def _experiments(problem: FitProblem, evaluation: Any) -> list[ExperimentReport]:
+def _experiments(problem: FitProblem, evaluation: Evaluation) -> list[ExperimentReport]:
     system: System = problem.mechanism.build()[0]
     unit = {column.name: column.unit for column in columns_of(system)}
     found = []

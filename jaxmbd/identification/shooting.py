@@ -5,8 +5,6 @@ segments it has few. The segments are joined by a penalty on the gaps between th
 stage to stage, and the parameters found start the ordinary fit.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +15,7 @@ from ..model.state import State
 from ..rotations import so3
 from ..xla.jit import jit
 from .measurements import quantities
+from .problem import FitProblem
 
 STAGES = (1.0, 1e2, 1e4)  # weights of the gaps, relative to the spread of the data
 
@@ -30,7 +29,7 @@ class ShootingProblem:
     colors of tangents, one for even and one for odd segments, give all columns.
     """
 
-    def __init__(self, problem: Any, segments: int):
+    def __init__(self, problem: FitProblem, segments: int):
         steps = problem.steps
         if segments > steps:
             raise ValueError(

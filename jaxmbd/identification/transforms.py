@@ -3,6 +3,7 @@ coordinates.
 """
 
 import abc
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -16,20 +17,22 @@ from jaxtyping import Array, Float
 _AT_BOUND = 1e-4
 
 Coordinates = Any  # a pytree of arrays without restrictions
+Value = Any  # a number, an array, or a module such as a neural network
+Values = Mapping[str, Value]  # by path
 
 
 class AbstractTransform(eqx.Module):
     """A one-to-one map from unrestricted coordinates to the values that are allowed."""
 
     @abc.abstractmethod
-    def inverse(self, value: Any) -> Coordinates:
+    def inverse(self, value: Value) -> Coordinates:
         """Coordinates of a value; a ValueError says what is wrong with one that is not allowed."""
 
     @abc.abstractmethod
     def __call__(self, z: Coordinates) -> Any:
         """The value at given coordinates."""
 
-    def bounds_met(self, value: Any) -> list[tuple[str, Any, Any]]:
+    def bounds_met(self, value: Value) -> list[tuple[str, Any, Any]]:
         """Bounds at which entries of a value are: "lower" or "upper", the bound, and which entries
         are at it.
         """
@@ -41,7 +44,7 @@ class Free(AbstractTransform):
     free.
     """
 
-    def inverse(self, value: Any) -> Coordinates:
+    def inverse(self, value: Value) -> Coordinates:
         return value if isinstance(value, eqx.Module) else jnp.asarray(value, float)
 
     def __call__(self, z: Coordinates) -> Any:
@@ -51,7 +54,7 @@ class Free(AbstractTransform):
 class Positive(AbstractTransform):
     """Greater than zero, entry by entry: the exponential, so that steps are relative."""
 
-    def inverse(self, value: Any) -> Coordinates:
+    def inverse(self, value: Value) -> Coordinates:
         value = np.asarray(value, float)
         if not np.all(value > 0.0):
             raise ValueError(
@@ -74,14 +77,14 @@ class Bounded(AbstractTransform):
     lower: Any
     upper: Any
 
-    def inverse(self, value: Any) -> Coordinates:
+    def inverse(self, value: Value) -> Coordinates:
         value, lower, upper = (np.asarray(x, float) for x in (value, self.lower, self.upper))
         if not np.all((lower < value) & (value < upper)):
             raise ValueError(f"must start between {lower} and {upper}, not at {value}")
         x = (value - lower) / (upper - lower)
         return jnp.log(x / (1.0 - x))
 
-    def bounds_met(self, value: Any) -> list[tuple[str, Any, Any]]:
+    def bounds_met(self, value: Value) -> list[tuple[str, Any, Any]]:
         value, lower, upper = (np.asarray(x, float) for x in (value, self.lower, self.upper))
         near = _AT_BOUND * (upper - lower)
         return [
@@ -111,7 +114,7 @@ class Along(AbstractTransform):
         direction = np.asarray(self.direction, float)
         return direction / np.linalg.norm(direction)
 
-    def inverse(self, value: Any) -> Coordinates:
+    def inverse(self, value: Value) -> Coordinates:
         off = np.asarray(value, float) - np.asarray(self.start, float)
         z = off @ self._unit()
         if np.linalg.norm(off - z * self._unit()) > 1e-9 * (1.0 + np.linalg.norm(value)):
@@ -132,7 +135,7 @@ class Scaled(AbstractTransform):
 
     start: Any
 
-    def inverse(self, value: Any) -> Coordinates:
+    def inverse(self, value: Value) -> Coordinates:
         start, value = np.asarray(self.start, float), np.asarray(value, float)
         start = np.diag(start) if value.ndim == 2 and start.ndim == 1 else start
         share = float(np.sum(value * start) / np.sum(start * start))
@@ -154,7 +157,7 @@ class PhysicalInertia(AbstractTransform):
     center). Where the mass center is unknown too, let the joints move.
     """
 
-    def inverse(self, value: Any) -> Float[Array, "6"]:
+    def inverse(self, value: Value) -> Float[Array, "6"]:
         J = np.asarray(value, float)
         J = np.diag(J) if J.ndim == 1 else J
         S = 0.5 * np.trace(J) * np.eye(3) - J

@@ -80,10 +80,15 @@ from .identification import Measurements as Measurements
 from .identification import NormalPrior as NormalPrior
 from .identification import PhysicalInertia as PhysicalInertia
 from .identification import Positive as Positive
+from .identification import Posterior as Posterior
+from .identification import Profile as Profile
 from .identification import Scaled as Scaled
 from .identification import StudentT as StudentT
 from .identification import Unknown as Unknown
 from .identification import fit as fit
+from .identification import laplace_posterior as laplace_posterior
+from .identification import profile_likelihood as profile_likelihood
+from .identification import sample_posterior as sample_posterior
 from .integrators import BDF2 as BDF2
 from .integrators import INTEGRATORS as INTEGRATORS
 from .integrators import AbstractIntegrator as AbstractIntegrator
@@ -229,6 +234,7 @@ from .shortcuts import load as load
 from .shortcuts import load_mechanism as load_mechanism
 from .shortcuts import register_format as register_format
 from .shortcuts import save as save
+from .shortcuts import save_report as save_report
 from .shortcuts import view as view
 from .solvers import Newton as Newton
 from .xla.disk_cache import enable_compilation_cache as enable_compilation_cache

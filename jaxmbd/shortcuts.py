@@ -12,6 +12,7 @@ from .model.system import System
 from .results.solution import Solution
 
 if TYPE_CHECKING:
+    from .identification import FitReport, Posterior
     from .io import ImportReport
     from .viz import View
 
@@ -211,3 +212,24 @@ def register_format(
     from .io import register_format
 
     register_format(suffix, read=read, write=write)
+
+
+def save_report(
+    report: "FitReport", path: str | Path, *, posterior: "Posterior | None" = None
+) -> None:
+    """Write one HTML page about a fit, which opens anywhere: estimates with intervals, what the
+    data do not determine, correlations, and for every measurement model, residuals, their histogram
+    and their autocorrelation. Needs matplotlib (extra `viz`).
+
+    Args:
+        report: What `fit` returned.
+        path: Of the page, "report.html".
+        posterior: Of `laplace_posterior` or `sample_posterior`: intervals and predictive bands are
+            then its.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    from .viz.fit_page import save_fit_page
+
+    save_fit_page(report, path, posterior)

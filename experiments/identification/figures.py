@@ -75,3 +75,35 @@ def friction(rate, true, learned, history, data, before, after, path):
     tip.set(xlabel="t [s]", ylabel="x of the last bar [m]")
     legend_above(tip, 3)
     save(figure, path)
+
+
+def rig(record, viscous, dry, found, path):
+    """What two models leave of the liveliest piece, and what every piece misses, from numbers that
+    were fitted without it.
+    """
+    figure, (left, middle, right) = panels(3)
+    report = viscous.experiments[0]
+    for k, x in enumerate(report.measured.values()):
+        left.plot(report.t, x, **DATA, label="measured" if k == 0 else None)
+    for k, x in enumerate(report.predicted.values()):
+        left.plot(report.t, x, **AFTER, label="fitted" if k == 0 else None)
+    left.set(
+        xlabel="t [s]", ylabel="absolute angles [rad]", title="liveliest piece", ylim=(None, None)
+    )
+    legend_above(left)
+    for report, style, label in ((viscous, BEFORE, "viscous"), (dry, AFTER, "viscous and dry")):
+        every = np.concatenate([np.stack(list(e.weighted.values())) for e in report.experiments])
+        middle.plot(record.t, 1e3 * np.sqrt(np.mean(every**2, axis=0)), **style, label=label)
+    middle.set(xlabel="t [s]", ylabel="rms residual of all pieces [mrad]")
+    legend_above(middle)
+    models = (
+        ("published", found["published"]["pieces"], REFERENCE),
+        ("viscous", found["viscous"]["left_out"]["pieces"], BEFORE),
+        ("viscous and dry", found["viscous_and_dry"]["left_out"]["pieces"], AFTER),
+    )
+    for label, pieces, style in models:
+        x = pieces["from_fitted_starts"]["angle_mrad"]
+        right.plot(range(len(x)), x, marker="o", ms=3, **style, label=label)
+    right.set(xlabel="piece", ylabel="rms angle, starts fitted [mrad]", yscale="log")
+    legend_above(right, 3)
+    save(figure, path)

@@ -21,7 +21,7 @@ import jaxmbd as mbd
 from ..control.minimal import FourBar
 from ..minimal_coordinates import integrate
 from ..options import parts
-from . import figures, minimal, problems
+from . import figures, minimal, problems, rig
 from .coverage import Model, covered, standard_errors
 
 METHOD = mbd.GeneralizedAlpha(rho_inf=0.8)
@@ -455,6 +455,7 @@ PARTS = {
     "four_bar": four_bar,
     "friction": friction,
     "differences": differences,
+    "rig": rig.run,
 }
 Parts = parts(PARTS)
 

@@ -14,6 +14,11 @@ from .losses import AbstractLoss as AbstractLoss
 from .losses import Huber as Huber
 from .losses import StudentT as StudentT
 from .measurements import Measurements as Measurements
+from .posterior import Posterior as Posterior
+from .posterior import Profile as Profile
+from .posterior import laplace_posterior as laplace_posterior
+from .posterior import profile_likelihood as profile_likelihood
+from .posterior import sample_posterior as sample_posterior
 from .priors import AbstractPrior as AbstractPrior
 from .priors import LogNormalPrior as LogNormalPrior
 from .priors import NormalPrior as NormalPrior

@@ -126,6 +126,7 @@ class FitProblem:
         self._evaluate = shared_jit(self._all)
         self._predict = shared_jit(self._residuals)
         self._prior = shared_jit(self._prior_of)
+        self._predictions = shared_jit(self._predictions_of)
         self.values_jacobian = jax.jacfwd(self.flat_values)
 
     # --- numbers ---
@@ -241,6 +242,19 @@ class FitProblem:
             return jnp.where(kept, self._one(z[: self.p], own, samples)[0], 0.0)
 
         return _each(one, self._own(z), samples, kept)
+
+    def predictions(self, z: Float[Array, "N n"]) -> Float[Array, "N E q T"]:
+        """The quantities at the times of the samples, at several points."""
+        return self._predictions(z, self.samples)
+
+    def _predictions_of(self, z: Float[Array, "N n"], samples: Samples) -> Float[Array, "N E q T"]:
+        def at(z: Float[Array, " n"]) -> Float[Array, "E q T"]:
+            def one(own: Float[Array, " k"], samples: Samples) -> Float[Array, "q T"]:
+                return self._one(z[: self.p], own, samples)[1][0]
+
+            return _each(one, self._own(z), samples)
+
+        return jax.lax.map(at, z)
 
     # --- what optimizers ask for ---
 

@@ -176,6 +176,9 @@ def report_of(problem: FitProblem, outcome: Outcome) -> FitReport:
     # Combinations by relative changes: what one per cent of each number does.
     flat = np.asarray(problem.flat_values(z))
     scale = np.where(np.abs(flat) > 0.0, np.abs(flat), 1.0)
+    # Starts and the like may be near zero, where a relative change says nothing.
+    count = len(problem.parameters.names())
+    scale[count:] = np.maximum(scale[count:], 1.0)
     covariance = sigma**2 * covariance_of_values(jacobian, carry, scale)
     estimate, standard_error = _by_path(problem, z, np.sqrt(np.diagonal(covariance)))
     if carry.shape[0] == carry.shape[1] and np.linalg.matrix_rank(carry) == len(z):

@@ -15,6 +15,7 @@ from typing import ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, Int
 
@@ -56,10 +57,10 @@ def _lu(A: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Int[Array, " n"]]:
     return factors, permutation
 
 
-def lu(A: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Int[Array, " n"]]:
+def lu(A: Float[Array | np.ndarray, "n n"]) -> tuple[Float[Array, "n n"], Int[Array, " n"]]:
     """Both factors in one array, and the order of the rows."""
     # With a tangent the call would be factored once for each of a batch of tangents.
-    return _lu(jax.lax.stop_gradient(A))
+    return _lu(jax.lax.stop_gradient(jnp.asarray(A)))
 
 
 @_one_at_a_time

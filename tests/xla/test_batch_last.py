@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxmbd.xla import batch_last as lanes
 from jaxmbd.xla.batch_last import in_lanes
-from jaxmbd.xla.jaxprs import KERNEL
+from jaxmbd.xla.jaxprs import KERNEL, reached
 
 X = np.random.default_rng(0).normal(size=(5, 4, 3))
 INDEX = np.array([2, 0, 0, 3])
@@ -256,3 +256,22 @@ def test_the_environment_leaves_it_to_vmap(broken, monkeypatch, members):
         for text in programs
     ]
     assert shapes[0] and shapes[0] == shapes[1]
+
+
+def test_the_values_of_a_loop_stay_common_to_a_batch_of_tangents():
+    """A call in a derivative returns values beside tangents: only these have the batch axis, or
+    matrices would be factored once for each tangent."""
+    inner = jax.jit(lambda x: jnp.sin(x) * x)
+
+    def run(x):
+        return lax.scan(lambda x, _: (inner(x), None), x, None, length=3)[0]
+
+    program = jax.make_jaxpr(lambda x, dot: jax.jvp(run, (x,), (dot,)))(X, X)
+    assert reached(program.jaxpr, [False, True]) == [False, True]
+    assert reached(program.jaxpr, [True, False]) == [True, True]
+    tangents = np.random.default_rng(1).normal(size=(6, *X.shape))
+    pushed = in_lanes(lambda pair: jax.jvp(run, (pair[0],), (pair[1],)))
+    value, found = jax.vmap(lambda dot: pushed((X, dot)), out_axes=(None, 0))(tangents)
+    np.testing.assert_allclose(value, run(X), rtol=1e-14)
+    for dot, own in zip(tangents, found, strict=True):
+        np.testing.assert_allclose(own, jax.jvp(run, (X,), (dot,))[1], rtol=1e-12)

@@ -1,0 +1,366 @@
+"""How sure a fit is: draws from the posterior of its numbers, and the likelihood along one of them.
+
+The prior is flat in the unrestricted coordinates, in which a fit searches: in the logarithm of a
+positive number, say. What else is known beforehand, `fit` takes as `priors`.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from tqdm import tqdm
+
+from ..model.names import nearest
+from ..xla.shared_programs import shared_jit
+from .least_squares import least_squares
+from .parameters import Point
+from .problem import FitProblem
+from .reports import FitReport
+
+if TYPE_CHECKING:
+    from arviz import InferenceData
+
+# Directions of coordinates whose singular value is this much smaller than the largest are not seen
+# by the data.
+_UNSEEN = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Draws of the numbers of a fit.
+
+    Attributes:
+        names: Of the numbers, as in `FitReport.names`.
+        draws: Of each number, (chains, draws, n).
+        coordinates: The same as unrestricted coordinates, (chains, draws, p).
+        diverged: Draws at which the sampler lost its way, (chains, draws); none for `laplace`.
+        method: "laplace" or "nuts".
+        problem: The fit as a function of coordinates.
+        sigma: Noise in parts of the given one.
+    """
+
+    names: list[str]
+    draws: Float[np.ndarray, "chains draws n"]
+    coordinates: Float[np.ndarray, "chains draws p"]
+    diverged: np.ndarray
+    method: str
+    problem: FitProblem = field(repr=False)
+    sigma: float = 1.0
+
+    def __getitem__(self, name: str) -> Float[np.ndarray, " N"]:
+        """All draws of one number."""
+        return self.draws[:, :, self.names.index(_known(name, self.names))].reshape(-1)
+
+    def mean(self) -> dict[str, float]:
+        """Of every number."""
+        return {name: float(np.mean(self[name])) for name in self.names}
+
+    def deviation(self) -> dict[str, float]:
+        """Standard deviation of every number."""
+        return {name: float(np.std(self[name], ddof=1)) for name in self.names}
+
+    def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
+        """Between which values a number lies with a probability, as much below as above."""
+        low, high = np.quantile(self[name], [0.5 - 0.5 * level, 0.5 + 0.5 * level])
+        return float(low), float(high)
+
+    def bands(
+        self, *, level: float = 0.95, draws: int = 200, seed: int = 0, noise: bool = False
+    ) -> list[dict[str, Float[np.ndarray, "3 T"]]]:
+        """Predictive bands of every experiment: lower end, median and upper end of each quantity at
+        the times of its samples.
+
+        Args:
+            level: Probability of the band.
+            draws: How many motions, from draws at random.
+            seed: Of the choice, and of the noise.
+            noise: Whether the band is that of measurements, and not of the motion.
+        """
+        rng = np.random.default_rng(seed)
+        every = self.coordinates.reshape(-1, self.coordinates.shape[-1])
+        some = every[rng.integers(len(every), size=draws)]
+        problem, samples = self.problem, self.problem.samples
+        predicted = np.asarray(problem.predictions(jnp.asarray(some)))  # (draws, E, q, T)
+        if noise:
+            weight = np.asarray(samples.weight)
+            deviation = np.where(
+                weight > 0.0, self.sigma / np.where(weight > 0.0, weight, 1.0), 0.0
+            )
+            predicted = predicted + deviation * rng.normal(size=predicted.shape)
+        quantiles = [0.5 - 0.5 * level, 0.5, 0.5 + 0.5 * level]
+        found = np.quantile(predicted, quantiles, axis=0)
+        return [
+            {
+                name: found[:, e, problem.names.index(name), : len(own.measurements.t)]
+                for name in own.measurements.values
+            }
+            for e, own in enumerate(problem.experiments)
+        ]
+
+    def to_arviz(self) -> "InferenceData":
+        """For ArviZ; needs the package `arviz` (extra `bayes`).
+
+        Raises:
+            ModuleNotFoundError: It is missing; the message names the extra.
+        """
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # of its next version
+                import arviz
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(
+                "Posterior.to_arviz needs arviz; pip install 'jaxmbd[bayes]'"
+            ) from None
+        return arviz.from_dict(
+            posterior={name: self.draws[:, :, k] for k, name in enumerate(self.names)},
+            sample_stats={"diverging": self.diverged},
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{self.method}: {self.draws.shape[0]} x {self.draws.shape[1]} draws"]
+        if self.diverged.any():
+            lines[0] += f", {int(self.diverged.sum())} diverged: do not trust them all"
+        for name in self.names:
+            low, high = self.interval(name)
+            lines.append(f"  {name}: {np.mean(self[name]):.6g}, 95 % in [{low:.6g}, {high:.6g}]")
+        return "\n".join(lines)
+
+
+def laplace_posterior(report: FitReport, *, draws: int = 4000, seed: int = 0) -> Posterior:
+    """The normal distribution around the estimates of a fit: draws of it cost no motion.
+
+    Exact where residuals are linear in the coordinates within the spread; `sample_posterior` shows
+    where they are not.
+
+    Args:
+        report: Of the fit.
+        draws: How many.
+        seed: Of the draws.
+
+    Raises:
+        ValueError: The data do not see some combination of numbers; the message names it.
+    """
+    root = _root(report)
+    normal = np.random.default_rng(seed).normal(size=(draws, root.shape[1]))
+    return _posterior(report, (report.coordinates + normal @ root.T)[None], "laplace")
+
+
+def sample_posterior(
+    report: FitReport,
+    *,
+    draws: int = 1000,
+    warmup: int = 300,
+    chains: int = 2,
+    seed: int = 0,
+) -> Posterior:
+    """Draws from the posterior of a fit by the No-U-Turn Sampler, with exact gradients.
+
+    It moves in coordinates in which the normal distribution of `laplace_posterior` is round. Needs
+    the package `blackjax` (extra `bayes`). One program with all chains and draws: a draw takes
+    some five gradients of all motions.
+
+    Args:
+        report: Of the fit; its estimates are where chains start.
+        draws: Of each chain.
+        warmup: Draws before, in which the step of the sampler is found.
+        chains: How many.
+        seed: Of the draws.
+
+    Raises:
+        ValueError: The data do not see some combination of numbers, as in `laplace_posterior`.
+        ModuleNotFoundError: blackjax is missing; the message names the extra.
+
+    Reference:
+        Hoffman, Gelman, "The No-U-Turn Sampler", J. Machine Learning Research 15 (2014).
+    """
+    try:
+        import blackjax
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "sample_posterior needs blackjax; pip install 'jaxmbd[bayes]'"
+        ) from None
+    problem, root = report.problem, jnp.asarray(_root(report))
+    center, scale = jnp.asarray(report.coordinates), report.sigma**2
+    samples, kept = problem.samples, jnp.asarray(problem.kept)
+
+    def chain(key: Array) -> tuple[Array, Array]:
+        def density(x: Float[Array, " p"]) -> Float[Array, ""]:
+            cost = problem.cost(center + root @ x, samples, kept) / scale
+            return jnp.where(jnp.isfinite(cost), -cost, -jnp.inf)
+
+        start, warm, run = jax.random.split(key, 3)
+        x = 0.5 * jax.random.normal(start, center.shape)
+        adapted = blackjax.window_adaptation(blackjax.nuts, density, is_mass_matrix_diagonal=True)
+        (state, found), _ = adapted.run(warm, x, num_steps=warmup)
+        kernel = blackjax.nuts(density, **found).step
+
+        def one(state, key):
+            state, info = kernel(key, state)
+            return state, (state.position, info.is_divergent)
+
+        _, out = jax.lax.scan(one, state, jax.random.split(run, draws))
+        return out
+
+    # The sampler's own counters and masks do not follow the strict rules for shapes and types.
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        keys = jax.random.split(jax.random.key(seed), chains)
+        x, diverged = jax.jit(lambda keys: jax.lax.map(chain, keys))(keys)
+    z = np.asarray(report.coordinates) + np.asarray(x) @ np.asarray(root).T
+    return _posterior(report, z, "nuts", np.asarray(diverged))
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The likelihood along one number, all others being fitted anew.
+
+    Attributes:
+        name: Of the number.
+        values: Of the number, increasing, (n,).
+        deviance: Twice the rise of the negative logarithm of the likelihood, (n,); zero at the
+            estimate.
+        estimate: Where it is least.
+    """
+
+    name: str
+    values: Float[np.ndarray, " n"]
+    deviance: Float[np.ndarray, " n"]
+    estimate: float
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """The values whose deviance is below the quantile of a chi-square distribution with one
+        degree of freedom; infinite where the profile does not reach it.
+        """
+        from scipy.stats import chi2
+
+        limit = np.sqrt(chi2.ppf(level, 1))
+        # The signed root is nearly straight, so that lines between its values serve.
+        root = np.sign(self.values - self.estimate) * np.sqrt(np.maximum(self.deviance, 0.0))
+        low = np.interp(-limit, root, self.values, left=-np.inf)
+        high = np.interp(limit, root, self.values, right=np.inf)
+        return float(low), float(high)
+
+
+def profile_likelihood(
+    report: FitReport,
+    name: str,
+    *,
+    points: int = 7,
+    reach: float = 3.0,
+    max_evaluations: int = 30,
+    progress: bool = True,
+) -> Profile:
+    """The likelihood along one number, from fits of all the others.
+
+    Args:
+        report: Of the fit.
+        name: The number, one of `report.names`, that is a function of one coordinate alone.
+        points: On either side of the estimate.
+        reach: How far, in standard errors.
+        max_evaluations: Limit of each fit.
+        progress: Show a progress bar on standard error.
+
+    Raises:
+        ValueError: There is no such number, it depends on several coordinates, or the data do not
+            see it.
+    """
+    problem = report.problem
+    row = report.names.index(_known(name, report.names))
+    z = np.array(report.coordinates)
+    carry = np.asarray(problem.values_jacobian(jnp.asarray(z)))[row]
+    moves = np.flatnonzero(np.abs(carry) > 0.0)
+    if len(moves) != 1:
+        raise ValueError(f"profile_likelihood: {name} depends on {len(moves)} coordinates, not one")
+    k = int(moves[0])
+    error = float(np.sqrt(report.covariance[row, row])) / abs(float(carry[k]))
+    if not np.isfinite(error):
+        raise ValueError(f"profile_likelihood: the data do not see {name} at all")
+    others = np.delete(np.arange(z.size), k)
+    best = _deviance(problem, z, report.sigma)
+    found = [(float(np.asarray(problem.flat_values(jnp.asarray(z)))[row]), 0.0)]
+    with tqdm(
+        total=2 * points, disable=not progress, desc=f"profile of {name}", leave=False
+    ) as bar:
+        for side in (-1.0, 1.0):
+            at = z.copy()
+            for step in range(1, points + 1):
+                at[k] = z[k] + side * reach * error * step / points
+                held = _Held(problem, at, others)
+                limits = 1e-8, max_evaluations
+                with tqdm(disable=True) as silent:
+                    at[others], _, _ = least_squares(held, at[others], limits, [], silent)
+                value = float(np.asarray(problem.flat_values(jnp.asarray(at)))[row])
+                found.append((value, _deviance(problem, at, report.sigma) - best))
+                bar.update(1)
+    found.sort()
+    values, deviance = np.array(found).T
+    return Profile(name, values, deviance, float(values[int(np.argmin(np.abs(deviance)))]))
+
+
+class _Held:
+    """A least-squares problem with one coordinate held."""
+
+    def __init__(self, problem: FitProblem, at: np.ndarray, others: np.ndarray):
+        self._problem, self._at, self._others = problem, at.copy(), others
+
+    def _whole(self, x: Point) -> np.ndarray:
+        at = self._at.copy()
+        at[self._others] = x
+        return at
+
+    def residuals(self, z: Point) -> np.ndarray:
+        return self._problem.residuals(self._whole(z))
+
+    def jacobian(self, z: Point) -> np.ndarray:
+        return self._problem.jacobian(self._whole(z))[:, self._others]
+
+
+def _deviance(problem: FitProblem, z: np.ndarray, sigma: float) -> float:
+    found = problem.residuals(z)
+    return float(found @ found) / sigma**2
+
+
+def _root(report: FitReport) -> Float[np.ndarray, "p p"]:
+    """A square root of the covariance of the coordinates.
+
+    Raises:
+        ValueError: A combination is not seen.
+    """
+    J = np.asarray(report.problem.jacobian(report.coordinates))
+    _, s, Vt = np.linalg.svd(J, full_matrices=False)
+    if len(s) < J.shape[1] or s[-1] <= _UNSEEN * s[0]:
+        k = len(report.combinations) - 1
+        shares = ", ".join(f"{c:+.2f} {n}" for n, c in list(report.combinations[k].items())[:4])
+        raise ValueError(
+            f"posterior: the data do not see the combination {shares} (relative changes); give a "
+            "prior that does, or hold one of these numbers"
+        )
+    return report.sigma * (Vt.T / s)
+
+
+def _posterior(
+    report: FitReport, z: np.ndarray, method: str, diverged: np.ndarray | None = None
+) -> Posterior:
+    values: Callable[..., Array] = shared_jit(jax.vmap(report.problem.flat_values))
+    flat = np.asarray(values(jnp.asarray(z.reshape(-1, z.shape[-1]))))
+    none = np.zeros(z.shape[:2], bool)
+    return Posterior(
+        names=list(report.names),
+        draws=flat.reshape(*z.shape[:2], -1),
+        coordinates=z,
+        diverged=none if diverged is None else diverged,
+        method=method,
+        problem=report.problem,
+        sigma=report.sigma,
+    )
+
+
+def _known(name: str, names: list[str]) -> str:
+    if name not in names:
+        meant = " or ".join(nearest(name, names)) or ", ".join(names[:5])
+        raise ValueError(f"this fit has no number {name!r}; did you mean {meant}?")
+    return name

@@ -5,6 +5,12 @@ new kind of restriction on a number is a class in `transforms.py`; a new kind of
 is a case in `measurements.py`.
 """
 
+from .design import Design as Design
+from .design import DesignError as DesignError
+from .design import design_experiment as design_experiment
+from .excitations import AbstractExcitation as AbstractExcitation
+from .excitations import Fourier as Fourier
+from .excitations import Spline as Spline
 from .experiments import Experiment as Experiment
 from .experiments import Unknown as Unknown
 from .fit import FitError as FitError

@@ -1,18 +1,18 @@
 """How sure a fit is: draws from the posterior of its numbers, and the likelihood along one of them.
 
-The prior is flat in the unrestricted coordinates, in which a fit searches: in the logarithm of a
-positive number, say. What else is known beforehand, `fit` takes as `priors`.
+The prior is flat in the numbers, within their restrictions. What else is known beforehand, `fit`
+takes as `priors`.
 """
 
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 from tqdm import tqdm
 
 from ..model.names import nearest
@@ -132,9 +132,10 @@ class Posterior:
 
 
 def laplace_posterior(report: FitReport, *, draws: int = 4000, seed: int = 0) -> Posterior:
-    """The normal distribution around the estimates of a fit: draws of it cost no motion.
+    """The normal distribution around the estimates of a fit, in unrestricted coordinates (the
+    logarithm of a positive number): draws of it cost no motion.
 
-    Exact where residuals are linear in the coordinates within the spread; `sample_posterior` shows
+    Right where residuals are linear in the coordinates within the spread; `sample_posterior` shows
     where they are not.
 
     Args:
@@ -190,16 +191,21 @@ def sample_posterior(
 
     def chain(key: Array) -> tuple[Array, Array]:
         def density(x: Float[Array, " p"]) -> Float[Array, ""]:
-            cost = problem.cost(center + root @ x, samples, kept) / scale
-            return jnp.where(jnp.isfinite(cost), -cost, -jnp.inf)
+            z = center + root @ x
+            # Flat in the numbers is not flat in the coordinates.
+            stretch = problem.values_jacobian(z)
+            flat = 0.5 * jnp.linalg.slogdet(stretch.T @ stretch)[1]
+            found = flat - problem.cost(z, samples, kept) / scale
+            return jnp.where(jnp.isfinite(found), found, -jnp.inf)
 
         start, warm, run = jax.random.split(key, 3)
         x = 0.5 * jax.random.normal(start, center.shape)
-        adapted = blackjax.window_adaptation(blackjax.nuts, density, is_mass_matrix_diagonal=True)
+        nuts: Any = blackjax.nuts
+        adapted: Any = blackjax.window_adaptation(nuts, density, is_mass_matrix_diagonal=True)
         (state, found), _ = adapted.run(warm, x, num_steps=warmup)
-        kernel = blackjax.nuts(density, **found).step
+        kernel: Any = nuts(density, **found).step
 
-        def one(state, key):
+        def one(state: PyTree, key: Array) -> tuple[PyTree, tuple[Array, Array]]:
             state, info = kernel(key, state)
             return state, (state.position, info.is_divergent)
 

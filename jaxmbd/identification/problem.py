@@ -167,13 +167,13 @@ class FitProblem:
         """The motion of the first experiment at a point."""
         system, state = self.built(jnp.asarray(z))
         inputs = jax.tree.map(lambda x: x[0], self.samples.inputs)
-        return self._run(system, state, of_one(inputs, self._inputs), steps)
+        return self.run(system, state, of_one(inputs, self._inputs), steps)
 
     def inputs_of(self, e: int) -> dict[str, Any] | None:
         """Inputs of one experiment."""
         return of_one(jax.tree.map(lambda x: x[e], self.samples.inputs), self._inputs)
 
-    def _run(self, system: System, state: State, inputs: Values | None, steps: int) -> Solution:
+    def run(self, system: System, state: State, inputs: Values | None, steps: int) -> Solution:
         return simulate(
             system,
             state,
@@ -209,7 +209,7 @@ class FitProblem:
             found, instants = at_rows(system, sol, self.names)
         else:
             inputs = of_one(samples.inputs, self._inputs)
-            sol = self._run(system, state, inputs, self.steps)
+            sol = self.run(system, state, inputs, self.steps)
             found, instants = predicted(system, sol, self.names, samples.t - offset)
         return samples.weighted(found, instants), (found, sol.result)
 

@@ -26,7 +26,7 @@ class Counts(NamedTuple):
 LIMITS = {
     "analyses": Counts(1, 6, 0, 0, 0),
     "cli": Counts(0, 2, 0, 0, 0),
-    "identification": Counts(0, 1, 0, 2, 4),
+    "identification": Counts(0, 2, 0, 2, 3),
     "io": Counts(0, 0, 2, 9, 0),
     "learning": Counts(0, 1, 0, 0, 0),
     "library": Counts(0, 1, 0, 15, 0),

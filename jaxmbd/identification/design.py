@@ -1,6 +1,6 @@
 """The experiment that says most about the numbers of a mechanism, within the limits of a rig."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from .sampling import predicted
 from .transforms import AbstractTransform, Values
 
 Limits = Mapping[str, tuple[float, float]]
+_At = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray, np.ndarray]]
 
 _KEPT = 1e-9  # by how much a limit may be passed, in parts of its range
 
@@ -250,7 +251,7 @@ class _Search:
         self._shrunk(found.x, at, best)
         return best[-1] if best else None
 
-    def _shrunk(self, c: np.ndarray, at: Any, best: list[tuple[np.ndarray, float]]) -> None:
+    def _shrunk(self, c: np.ndarray, at: _At, best: list[tuple[np.ndarray, float]]) -> None:
         """Try the end itself, and nearer to the best point within the limits where it passes one by
         the tolerance of the method.
         """

@@ -105,3 +105,37 @@ class Chain(NamedTuple):
     def _load(self, t, q, v):
         torque = jax.vmap(self.law)(jnp.diff(v, prepend=0.0))
         return jnp.diff(torque, append=0.0)
+
+
+class Arms(NamedTuple):
+    """Arms above each other in a plane: q = absolute angles from upright (n,).
+
+    Attributes:
+        m: Masses [kg].
+        a: Distances of the mass centers from their hinges [m].
+        L: Distances of the hinges, (n - 1,) [m].
+        I: Moments of inertia about the mass centers [kg·m²].
+        k: Viscous friction of the hinges [N·m·s].
+        g: Gravity [m/s²].
+    """
+
+    m: Any
+    a: Any
+    L: Any
+    I: Any  # noqa: E741
+    k: Any
+    g: Any
+
+    def accelerations(self, t, q, v):
+        n = len(self.m)
+        # Distance along arm j to mass center i.
+        reach = jnp.stack([
+            jnp.array([*self.L[:i], self.a[i], *[0.0] * (n - 1 - i)]) for i in range(n)
+        ])  # fmt: skip
+        weights = jnp.einsum("k,ki,kj->ij", jnp.asarray(self.m), reach, reach)
+        difference = q[:, None] - q[None, :]
+        torque = -jnp.asarray(self.k) * jnp.diff(v, prepend=jnp.zeros(1))
+        load = self.g * jnp.sin(q) * (jnp.asarray(self.m) @ reach)
+        load = load + torque - jnp.concatenate([torque[1:], jnp.zeros(1)])
+        M = weights * jnp.cos(difference) + jnp.diag(jnp.asarray(self.I))
+        return jnp.linalg.solve(M, load - (weights * jnp.sin(difference)) @ v**2)

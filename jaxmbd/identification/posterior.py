@@ -166,14 +166,15 @@ def sample_posterior(
     some five gradients of all motions.
 
     Args:
-        report: Of the fit; its estimates are where chains start.
+        report: Of the fit; chains start near its estimates.
         draws: Of each chain.
         warmup: Draws before, in which the step of the sampler is found.
         chains: How many.
         seed: Of the draws.
 
     Raises:
-        ValueError: The data do not see some combination of numbers, as in `laplace_posterior`.
+        ValueError: The data do not see some combination of numbers, as in `laplace_posterior`; a
+            number at a bound is no reason, since its posterior ends there.
         ModuleNotFoundError: blackjax is missing; the message names the extra.
 
     Reference:
@@ -185,7 +186,7 @@ def sample_posterior(
         raise ModuleNotFoundError(
             "sample_posterior needs blackjax; pip install 'jaxmbd[bayes]'"
         ) from None
-    problem, root = report.problem, jnp.asarray(_root(report))
+    problem, root = report.problem, jnp.asarray(_root(report, sampling=True))
     center, scale = jnp.asarray(report.coordinates), report.sigma**2
     samples, kept = problem.samples, jnp.asarray(problem.kept)
 
@@ -330,21 +331,25 @@ def _deviance(problem: FitProblem, z: np.ndarray, sigma: float) -> float:
     return float(found @ found) / sigma**2
 
 
-def _root(report: FitReport) -> Float[np.ndarray, "p p"]:
-    """A square root of the covariance of the coordinates.
+def _root(report: FitReport, *, sampling: bool = False) -> Float[np.ndarray, "p p"]:
+    """A square root of the covariance of the coordinates; for a sampler no more than one unit wide
+    in any direction, since a number at its bound has no normal distribution.
 
     Raises:
         ValueError: A combination is not seen.
     """
     J = np.asarray(report.problem.jacobian(report.coordinates))
     _, s, Vt = np.linalg.svd(J, full_matrices=False)
-    if len(s) < J.shape[1] or s[-1] <= _UNSEEN * s[0]:
+    unseen = len(s) < J.shape[1] or s[-1] <= _UNSEEN * s[0]
+    if unseen and not (sampling and report.at_bounds):
         k = len(report.combinations) - 1
         shares = ", ".join(f"{c:+.2f} {n}" for n, c in list(report.combinations[k].items())[:4])
         raise ValueError(
             f"posterior: the data do not see the combination {shares} (relative changes); give a "
             "prior that does, or hold one of these numbers"
         )
+    if sampling:
+        s = np.maximum(s, report.sigma)
     return report.sigma * (Vt.T / s)
 
 

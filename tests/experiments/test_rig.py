@@ -52,16 +52,15 @@ def test_published_numbers_miss_the_record_as_the_source_of_the_data_says():
     np.testing.assert_allclose(medians["rate_rad_per_s"], 0.085, atol=0.003)
 
 
-def test_pieces_that_a_fit_has_not_seen_are_met_better_than_by_the_published_numbers():
-    double = STORED["double"]
-
-    def median(model, what):
-        found = double[model].get("left_out", double[model])
-        return found["medians"]["from_fitted_starts"][what]
-
-    for what in ("angle_mrad", "rate_rad_per_s"):
-        viscous, dry = median("viscous", what), median("viscous_and_dry", what)
-        assert dry < viscous <= 1.02 * median("published", what)
+def test_fitted_numbers_miss_no_more_than_the_published_ones():
+    """From the starts that suit either best: rates of the first samples were filtered."""
+    for name in rig.NAMES.values():
+        for what in ("angle_mrad", "rate_rad_per_s"):
+            viscous, published = (
+                STORED[name][model]["medians"]["from_fitted_starts"][what]
+                for model in ("viscous", "published")
+            )
+            assert viscous <= 1.02 * published, (name, what)
 
 
 @pytest.mark.slow

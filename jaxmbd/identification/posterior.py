@@ -84,14 +84,14 @@ class Posterior:
         rng = np.random.default_rng(seed)
         every = self.coordinates.reshape(-1, self.coordinates.shape[-1])
         some = every[rng.integers(len(every), size=draws)]
-        problem, samples = self.problem, self.problem.samples
-        predicted = np.asarray(problem.predictions(jnp.asarray(some)))  # (draws, E, q, T)
-        if noise:
-            weight = np.asarray(samples.weight)
-            deviation = np.where(
-                weight > 0.0, self.sigma / np.where(weight > 0.0, weight, 1.0), 0.0
-            )
-            predicted = predicted + deviation * rng.normal(size=predicted.shape)
+        problem = self.problem
+        predicted = np.array(problem.predictions(jnp.asarray(some)))  # (draws, E, q, T)
+        if noise:  # as it was measured, however often an experiment counts
+            for e, own in enumerate(problem.experiments):
+                rows = [problem.names.index(name) for name in own.measurements.values]
+                deviation = self.sigma * own.measurements.deviations()
+                shape = (draws, *deviation.shape)
+                predicted[:, e, rows, : deviation.shape[1]] += deviation * rng.normal(size=shape)
         quantiles = [0.5 - 0.5 * level, 0.5, 0.5 + 0.5 * level]
         found = np.quantile(predicted, quantiles, axis=0)
         return [

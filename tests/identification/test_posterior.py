@@ -45,6 +45,9 @@ def test_a_normal_posterior_its_profile_and_its_page(tmp_path):
         report.experiments[0].predicted["rail.displacement"] <= high
     )
     assert inside.all() and np.all(high[1:] > low[1:])
+    (noisy,) = posterior.bands(draws=400, noise=True)
+    width = np.median(noisy["rail.displacement"][2] - noisy["rail.displacement"][0])
+    np.testing.assert_allclose(width, 2.0 * 1.96 * NOISE, rtol=0.15)
     with pytest.raises(ValueError, match="no number 'forces.spring.stifness'; did you mean"):
         mbd.profile_likelihood(report, "forces.spring.stifness")
     page = tmp_path / "report.html"

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 import jaxmbd as mbd
 from jaxmbd.identification.experiments import named
-from jaxmbd.identification.fit import _best_start, least_squares
+from jaxmbd.identification.fit import _best_start, _Search, least_squares
 from jaxmbd.identification.measurements import quantities, quantity_names
 from jaxmbd.identification.problem import FitProblem, Settings
 from jaxmbd.identification.reports import Outcome, covariance_of_values, report_of
@@ -111,7 +111,8 @@ def test_standard_errors_are_the_spread_of_estimates_over_repeated_noise():
         assert converged
         estimates.append([float(x) for x in problem.values(jnp.asarray(z)).values()])
     report = report_of(problem, Outcome(z, [], True, "", {"compile": 0.0, "run": 0.0}))
-    start = _best_start(problem, 5, 0.3, seed=0)
+    search = _Search(segments=1, starts=5, spread=0.3, seed=0, limits=(1e-10, 50), optimizer=None)
+    start = _best_start(problem, search)
     assert np.linalg.norm(problem.residuals(start)) < np.linalg.norm(problem.residuals(problem.z0))
     spread = np.std(estimates, axis=0)
     claimed = [float(report.standard_error[p]) for p in parameters]

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Threads of two workers wait for each other in busy loops: a small SVD takes a second, not 5 ms.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # XLA writes a line about the processor for every program that it reads from the cache.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Compiling takes most of the suite's time. Without LLVM's optimizer and with XLA's older code

@@ -29,6 +29,10 @@ from .reports import FitReport, Outcome, report_of
 from .shooting import STAGES, ShootingProblem
 from .transforms import AbstractTransform
 
+# Relative change of the cost at which a stage of multiple shooting is left: the next one starts
+# near enough, and the ordinary fit comes last.
+_NEAR = 1e-4
+
 
 class FitError(RuntimeError):
     """No motion could be computed to compare with the data."""
@@ -91,15 +95,16 @@ def fit(
         formulation: As in `simulate`.
         integrator: As in `simulate`.
         inputs: What the mechanism's inputs were where `experiments` are `Measurements`, by name,
-            see `Input`: functions of time, samples as `Sampled(t, values)`, numbers, or, without
-            `segments`, arrays by step as in `simulate`.
+            see `Input`: functions of time, samples as `Sampled(t, values)`, numbers, or arrays by
+            step as in `simulate`.
         loss: `Huber()` or `StudentT()` for data with outliers; squares by default. Standard errors
             then are those of its weights.
         priors: What is known beforehand: `NormalPrior`, `LogNormalPrior`, of parameters or
             combinations. They count in standard deviations, so that measurements need a sigma.
-        segments: Parts of the time span that start anew, joined in the course of the fit (multiple
-            shooting): for a long or chaotic experiment, where the error of one simulation has many
-            minima. Two to three oscillations each.
+        segments: Parts of the time span of the longest experiment that start anew, joined in the
+            course of the fit (multiple shooting); shorter experiments have as many parts of that
+            length as they fill. For long or chaotic experiments, where the error of one simulation
+            has many minima. Two to three oscillations each.
         starts: Starting points: the guess and others around it, all evaluated in one batch; the
             best one is refined.
         spread: Their standard deviation in unrestricted coordinates (about a relative change for
@@ -150,8 +155,10 @@ class _Search:
 
 def _searched(problem: FitProblem, search: _Search, *, progress: bool) -> FitReport:
     """The report of a fit."""
-    if search.segments > 1:
-        _check_segments(problem)
+    if search.segments > 1 and problem.settings.analysis != "simulate":
+        raise ValueError(
+            "fit: segments are for analysis='simulate'; kinematics has no motion to cut"
+        )
     clock = _Clock()
     z = _best_start(problem, search)
     clock.compiled()
@@ -186,32 +193,6 @@ class _Clock:
         """So far."""
         run = time.process_time() - self._there
         return {"compile": self._there - self._begin, "run": run}
-
-
-def _check_segments(problem: FitProblem) -> None:
-    """Refuse what cannot be cut into segments.
-
-    Raises:
-        ValueError: As it says.
-    """
-    if problem.settings.analysis != "simulate":
-        raise ValueError(
-            "fit: segments are for analysis='simulate'; kinematics has no motion to cut"
-        )
-    if len(problem.experiments) > 1:
-        raise ValueError(
-            "fit: segments cut one experiment; give pieces of it as experiments with unknown starts"
-        )
-    experiment = problem.experiments[0]
-    if experiment.measurements.covariance is not None or experiment.measurements.wrapped:
-        raise ValueError("fit: segments take neither a covariance nor wrapped angles")
-    problem.refuse_delays("segments")
-    for name, given in (experiment.inputs or {}).items():
-        if not callable(given) and not isinstance(given, str) and np.ndim(np.asarray(given)) > 0:
-            raise ValueError(
-                f"fit: input {name!r} is an array by step, which segments cannot cut; give a "
-                "function of time or mbd.Sampled(t, values)"
-            )
 
 
 def _best_start(problem: FitProblem, search: _Search) -> np.ndarray:
@@ -288,14 +269,14 @@ def _by_segments(
     bar: tqdm,
 ) -> np.ndarray:
     """The parameters after multiple shooting, with gaps that weigh more from stage to stage."""
-    shooting = ShootingProblem(problem, segments)
+    shooting = ShootingProblem(problem, segments, z)
     x = shooting.start()
     name = problem.mechanism.name
     for weight in STAGES:
         shooting.weight = weight
         history.clear()
         bar.set_description(f"fit {name}, {segments} segments, gaps x{weight:g}")
-        x, _, _ = least_squares(shooting, x, (max(limits[0], 1e-6), limits[1]), history, bar)
+        x, _, _ = least_squares(shooting, x, (max(limits[0], _NEAR), limits[1]), history, bar)
     bar.set_description(f"fit {name}")
     own = shooting.own(x)
     # The gaps may have closed on nothing better than the start.

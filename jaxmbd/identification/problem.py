@@ -2,16 +2,15 @@
 restrictions, in one compiled program.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from ..analyses import kinematics, set_joints, simulate
 from ..formulations import AbstractFormulation
@@ -21,8 +20,10 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..results.solution import Solution
+from ..rotations.types import Scalar
 from ..xla.shared_programs import shared_jit
 from .data import Samples, names_of, of_one, stacked_inputs, steps_of
+from .evaluation import Evaluation, one_by_one, reduced
 from .experiments import Experiment, OwnNumbers
 from .losses import AbstractLoss, Squares
 from .measurements import terms_of
@@ -59,25 +60,6 @@ class Settings:
         return {"formulation": self.formulation, "integrator": self.integrator}
 
 
-class Evaluation(eqx.Module):
-    """Residuals at a point and what a least-squares step needs of their Jacobian.
-
-    Attributes:
-        residuals: Weighted, of E experiments, q quantities and T samples, (E, q, T).
-        predicted: The quantities themselves, (E, q, T).
-        results: How each motion ended, (E,).
-        triangles: For each experiment R of the QR decomposition of [J, r], with the weights of the
-            loss, (E, m, p + d + 1): as good as J and r for every least-squares step.
-        excess: What the loss costs above the squares in `triangles`, (E,).
-    """
-
-    residuals: Float[Array | np.ndarray, "*E q T"]
-    predicted: Float[Array | np.ndarray, "*E q T"]
-    results: Any
-    triangles: Float[Array | np.ndarray, "*E m k"]
-    excess: Float[Array | np.ndarray, "*E"]
-
-
 class FitProblem:
     """Weighted residuals as a function of one vector z of unrestricted coordinates: those of the
     parameters (p of them), then each experiment's own unknown numbers.
@@ -108,7 +90,8 @@ class FitProblem:
         self._check_noise()
         self._own0 = self.own.coordinates()
         # Columns of the Jacobian that experiments have of their own, and the others' numbers.
-        self._moving = np.flatnonzero(self.own.is_unknown.any(axis=0))
+        self.moving = np.flatnonzero(self.own.is_unknown.any(axis=0))
+        self.columns = self._columns()
         self.z0 = np.concatenate([self.parameters.start, self._own0[self.own.is_unknown]])
         self.names = names_of(experiments)
         self.h = settings.h or _spacing(experiments)
@@ -137,9 +120,7 @@ class FitProblem:
 
     def own_values(self, z: Point) -> Float[Array, "E k"]:
         """Each experiment's own numbers, known ones too."""
-        columns = self._own(z).T
-        found = [r(x) for r, x in zip(self.own.restrictions, columns, strict=True)]
-        return jnp.stack(found, axis=1) if found else columns.T
+        return jax.vmap(self._numbers)(self.own_coordinates(z))
 
     def flat_values(self, z: Point) -> Float[Array, " n"]:
         """Every estimated number once: parameters, tied ones once, then own numbers."""
@@ -151,7 +132,13 @@ class FitProblem:
         """Names of the estimated own numbers."""
         return self.own.labels([str(e.name) for e in self.experiments])
 
-    def _own(self, z: Point) -> Float[Array, "E k"]:
+    def _numbers(self, own: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Own numbers of one experiment by their coordinates."""
+        restrictions = self.own.restrictions
+        found = [r(x) for r, x in zip(restrictions, own, strict=True)]
+        return jnp.stack(found) if found else own
+
+    def own_coordinates(self, z: Point) -> Float[Array, "E k"]:
         """Unrestricted coordinates of the own numbers at a point, (E, k)."""
         at = np.nonzero(self.own.is_unknown)
         base = jnp.asarray(self._own0)
@@ -161,24 +148,48 @@ class FitProblem:
 
     def built(self, z: Point, e: int = 0) -> tuple[System, State]:
         """System and state of one experiment at a point."""
-        return self._built(self.values(z), self.own_values(z)[e])
+        return self.built_with(jnp.asarray(z)[: self.p], self.own_coordinates(z)[e])
 
-    def simulated(self, z: Point, steps: int) -> Solution:
-        """The motion of the first experiment at a point."""
-        system, state = self.built(jnp.asarray(z))
-        inputs = jax.tree.map(lambda x: x[0], self.samples.inputs)
-        return self.run(system, state, of_one(inputs, self._inputs), steps)
+    def built_with(
+        self, shared: Float[Array, " p"], own: Float[Array, " k"]
+    ) -> tuple[System, State]:
+        """The same by the coordinates of parameters and of own numbers."""
+        return self._built(self.values(shared), self._numbers(own))
 
-    def inputs_of(self, e: int) -> dict[str, Any] | None:
-        """Inputs of one experiment."""
-        return of_one(jax.tree.map(lambda x: x[e], self.samples.inputs), self._inputs)
+    def inputs_with(self, samples: Samples) -> dict[str, Any] | None:
+        """Inputs of one experiment, by its samples."""
+        return of_one(samples.inputs, self._inputs)
 
-    def run(self, system: System, state: State, inputs: Values | None, steps: int) -> Solution:
+    def predicted(
+        self, system: System, solution: Solution, t: Float[Array, " T"], offset: Scalar
+    ) -> tuple[Float[Array, "q T"], Float[Array, "q T"]]:
+        """The quantities of all experiments at samples of a clock that is later by an offset, and
+        their instants.
+        """
+        return predicted(system, solution, self.names, t - offset)
+
+    def clock_offset(self, own: Float[Array, " k"]) -> Scalar:
+        """Of one experiment, by the coordinates of its own numbers [s]."""
+        place = ("clock_offset",)
+        if place not in self.own.places:
+            return jnp.zeros((), own.dtype)
+        return self._numbers(own)[self.own.places.index(place)]
+
+    def run(
+        self,
+        system: System,
+        state: State,
+        inputs: Values | None,
+        steps: int,
+        t0: Scalar | float = 0.0,
+    ) -> Solution:
+        """A motion with the settings of the fit."""
         return simulate(
             system,
             state,
             h=self.h,
             steps=steps,
+            t0=t0,
             throw=False,
             inputs=inputs,
             **self.settings.options,
@@ -198,24 +209,18 @@ class FitProblem:
         self, shared: Float[Array, " p"], own: Float[Array, " k"], samples: Samples
     ) -> tuple[Float[Array, "q T"], tuple[Float[Array, "q T"], Any]]:
         """Weighted residuals of one experiment, predictions, and how the motion ended."""
-        restrictions = self.own.restrictions
-        numbers = [r(x) for r, x in zip(restrictions, own, strict=True)]
-        system, state = self._built(self.values(shared), jnp.asarray(numbers))
-        offset = jnp.zeros((), samples.t.dtype)
-        if ("clock_offset",) in self.own.places:
-            offset = numbers[self.own.places.index(("clock_offset",))]
+        system, state = self.built_with(shared, own)
         if self.settings.analysis == "kinematics":
             sol = kinematics(system, state, samples.t, throw=False, **self.settings.options)
             found, instants = at_rows(system, sol, self.names)
         else:
-            inputs = of_one(samples.inputs, self._inputs)
-            sol = self.run(system, state, inputs, self.steps)
-            found, instants = predicted(system, sol, self.names, samples.t - offset)
+            sol = self.run(system, state, self.inputs_with(samples), self.steps)
+            found, instants = self.predicted(system, sol, samples.t, self.clock_offset(own))
         return samples.weighted(found, instants), (found, sol.result)
 
     def _all(self, z: Float[Array, " n"], samples: Samples, kept: Array) -> Evaluation:
-        own = self._own(z)
-        moving = self._moving
+        own = self.own_coordinates(z)
+        moving = self.moving
 
         def one(own: Float[Array, " k"], samples: Samples, kept: Array) -> Evaluation:
             def by(x: Float[Array, " c"]):
@@ -226,14 +231,10 @@ class FitProblem:
 
             x = jnp.concatenate([z[: self.p], own[moving]])
             jacobian, (residual, found, result) = jax.jacfwd(by, has_aux=True)(x)
-            flat = residual.reshape(-1)
-            s, loss = flat**2, self.settings.loss
-            slope = loss.slope(s)
-            rows = jnp.concatenate([jacobian.reshape(flat.size, -1), flat[:, None]], axis=1)
-            triangle = jnp.linalg.qr(rows * jnp.sqrt(slope)[:, None], mode="r")
-            return Evaluation(residual, found, result, triangle, jnp.sum(loss(s) - slope * s))
+            triangle, excess = reduced(jacobian, residual, self.settings.loss)
+            return Evaluation(residual, found, result, triangle, excess)
 
-        return _each(one, own, samples, kept)
+        return one_by_one(one, own, samples, kept)
 
     def _residuals(
         self, z: Float[Array, " n"], samples: Samples, kept: Array
@@ -241,7 +242,7 @@ class FitProblem:
         def one(own: Float[Array, " k"], samples: Samples, kept: Array) -> Float[Array, "q T"]:
             return jnp.where(kept, self._one(z[: self.p], own, samples)[0], 0.0)
 
-        return _each(one, self._own(z), samples, kept)
+        return one_by_one(one, self.own_coordinates(z), samples, kept)
 
     def predictions(self, z: Float[Array, "N n"]) -> Float[Array, "N E q T"]:
         """The quantities at the times of the samples, at several points."""
@@ -252,7 +253,7 @@ class FitProblem:
             def one(own: Float[Array, " k"], samples: Samples) -> Float[Array, "q T"]:
                 return self._one(z[: self.p], own, samples)[1][0]
 
-            return _each(one, self._own(z), samples)
+            return one_by_one(one, self.own_coordinates(z), samples)
 
         return jax.lax.map(at, z)
 
@@ -286,14 +287,10 @@ class FitProblem:
         triangles = np.asarray(self.evaluation(z).triangles)
         E, m, _ = triangles.shape
         full = np.zeros((E, m, len(self.z0)))
-        full[:, :, : self.p] = triangles[:, :, : self.p]
-        column = self.p
         for e in range(E):
-            for k, place in enumerate(self._moving):
-                if self.own.is_unknown[e, place]:
-                    full[e, :, column] = triangles[e, :, self.p + k]
-                    column += 1
-        prior = np.asarray(self._prior(jnp.asarray(z))[1])
+            known = self.columns[e] >= 0
+            full[e][:, self.columns[e][known]] = triangles[e][:, :-1][:, known]
+        prior = self.prior_jacobian(z)
         return np.concatenate([full.reshape(E * m, -1), np.zeros((E, len(self.z0))), prior])
 
     def cost(self, z: Point, samples: Samples, kept: Array) -> Float[Array, ""]:
@@ -306,6 +303,10 @@ class FitProblem:
         """How many standard deviations numbers are away from what was known beforehand."""
         return np.asarray(self._prior(jnp.asarray(z))[0])
 
+    def prior_jacobian(self, z: Point) -> np.ndarray:
+        """Of `prior_residual`."""
+        return np.asarray(self._prior(jnp.asarray(z))[1])
+
     def _prior_residual(self, z: Float[Array, " n"]) -> Float[Array, " m"]:
         values = self.values(z)
         found = [prior.residual(values) for prior in self.settings.priors]
@@ -317,6 +318,18 @@ class FitProblem:
 
     def _prior_of(self, z: Float[Array, " n"]) -> tuple[Array, Array]:
         return self._prior_residual(z), jax.jacfwd(self._prior_residual)(z)
+
+    def _columns(self) -> np.ndarray:
+        """For each experiment where the columns of its own Jacobian stand among all, (E, p + d);
+        -1 for a number that it knows.
+        """
+        unknown = self.own.is_unknown
+        found = np.full((len(unknown), self.p + self.moving.size), -1)
+        found[:, : self.p] = np.arange(self.p)
+        own = np.full(unknown.shape, -1)
+        own[unknown] = self.p + np.arange(np.count_nonzero(unknown))
+        found[:, self.p :] = own[:, self.moving]
+        return found
 
     # --- checks ---
 
@@ -334,17 +347,6 @@ class FitProblem:
         if 0 < len(without) < len(self.experiments):
             raise ValueError(f"fit: give all measurements a sigma or none; {without[0]} has none")
 
-    def refuse_delays(self, what: str) -> None:
-        """Refuse sensors with a delay where there is no motion before an instant.
-
-        Raises:
-            ValueError: The message names them.
-        """
-        if self._delayed:
-            raise ValueError(
-                f"fit: {', '.join(self._delayed)} has a delay, which {what} cannot take"
-            )
-
     def _margin(self) -> int:
         """Steps beyond the last sample, for a clock that is slow."""
         place = ("clock_offset",)
@@ -355,7 +357,10 @@ class FitProblem:
 
     def _check_times(self) -> None:
         if self.settings.analysis == "kinematics":
-            self.refuse_delays("kinematics")
+            if self._delayed:
+                raise ValueError(
+                    f"fit: {', '.join(self._delayed)} has a delay, which kinematics cannot take"
+                )
             if self.own.places or any(e.inputs is not None for e in self.experiments):
                 raise ValueError(
                     "fit: inputs, starts, own values and clock offsets are for analysis='simulate'"
@@ -368,15 +373,6 @@ class FitProblem:
                     f"fit: the motion starts at t = 0, but the first sample of {e.title} is at "
                     f"{first:g} s"
                 )
-
-
-def _each(function: Callable[..., Any], *args: PyTree) -> PyTree:
-    """A function of every experiment, one after the other on a CPU: what makes Jacobians there
-    works on all their tangents at once already, and a batch of batches takes twice as long.
-    """
-    if jax.default_backend() == "cpu":
-        return jax.lax.map(lambda each: function(*each), args)
-    return jax.vmap(function)(*args)
 
 
 def _delayed(system: System, names: Sequence[str]) -> list[str]:

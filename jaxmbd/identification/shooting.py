@@ -5,162 +5,327 @@ segments it has few. The segments are joined by a penalty on the gaps between th
 stage to stage, and the parameters found start the ordinary fit.
 """
 
+from typing import Any
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..analyses import simulate
 from ..model.state import State
+from ..model.system import System
 from ..rotations import so3
-from ..xla.jit import jit
-from .measurements import quantities
+from ..rotations.types import Scalar
+from ..xla.shared_programs import shared_jit
+from .data import Samples, steps_of
+from .evaluation import one_by_one, reduced
+from .parameters import Point
 from .problem import FitProblem
+from .sampling import delays_of
 
 STAGES = (1.0, 1e2, 1e4)  # weights of the gaps, relative to the spread of the data
 
 
-class ShootingProblem:
-    """Weighted residuals of all segments and of the gaps between them, with a sparse Jacobian by
-    few tangents.
+class _Segment(eqx.Module):
+    """N segments of experiments, or one of them.
 
-    Unknowns: the problem's own (p of them), then 12 nb increments of the start of every segment but
-    the first. A residual depends on the starts of two neighboring segments at most, so that two
-    colors of tangents, one for even and one for odd segments, give all columns.
+    Attributes:
+        begin: Its first instant, (N,) [s]; zero for the first segment of an experiment.
+        step: Its first step, (N,).
+        own: Coordinates of its experiment's own numbers, (N, k).
+        samples: Those within it.
+        reference: Near where it starts; increments are counted from there.
+        next_reference: Near where the segment after it starts.
+        increments: Of its start, (N, 12 nb); without effect on the first segment of an experiment.
     """
 
-    def __init__(self, problem: FitProblem, segments: int):
-        steps = problem.steps
-        if segments > steps:
-            raise ValueError(
-                f"fit: {segments} segments are more than the {steps} steps of the motion"
-            )
-        self.problem, self.segments = problem, segments
-        self.data = problem.experiments[0].measurements
-        self.inputs = problem.inputs_of(0)
-        self.each = -(-steps // segments)
-        self.count = problem.z0.size
-        system, state = problem.built(problem.z0)
-        self.width = 12 * system.nb
-        sol = problem.simulated(problem.z0, segments * self.each)
-        self._starts = jax.tree.map(lambda x: x[:: self.each][:segments], sol.state)
-        self._place(self.data.t, problem.h)
-        self.weight = 1.0
-        y = np.stack(list(self.data.values.values()))
-        spread = np.nanstd(y, axis=1) / np.mean(self.data.deviations(), axis=1)
-        self._gap_scale = float(np.max(spread)) or 1.0
-        self.there = np.isfinite(y)
-        self.y = (y / self.data.deviations())[self.there]
-        self._duration = self.each * problem.h
-        self._compiled = jit(self._flat)
-        directions = np.zeros((self.count + 2 * self.width, self.count + 2 * self.width))
-        np.fill_diagonal(directions, 1.0)
-        self._directions = jnp.asarray(directions)
-        self._tangents = jit(self._all_tangents)
+    begin: Float[Array, "*N"]
+    step: Any
+    own: Float[Array, "*N k"]
+    samples: Samples
+    reference: State
+    next_reference: State
+    increments: Float[Array, "*N w"]
 
-    def _place(self, t: np.ndarray, h: float) -> None:
-        """Segment, row and share of the next row of every sample."""
-        position = np.asarray(t) / h
-        segment = np.clip((position / self.each).astype(int), 0, self.segments - 1)
-        inside = position - segment * self.each
-        row = np.clip(inside.astype(int), 0, self.each - 1)
-        self._segment, self._row, self._share = segment, row, inside - row
+
+class _Found(eqx.Module):
+    """What a segment says about its own columns: parameters, own numbers, increments.
+
+    Attributes:
+        triangle: R of the QR decomposition of [J, r] of its samples.
+        excess: As in `Evaluation`.
+        end: Increments of where it ends, from the next reference, (w,).
+        end_jacobian: Their Jacobian, (w, p + d + w).
+    """
+
+    triangle: Float[Array | np.ndarray, "*N m k"]
+    excess: Float[Array | np.ndarray, "*N"]
+    end: Float[Array | np.ndarray, "*N w"]
+    end_jacobian: Float[Array | np.ndarray, "*N w c"]
+
+
+class ShootingProblem:
+    """Weighted residuals of all segments of all experiments, and the gaps between segments.
+
+    Unknowns: the problem's own (p of them), then 12 nb increments of the start of every segment but
+    the first of an experiment. A segment knows the parameters, its experiment's own numbers and its
+    start, so that its Jacobian has few columns, and the gap after it is the difference of two
+    increments.
+
+    Args:
+        problem: The fit over whole experiments.
+        segments: How many for the longest experiment.
+        z: Where the motions run along which segments are laid out; by default the problem's start.
+
+    Raises:
+        ValueError: More segments than steps.
+    """
+
+    def __init__(self, problem: FitProblem, segments: int, z: Point | None = None):
+        if segments > problem.steps:
+            raise ValueError(
+                f"fit: {segments} segments are more than the {problem.steps} steps of the motion"
+            )
+        self.problem, self.count, self.weight = problem, problem.z0.size, 1.0
+        self._z = np.asarray(problem.z0 if z is None else z)
+        self.each = -(-problem.steps // segments)
+        system, _ = problem.built(self._z)
+        self.width = 12 * system.nb
+        # A sensor shows what was a delay ago: its samples belong to the segment of that instant.
+        delays = [float(delay) for delay in delays_of(system).values()]
+        self._latest = max(delays, default=0.0)
+        self._beyond = int(np.ceil(self._latest / problem.h)) + 2
+        parts = [
+            -(-steps_of([e], problem.h) // self.each) if kept else 0
+            for e, kept in zip(problem.experiments, problem.kept, strict=True)
+        ]
+        self._experiment = np.repeat(np.arange(len(parts)), parts)
+        self._index = np.concatenate([np.arange(n) for n in parts])
+        self._inner = np.flatnonzero(self._index > 0)  # a gap is before each of these
+        self._segments = self._described()
+        self._gap_scale = self._spread()
+        self._evaluate = shared_jit(self._all)
+        self._evaluated: tuple[bytes, _Found] | None = None
 
     def start(self) -> np.ndarray:
-        """The problem's starting values, and segments that start on the motion they give."""
-        return np.concatenate(
-            [np.asarray(self.problem.z0), np.zeros((self.segments - 1) * self.width)]
-        )
+        """The point of the references, and segments that begin at them."""
+        return np.concatenate([self._z, np.zeros(self._inner.size * self.width)])
 
-    def own(self, z: np.ndarray) -> np.ndarray:
+    def own(self, z: Point) -> np.ndarray:
         """The problem's own unknowns."""
-        return np.asarray(z[: self.count])
+        return np.asarray(z)[: self.count]
 
-    def residuals(self, z) -> np.ndarray:
-        """Samples, then gaps."""
-        data, gaps = self._compiled(jnp.asarray(z))
-        return np.concatenate(
-            [np.asarray(data) - self.y, self.weight * np.asarray(gaps).reshape(-1)]
-        )
+    def residuals(self, z: Point) -> np.ndarray:
+        """Samples, what a loss costs above their squares, what is known beforehand, gaps."""
+        found = self._evaluation(z)
+        excess = np.sqrt(np.maximum(np.asarray(found.excess), 0.0))
+        gaps = self._increments(z) - np.asarray(found.end)[self._inner - 1]
+        prior = self.problem.prior_residual(self.own(z))
+        samples = np.asarray(found.triangle)[:, :, -1].reshape(-1)
+        scale = self.weight * self._gap_scale
+        return np.concatenate([samples, excess, prior, scale * gaps.reshape(-1)])
 
-    def gap(self, z) -> float:
-        """Largest gap between two segments, relative to the system's length and the segment's
-        duration.
-        """
-        return float(jnp.max(jnp.abs(self._compiled(jnp.asarray(z))[1]))) / self._gap_scale
-
-    def jacobian(self, z) -> np.ndarray:
+    def jacobian(self, z: Point) -> np.ndarray:
         """Of `residuals`."""
-        data, gaps = (
-            np.asarray(x) for x in self._tangents(jnp.asarray(z))
-        )  # (tangents, samples), (tangents, S-1, w)
-        p, w, S = self.count, self.width, self.segments
-        full_data = np.zeros((data.shape[1], p + (S - 1) * w))
-        full_gaps = np.zeros((S - 1, w, p + (S - 1) * w))
-        full_data[:, :p] = data[:p].T
-        full_gaps[:, :, :p] = np.moveaxis(gaps[:p], 0, -1)
-        segment_of = np.broadcast_to(self._segment, self.there.shape)[self.there]
-        for k in range(1, S):
-            columns = slice(p + (k - 1) * w, p + k * w)
-            color = slice(p + (k % 2) * w, p + (k % 2 + 1) * w)
-            mine = segment_of == k
-            full_data[mine, columns] = data[color][:, mine].T
-            for gap in {k - 1, k} & set(range(S - 1)):
-                full_gaps[gap, :, columns] = gaps[color, gap].T
-        return np.concatenate([full_data, self.weight * full_gaps.reshape((S - 1) * w, -1)])
+        found = self._evaluation(z)
+        triangles, ends = np.asarray(found.triangle), np.asarray(found.end_jacobian)
+        N, m, _ = triangles.shape
+        n, w = self.start().size, self.width
+        samples, gaps = np.zeros((N, m, n)), np.zeros((N, w, n))
+        for k in range(N):
+            here, columns = self._columns(k)
+            samples[k][:, columns] = triangles[k][:, :-1][:, here]
+            gaps[k][:, columns] = -ends[k][:, here]
+        gaps = gaps[self._inner - 1]
+        for k in range(self._inner.size):
+            own = self.count + k * w
+            gaps[k, :, own : own + w] += np.eye(w)
+        prior = np.zeros((self.problem.prior_residual(self.own(z)).size, n))
+        prior[:, : self.count] = self.problem.prior_jacobian(self.own(z))
+        scale = self.weight * self._gap_scale
+        rows = [samples.reshape(N * m, n), np.zeros((N, n)), prior, scale * gaps.reshape(-1, n)]
+        return np.concatenate(rows)
 
-    def _all_tangents(self, z):
-        def one(direction):
-            by_color = direction[self.count :].reshape(2, self.width)
-            every = by_color[np.arange(1, self.segments) % 2].reshape(-1)
-            tangent = jnp.concatenate([direction[: self.count], every])
-            return jax.jvp(self._flat, (z,), (tangent,))[1]
+    def _columns(self, segment: int) -> tuple[np.ndarray, np.ndarray]:
+        """Columns of a segment's own Jacobian that are unknown, and where they stand among all."""
+        own = self.problem.columns[self._experiment[segment]]
+        here = np.flatnonzero(own >= 0)
+        columns = own[here]
+        if self._index[segment] > 0:
+            at = self.count + self.width * int(np.searchsorted(self._inner, segment))
+            here = np.concatenate([here, own.size + np.arange(self.width)])
+            columns = np.concatenate([columns, at + np.arange(self.width)])
+        return here, columns
 
-        return jax.lax.map(one, self._directions, batch_size=32)
+    def _increments(self, z: Point) -> np.ndarray:
+        return np.asarray(z)[self.count :].reshape(self._inner.size, self.width)
 
-    def _flat(self, z) -> tuple[Float[Array, " samples"], Float[Array, "gaps w"]]:
+    # --- segments ---
+
+    def _described(self) -> _Segment:
+        """All segments, at the motions of the starting point."""
+        problem, each = self.problem, self.each
+        own, samples = problem.own_coordinates(self._z), problem.samples
+        longest = int(self._index.max()) + 1
+        shared = jnp.asarray(self._z[: problem.p])
+
+        def rows(own: Float[Array, " k"], samples: Samples) -> State:
+            system, state = problem.built_with(shared, own)
+            sol = problem.run(system, state, problem.inputs_with(samples), longest * each)
+            return jax.tree.map(lambda x: x[::each], sol.state)
+
+        def at(index: np.ndarray) -> State:
+            return jax.tree.map(lambda x: x[self._experiment, index], states)
+
+        states = jax.jit(lambda *args: one_by_one(rows, *args))(own, self._filled(samples, longest))
+        step = self._index * each
+        return _Segment(
+            begin=jnp.asarray(step * problem.h),
+            step=jnp.asarray(step),
+            own=own[self._experiment],
+            samples=self._cut(self._filled(samples, longest)),
+            reference=at(self._index),
+            next_reference=at(self._index + 1),
+            increments=jnp.zeros((step.size, self.width)),
+        )
+
+    def _filled(self, samples: Samples, longest: int) -> Samples:
+        """With inputs by step that reach beyond the last segment."""
+        rows = longest * self.each + self._beyond
+
+        def filled(x: Any) -> Any:
+            if callable(x):
+                return x
+            missing = max(rows - x.shape[1], 0)
+            return jnp.concatenate([x, jnp.repeat(x[:, -1:], missing, axis=1)], axis=1)
+
+        inputs = {name: filled(x) for name, x in samples.inputs.items()}
+        return eqx.tree_at(lambda s: s.inputs, samples, inputs)
+
+    def _cut(self, samples: Samples) -> Samples:
+        """Samples by segment, filled up with ones of no weight."""
         problem = self.problem
-        system, first = problem.built(z[: self.count])
-        moved = jnp.concatenate([jnp.zeros(self.width), z[self.count :]]).reshape(
-            self.segments, system.nb, 12
+        offsets = np.asarray(jax.vmap(problem.clock_offset)(problem.own_coordinates(self._z)))
+        instants = np.asarray(samples.t) - offsets[:, None] - self._latest
+        of = np.floor(instants / (self.each * problem.h) + 1e-9).astype(int)
+        last = np.zeros(len(of), int)
+        np.maximum.at(last, self._experiment, self._index)
+        of = np.clip(of, 0, last[:, None])
+        within = [
+            np.flatnonzero(of[e] == k) for e, k in zip(self._experiment, self._index, strict=True)
+        ]
+        longest = max(1, *(x.size for x in within))
+        rows = np.stack([np.pad(x, (0, longest - x.size)) for x in within])
+        there = np.stack([np.arange(longest) < x.size for x in within])
+        e = self._experiment[:, None]
+        weight = np.moveaxis(np.asarray(samples.weight)[e, :, rows], -1, 1) * there[:, None]
+        white = samples.whitening
+        return Samples(
+            t=samples.t[e, rows],
+            y=jnp.moveaxis(samples.y[e, :, rows], -1, 1),
+            weight=jnp.asarray(weight),
+            whitening=None if white is None else white[e, rows],
+            wrapped=samples.wrapped[self._experiment],
+            inputs=jax.tree.map(lambda x: x[self._experiment], samples.inputs),
         )
-        own = jax.tree.map(lambda a, b: b.at[0].set(a), first, self._starts)
-        scale = jnp.asarray(self._duration) / system.length
-        starts = State(
-            own.r + moved[..., :3] * system.length,
-            own.A @ jax.vmap(jax.vmap(so3.exp))(moved[..., 3:6]),
-            own.v + moved[..., 6:9] / scale,
-            own.omega + moved[..., 9:] / self._duration,
-            self._starts.angles,
-            self._starts.element_states,
-        )
-        t0 = jnp.asarray(np.arange(self.segments) * self._duration)
 
-        def run(state, t0):
-            return simulate(
-                system,
-                state,
-                h=problem.h,
-                steps=self.each,
-                t0=t0,
-                throw=False,
-                inputs=self.inputs,
-                **problem.settings.options,
+    def _spread(self) -> float:
+        """How far the samples are spread, in standard deviations."""
+        found = [
+            np.nanstd(y) / np.mean(scale)
+            for e in self.problem.experiments
+            for y, scale in zip(
+                e.measurements.values.values(), e.measurements.deviations(), strict=True
             )
+        ]
+        return float(np.nanmax(found)) or 1.0
 
-        sol = jax.vmap(run)(starts, t0)
+    # --- one program ---
 
-        def sampled(x):  # (S, rows)
-            before, after = x[self._segment, self._row], x[self._segment, self._row + 1]
-            return before + self._share * (after - before)
+    def _evaluation(self, z: Point) -> _Found:
+        z = np.asarray(z, float)
+        if self._evaluated is None or self._evaluated[0] != z.tobytes():
+            increments = np.zeros((self._index.size, self.width))
+            increments[self._inner] = self._increments(z)
+            own = self.problem.own_coordinates(self.own(z))[self._experiment]
+            segments = eqx.tree_at(
+                lambda s: (s.increments, s.own), self._segments, (jnp.asarray(increments), own)
+            )
+            found = self._evaluate(jnp.asarray(z[: self.problem.p]), segments)
+            self._evaluated = z.tobytes(), jax.tree.map(np.asarray, found)
+        return self._evaluated[1]
 
-        found = jax.vmap(lambda s: quantities(system, s, list(self.data.values)))(sol)
-        data = jnp.stack([sampled(x) for x in found])
-        data = (data / jnp.asarray(self.data.deviations()))[self.there]
-        end = jax.tree.map(lambda x: x[:-1, -1], sol.state)
-        begin = jax.tree.map(lambda x: x[1:, 0], sol.state)
-        turn = jax.vmap(jax.vmap(lambda a, b: so3.log(a.T @ b)))(end.A, begin.A)
-        parts = [(begin.r - end.r) / system.length, turn, (begin.v - end.v) * scale]
-        parts.append((begin.omega - end.omega) * self._duration)
-        gaps = jnp.concatenate(parts, axis=-1).reshape(self.segments - 1, self.width)
-        return data, gaps * self._gap_scale
+    def _all(self, shared: Float[Array, " p"], segments: _Segment) -> _Found:
+        moving, p = self.problem.moving, self.problem.p
+
+        def one(segment: _Segment) -> _Found:
+            def by(x: Float[Array, " c"]):
+                own = segment.own.at[moving].set(x[p : p + moving.size])
+                changed = eqx.tree_at(
+                    lambda s: (s.own, s.increments), segment, (own, x[p + moving.size :])
+                )
+                found = self._one(x[:p], changed)
+                return found, found
+
+            x = jnp.concatenate([shared, segment.own[moving], segment.increments])
+            (jacobian, end_jacobian), (residual, end) = jax.jacfwd(by, has_aux=True)(x)
+            triangle, excess = reduced(jacobian, residual, self.problem.settings.loss)
+            return _Found(triangle, excess, end, end_jacobian)
+
+        return one_by_one(one, segments)
+
+    def _one(
+        self, shared: Float[Array, " p"], segment: _Segment
+    ) -> tuple[Float[Array, "q T"], Float[Array, " w"]]:
+        """Weighted residuals of one segment, and increments of its end."""
+        problem, duration = self.problem, jnp.asarray(self.each * self.problem.h)
+        system, first = problem.built_with(shared, segment.own)
+        moved = _moved(system, segment.reference, segment.increments, duration)
+        state = jax.tree.map(lambda a, b: jnp.where(segment.step == 0, a, b), first, moved)
+        steps = self.each + self._beyond
+
+        def rows(x: Any) -> Any:
+            return x if callable(x) else jax.lax.dynamic_slice_in_dim(x, segment.step, steps)
+
+        inputs = {name: rows(x) for name, x in segment.samples.inputs.items()}
+        samples = eqx.tree_at(lambda s: s.inputs, segment.samples, inputs)
+        sol = problem.run(system, state, problem.inputs_with(samples), steps, t0=segment.begin)
+        found, instants = problem.predicted(
+            system, sol, samples.t - segment.begin, problem.clock_offset(segment.own)
+        )
+        end = jax.tree.map(lambda x: x[self.each], sol.state)
+        increments = _increments_of(system, segment.next_reference, end, duration)
+        return samples.weighted(found, instants + segment.begin), increments
+
+
+def _moved(
+    system: System, reference: State, increments: Float[Array, " w"], duration: Scalar
+) -> State:
+    """A state some increments away: positions by the system's length, turns in the body's frame,
+    velocities by what they do within a segment.
+    """
+    by_body = increments.reshape(system.nb, 12)
+    scale = duration / system.length
+    return State(
+        reference.r + by_body[:, :3] * system.length,
+        reference.A @ jax.vmap(so3.exp)(by_body[:, 3:6]),
+        reference.v + by_body[:, 6:9] / scale,
+        reference.omega + by_body[:, 9:] / duration,
+        reference.angles,
+        reference.element_states,
+    )
+
+
+def _increments_of(
+    system: System, reference: State, state: State, duration: Scalar
+) -> Float[Array, " w"]:
+    """The increments of `_moved` that lead to a state."""
+    turn = jax.vmap(lambda a, b: so3.log(a.T @ b))(reference.A, state.A)
+    parts = [
+        (state.r - reference.r) / system.length,
+        turn,
+        (state.v - reference.v) * duration / system.length,
+        (state.omega - reference.omega) * duration,
+    ]
+    return jnp.concatenate(parts, axis=1).reshape(-1)

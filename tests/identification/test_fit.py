@@ -15,7 +15,6 @@ from jaxmbd.identification.fit import _best_start, _Search, least_squares
 from jaxmbd.identification.measurements import quantities, quantity_names
 from jaxmbd.identification.problem import FitProblem, Settings
 from jaxmbd.identification.reports import Outcome, covariance_of_values, report_of
-from jaxmbd.identification.shooting import ShootingProblem
 
 MASS, STIFFNESS, DAMPING = 2.0, 50.0, 0.8
 T = np.linspace(0.02, 2.0, 100)
@@ -302,37 +301,6 @@ def test_a_module_is_trained_by_an_optimizer():
     assert report.history == sorted(report.history, reverse=True)
 
 
-def test_segments_find_what_one_long_simulation_does_not():
-    """Ten periods and a stiffness half the true one: the error of a single simulation has minima in
-    between."""
-    t = np.linspace(0.02, 4.0, 200)
-    truth = mbd.simulate(*oscillator(MASS, 500.0, 0.2).build(), h=5e-3, steps=800)
-    data = mbd.Measurements(t, {"body.r.x": np.interp(t, truth.t, truth.r[:, 0, 0])}, sigma=1e-3)
-    free = {"forces.spring.stiffness": mbd.Positive()}
-    guess, options = (
-        oscillator(MASS, 250.0, 0.2),
-        {"h": 5e-3, "progress": False, "max_evaluations": 40},
-    )
-    single = mbd.fit(guess, free, data, **options)
-    report = mbd.fit(guess, free, data, segments=8, **options)
-    assert abs(float(single.estimate["forces.spring.stiffness"]) - 500.0) > 50.0
-    np.testing.assert_allclose(report.estimate["forces.spring.stiffness"], 500.0, rtol=1e-6)
-
-
-def test_the_jacobian_of_segments_is_that_of_differences():
-    m = mbd.load_mechanism("double_pendulum")
-    t = np.linspace(0.02, 0.3, 15)
-    data = mbd.Measurements(t, {"lower.r.y": np.sin(t), "upper.r.z": np.cos(t)}, sigma=0.1)
-    problem = problem_of(m, {"bodies.lower.mass": mbd.Positive()}, data, 0.01)
-    shooting = ShootingProblem(problem, 3)
-    z = shooting.start() + 1e-3 * np.random.default_rng(0).normal(size=shooting.start().size)
-    jacobian = shooting.jacobian(z)
-    d = np.random.default_rng(1).normal(size=z.size)
-    step = 1e-5
-    difference = (shooting.residuals(z + step * d) - shooting.residuals(z - step * d)) / (2 * step)
-    np.testing.assert_allclose(jacobian @ d, difference, atol=1e-6 * np.max(np.abs(difference)))
-
-
 def test_an_axis_that_would_lock_a_redundant_loop_is_refused():
     m = mbd.load_mechanism("four_bar")
     broken = mbd.breaks_redundancy(m)
@@ -375,11 +343,9 @@ def test_a_fit_knows_what_the_motor_was_told(kind):
     # Where the force changes within a step the motion is right to about (ω h)²/12.
     tolerance = 1e-7 if kind == "steps" else (5.0 * h) ** 2 / 6.0
     np.testing.assert_allclose(report.estimate["bodies.cart.mass"], mass, rtol=tolerance)
-    if kind == "samples":
+    if kind != "function":
         parts = mbd.fit(m, parameters, data, inputs={"u": given}, segments=2, **options)
         np.testing.assert_allclose(parts.estimate["bodies.cart.mass"], mass, rtol=tolerance)
-    elif kind == "steps":
-        with pytest.raises(ValueError, match="array by step, which segments cannot cut"):
-            mbd.fit(m, parameters, data, inputs={"u": given}, segments=2, **options)
+    if kind == "steps":
         with pytest.raises(ValueError, match="fit.*'u'"):
             mbd.fit(m, parameters, data, **options)

@@ -41,11 +41,16 @@ def gap_shares(
     formulation: AbstractFormulation, system: System, q: Coordinates
 ) -> Float[Array, " c"]:
     """Gaps of all places, distances in parts of the system's length."""
+    return gaps(formulation, system, q) / gap_sizes(system)
+
+
+def gap_sizes(system: System) -> Float[Array, " c"]:
+    """What gaps of all places are compared with: the system's length [m], or one radian."""
     sizes = [jnp.ones(0, system.dtype)]
     for stack in system.laws:
         of_each = jnp.broadcast_to(stack.law.gap_size(system.length), (len(stack) * stack.places,))
         sizes.append(of_each)
-    return gaps(formulation, system, q) / jnp.concatenate(sizes)
+    return jnp.concatenate(sizes)
 
 
 def held(

@@ -633,3 +633,20 @@ def test_a_corner_that_waits_for_its_impact_is_not_lost_when_others_slow_it_down
     found = deepest(*(jnp.asarray(x[some]) for x in (turns, v, omega)))
     # What a step misses of the curvature of a gap: without the impact it was 2e-5.
     assert float(jnp.min(found)) > -1e-9
+
+
+def test_a_stop_along_a_rail_acts_alike_in_every_unit_of_length():
+    """A cart that falls on a stop and comes to rest, in metres and in units of 10 nm."""
+
+    def motion(unit):
+        m = mbd.Mechanism("drop", gravity=(0, 0, -9.81 * unit))
+        m.add_body("cart", mass=2.0, inertia=np.full(3, 0.1 * unit**2), r=(0, 0, 0.5 * unit))
+        m.add(mbd.Translational("rail", m.ground, "cart", point=(0, 0, 0), axis=(0, 0, 1)))
+        m.add(mbd.JointLimit("stop", "rail", lower=-0.3 * unit, restitution=0.6))
+        sol = mbd.simulate(*m.build(), h=5e-3, steps=400, integrator=mbd.Moreau())
+        return np.asarray(sol.r[:, 0, 2]) / unit, np.asarray(sol.v[:, 0, 2]) / unit
+
+    (z, v), (z_small, v_small) = motion(1.0), motion(1e-8)
+    assert abs(z[-1] - 0.2) < 1e-9 and abs(v).max() > 2.0
+    np.testing.assert_allclose(z_small, z, atol=1e-11)
+    np.testing.assert_allclose(v_small, v, atol=1e-11)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from ...equations.laws import gaps
+from ...equations.laws import gap_sizes, gaps
 from ...formulations.base import AbstractFormulation, Coordinates
 from ...rotations.types import Scalar
 from ...xla.indexing import take
@@ -12,7 +12,7 @@ from ...xla.lazy_cond import anywhere
 from .free_motion import Free
 from .impacts import closing, deserves_an_impact, instant_of_impact
 from .laws import by_size
-from .part import CLOSED, Chosen, Part, Plan, Pushed, Reached, Stretch, lengths_of_places
+from .part import CLOSED, Chosen, Part, Plan, Pushed, Reached, Stretch
 from .projection import ClosedPlaces, projected
 
 # Gaps of this many roundings of the mechanism's length are closed to rounding.
@@ -45,7 +45,7 @@ def next_impact(
     hits = jax.lax.stop_gradient(hits)
 
     def found(_: None) -> tuple[Array, Array]:
-        near = CLOSED * lengths_of_places(system)
+        near = CLOSED * gap_sizes(system)
         time, together = instant_of_impact(
             formulation, system, free.q0, path, meets.time, hits, near
         )

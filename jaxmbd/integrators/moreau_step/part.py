@@ -209,8 +209,3 @@ class Chosen(NamedTuple):
             some.has_gap,
             every.stops,
         )
-
-
-def lengths_of_places(system: System) -> Float[Array, " c"]:
-    """What gaps are compared with, (c,): the mechanism's length [m], or one radian."""
-    return jnp.where(row_order(system).is_contact, system.length, 1.0)

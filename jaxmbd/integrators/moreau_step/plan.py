@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from ...equations.laws import LawRows, each_place, gap_rates, gaps, row_order
+from ...equations.laws import LawRows, each_place, gap_rates, gap_sizes, gaps, row_order
 from ...formulations.base import AbstractFormulation
 from ...rotations.types import Scalar
 from ...xla.indexing import take
 from .free_motion import Free
 from .impacts import Closing, closing, deserves_an_impact, long_flight, parting
-from .part import CLOSED, Part, Plan, Stretch, lengths_of_places
+from .part import CLOSED, Part, Plan, Stretch
 
 # How far impulses may reach in a step: this many times what the fastest impact would cross.
 _REACH = 4.0
@@ -37,7 +37,7 @@ def planned(
     order = row_order(system)
     contacts, normal, dry = order.contacts, order.normal, ~order.has_gap
     v = rows.velocities(free.u0)[normal]
-    lengths = lengths_of_places(system)
+    lengths = gap_sizes(system)
     slow = jnp.maximum(
         _SLOW * _largest_speed(rows, normal, contacts, free.u0), _STILL * lengths / h
     )

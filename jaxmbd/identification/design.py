@@ -148,7 +148,6 @@ class _Search:
         self.limits = {name: (float(low), float(high)) for name, (low, high) in limits.items()}
         self.first = np.concatenate([np.asarray(x.coefficients) for x in excitations.values()])
         self.evaluations = 0
-        self._at = shared_jit(self._outcomes)
         self._value = shared_jit(self._value_and_slope)
 
     def inputs(self, c: Float[Array | np.ndarray, " n"]) -> dict[str, AbstractExcitation]:
@@ -174,18 +173,19 @@ class _Search:
         system, state = problem.built(z)
         return system, problem.run(system, state, self.inputs(c), problem.steps)
 
-    def _outcomes(self, c: Float[Array, " n"]) -> tuple[Array, Array]:
-        """The Jacobian of the weighted measurements, and the room that is left to every limit at
-        every step, in parts of its range.
+    def outcomes(self, c: Float[Array, " n"]) -> tuple[Array, Array, Solution]:
+        """The Jacobian of the weighted measurements, the room that is left to every limit at every
+        step, in parts of its range, and the motion.
         """
         problem, samples = self.problem, jax.tree.map(lambda x: x[0], self.problem.samples)
 
-        def measured(z: Float[Array, " p"]) -> tuple[Array, Array]:
+        def measured(z: Float[Array, " p"]) -> tuple[Array, tuple[Array, Solution]]:
             system, sol = self.motion(c, z)
             found, _ = predicted(system, sol, problem.names, samples.t)
-            return (samples.weight * found).reshape(-1), self._room(c, system, sol)
+            return (samples.weight * found).reshape(-1), (self._room(c, system, sol), sol)
 
-        return jax.jacfwd(measured, has_aux=True)(jnp.asarray(problem.z0))
+        J, (room, sol) = jax.jacfwd(measured, has_aux=True)(jnp.asarray(problem.z0))
+        return J, room, sol
 
     def _room(self, c: Float[Array, " n"], system: System, sol: Solution) -> Float[Array, " m"]:
         if not self.limits:
@@ -199,21 +199,21 @@ class _Search:
             rooms += [(x - low) / (high - low), (high - x) / (high - low)]
         return jnp.concatenate(rooms)
 
-    def _value_and_slope(self, c: Float[Array, " n"]) -> tuple[tuple, tuple]:
-        """-log det F and the room, and their derivatives."""
+    def _value_and_slope(self, c: Float[Array, " n"]) -> tuple[tuple, tuple, tuple]:
+        """-log det F and the room, their derivatives, and what else a report needs: one program."""
 
         def both(c: Float[Array, " n"]) -> tuple[tuple, tuple]:
-            J, room = self._outcomes(c)
+            J, room, sol = self.outcomes(c)
             value = -jnp.linalg.slogdet(J.T @ J)[1], room
-            return value, value
+            return value, (value, J, sol)
 
-        slopes, values = jax.jacfwd(both, has_aux=True)(c)
-        return values, slopes
+        slopes, (values, J, sol) = jax.jacfwd(both, has_aux=True)(c)
+        return values, slopes, (J, sol)
 
     def at(self, c: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
         """-log det F, the room, and their derivatives."""
         self.evaluations += 1
-        (value, room), (slope, rooms) = self._value(jnp.asarray(c))
+        (value, room), (slope, rooms), _ = self._value(jnp.asarray(c))
         return float(value), np.asarray(room), np.asarray(slope), np.asarray(rooms)
 
     def improved(self, c: np.ndarray, limit: int) -> tuple[np.ndarray, float] | None:
@@ -264,12 +264,12 @@ class _Search:
 
     def design(self, c: np.ndarray) -> Design:
         """What is told of the coefficients."""
-        J, room = (np.asarray(x) for x in self._at(jnp.asarray(c)))
+        (_, room), _, (J, solution) = self._value(jnp.asarray(c))
+        J, room = np.asarray(J), np.asarray(room)
         information = J.T @ J
         errors = np.sqrt(np.diagonal(np.linalg.pinv(information)))
         names = self.problem.parameters.names_of_coordinates() + self.problem.own_labels
         margins = np.min(room.reshape(len(self.limits), -1), axis=1) if self.limits else []
-        _, solution = self.motion(c, jnp.asarray(self.problem.z0))
         return Design(
             inputs=self.inputs(c),
             log_det=float(np.linalg.slogdet(information)[1]),

@@ -84,7 +84,8 @@ class Samples(eqx.Module):
         off = predicted - self.y
         turns = jnp.round(jax.lax.stop_gradient(off) / (2.0 * np.pi))
         off = off - 2.0 * np.pi * turns * self.wrapped[:, None]
-        known = (self.weight > 0.0) & (instants >= -1e-9)
+        # An instant that is NaN, of a delay that makes no sense, must not count as one before.
+        known = (self.weight > 0.0) & ~(instants < -1e-9)
         off = jnp.where(known, self.weight * off, 0.0)
         return off if self.whitening is None else jnp.einsum("tij,jt->it", self.whitening, off)
 

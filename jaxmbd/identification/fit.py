@@ -204,7 +204,7 @@ def _best_start(problem: FitProblem, search: _Search) -> np.ndarray:
         draws = np.random.default_rng(search.seed).normal(size=(search.starts, z.size))
         noise = search.spread * draws
         noise[0] = 0.0
-        cost = shared_jit(jax.vmap(problem.cost, in_axes=(0, None, None)))(
+        cost = shared_jit(jax.vmap(problem.mean_cost, in_axes=(0, None, None)))(
             jnp.asarray(z + noise), problem.samples, jnp.asarray(problem.kept)
         )
         z = z + noise[int(np.argmin(np.nan_to_num(np.asarray(cost), nan=np.inf)))]

@@ -12,6 +12,14 @@ from .parameters import Point
 _HOLD = 1e-7
 
 
+# A step of this size from the best point that still gives no numbers: that point is on an edge.
+_EDGE = 1e-9
+
+
+class _OnEdgeError(Exception):
+    """The best point is at the edge of where the motion can be computed."""
+
+
 @runtime_checkable
 class LeastSquares(Protocol):
     """Residuals, half of whose sum of squares is the cost, and their Jacobian."""
@@ -55,6 +63,8 @@ def least_squares(
             best = np.array(z)
             bar.set_postfix(cost=f"{cost:.4g}")
         bar.update(1)
+        if not np.isfinite(cost) and np.linalg.norm(z - best) < _EDGE * (1.0 + np.linalg.norm(z)):
+            raise _OnEdgeError
         return found
 
     tolerance, evaluations = limits
@@ -67,6 +77,8 @@ def least_squares(
     }
     try:
         found = optimize.least_squares(residuals, z0, **options)
+    except _OnEdgeError:
+        return best, False, "stopped: beyond the last point the motion cannot be computed"
     except np.linalg.LinAlgError:
         return best, False, "stopped: the motion has no finite derivative at the last point"
     return found.x, bool(found.status > 0), found.message

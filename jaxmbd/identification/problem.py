@@ -293,6 +293,11 @@ class FitProblem:
         prior = self.prior_jacobian(z)
         return np.concatenate([full.reshape(E * m, -1), np.zeros((E, len(self.z0))), prior])
 
+    def mean_cost(self, z: Point, samples: Samples, kept: Array) -> Float[Array, ""]:
+        """The cost of a sample that is there: a delay leaves early ones out, which is no merit."""
+        used = jnp.count_nonzero(self._residuals(jnp.asarray(z), samples, kept))
+        return self.cost(z, samples, kept) / jnp.maximum(used, 1).astype(samples.t.dtype)
+
     def cost(self, z: Point, samples: Samples, kept: Array) -> Float[Array, ""]:
         """Half the sum of squares, or of the loss, without a Jacobian; can be differentiated."""
         found = self._residuals(jnp.asarray(z), samples, kept)

@@ -277,3 +277,18 @@ def test_samples_between_rows_are_of_fourth_order():
         return float(jnp.max(jnp.abs(found - jnp.sin(at))))
 
     assert 15.0 < error(40) / error(80) < 17.0
+
+
+def test_a_delay_that_would_be_negative_is_told_and_makes_no_perfect_fit():
+    """Samples that are early by a millisecond: a free delay wants to be negative."""
+    t = np.arange(0.05, 1.0, 0.01)
+    data = mbd.Measurements(t, {"encoder.displacement": swing(0.2, 0.0, t + 1e-3)}, sigma=1e-3)
+    run = mbd.Experiment(data, start={"rail": 0.2})
+    delay = "sensors.encoder.delay"
+    options = {"h": 1e-2, "progress": False, "integrator": mbd.MuntheKaas()}
+    report = mbd.fit(oscillator(delay=2e-3), {delay: mbd.Free()}, [run], **options)
+    assert not report.converged and "beyond the last point" in report.message
+    assert 0.0 <= float(report.estimate[delay]) < 1e-4 and report.rms > 0.1
+    bounded = mbd.Bounded(0.0, 1e-2)
+    report = mbd.fit(oscillator(delay=2e-3), {delay: bounded}, [run], **options)
+    assert report.at_bounds == [f"{delay} is at its lower bound, 0"] and report.rms > 0.1

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..model.state import State
 from ..model.system import System
@@ -194,7 +194,7 @@ class ShootingProblem:
         """With inputs by step that reach beyond the last segment."""
         rows = longest * self.each + self._beyond
 
-        def filled(x: Any) -> Any:
+        def filled(x: PyTree) -> PyTree:
             if callable(x):
                 return x
             missing = max(rows - x.shape[1], 0)
@@ -285,7 +285,7 @@ class ShootingProblem:
         state = jax.tree.map(lambda a, b: jnp.where(segment.step == 0, a, b), first, moved)
         steps = self.each + self._beyond
 
-        def rows(x: Any) -> Any:
+        def rows(x: PyTree) -> PyTree:
             return x if callable(x) else jax.lax.dynamic_slice_in_dim(x, segment.step, steps)
 
         inputs = {name: rows(x) for name, x in segment.samples.inputs.items()}

@@ -27,14 +27,14 @@ LIMITS = {
     "analyses": Counts(1, 6, 0, 0, 0),
     "cli": Counts(0, 2, 0, 0, 0),
     "identification": Counts(0, 2, 0, 2, 3),
-    "io": Counts(0, 0, 2, 9, 0),
+    "io": Counts(0, 0, 1, 9, 0),
     "learning": Counts(0, 1, 0, 0, 0),
     "library": Counts(0, 1, 0, 15, 0),
-    "model": Counts(0, 5, 6, 65, 3),
+    "model": Counts(0, 5, 4, 65, 3),
     "results": Counts(0, 1, 0, 1, 0),
     "shortcuts": Counts(0, 1, 0, 0, 0),
-    "viz": Counts(0, 2, 2, 2, 0),
-    "xla": Counts(0, 1, 1, 8, 0),
+    "viz": Counts(0, 2, 1, 2, 0),
+    "xla": Counts(0, 1, 0, 8, 0),
 }
 
 

@@ -28,7 +28,8 @@ from ..model.sensors import AbstractSensor
 from ..model.shapes import AbstractShape, shape_kinds
 from ..model.validation import users_line
 from .older_format import is_older_format, read_older_format
-from .schema import InputFile, mechanism_file
+from .schema import mechanism_file
+from .schema_values import InputFile
 
 _SECTIONS = {
     "bodies": "body",

@@ -17,7 +17,7 @@ from .. import model
 from ..model.expressions import Expression, shown, time_function
 from ..model.mechanism import Mechanism
 from ..model.motions import jet
-from .schema import Inertia, Mat3, Name, Number, PlainFunction, Strict, Vec3
+from .schema_values import Inertia, Mat3, Name, Number, PlainFunction, Strict, Vec3
 
 _OUR_NAMES = {
     "a_bar_i": "a_i_bar",

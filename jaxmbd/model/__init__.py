@@ -62,6 +62,10 @@ from .higher_pairs import CurveOnCurve as CurveOnCurve
 from .higher_pairs import PointOnCurve as PointOnCurve
 from .higher_pairs import PointOnSurface as PointOnSurface
 from .inputs import Input as Input
+from .instruments import IMU as IMU
+from .instruments import DistanceSensor as DistanceSensor
+from .instruments import Encoder as Encoder
+from .instruments import ForceTorque as ForceTorque
 from .joints import AbstractConstraint as AbstractConstraint
 from .joints import AbstractRelation as AbstractRelation
 from .joints import Constraint as Constraint
@@ -102,13 +106,9 @@ from .rolling import NoSlip as NoSlip
 from .rolling import RollingDisc as RollingDisc
 from .rolling import RollingSphere as RollingSphere
 from .sections import Section as Section
-from .sensors import IMU as IMU
 from .sensors import AbstractMeasured as AbstractMeasured
 from .sensors import AbstractSensor as AbstractSensor
 from .sensors import Channel as Channel
-from .sensors import DistanceSensor as DistanceSensor
-from .sensors import Encoder as Encoder
-from .sensors import ForceTorque as ForceTorque
 from .shapes import AbstractShape as AbstractShape
 from .shapes import Box as Box
 from .shapes import Capsule as Capsule

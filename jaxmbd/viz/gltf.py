@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import __name__ as _package
 from .meshes import Surface, frame, joined
-from .scene import Node, Part, Scene, quaternions
+from .nodes import Node, Part, Scene, quaternions
 
 _FLOAT, _SHORT, _INT = 5126, 5123, 5125
 _TYPES = {1: "SCALAR", 3: "VEC3", 4: "VEC4"}

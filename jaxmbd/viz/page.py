@@ -18,7 +18,7 @@ import numpy as np
 
 from .film import Film
 from .gltf import glb
-from .scene import Scene, look
+from .nodes import Scene, look
 
 
 def page(scene: Scene, film: Film, settings: dict[str, object]) -> str:

@@ -4,99 +4,23 @@ Nodes know their frame in the mechanism's global components; what is written of 
 what is said about them (`page`) are other files.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from ..model.validation import Numbers
 from . import marks, meshes
 from .data import Picture, cube, drawn, ends, extent, outlines
 from .meshes import Surface
+from .nodes import Node, Part, Scene
 
 COLORS = ("4878cf", "e8853d", "55a868", "c9504f", "8a72b9", "a0785a", "d579b4", "3fa7b5", "b5a52f")
 STEEL, GROUND, SPRING, LINK, GAP = "a9b0ba", "7d848e", "4f9d69", "8b929b", "e02020"
-_FOV = 35.0  # of the camera, from top to bottom [degrees]
 _OPEN = 1e-3  # of the mechanism, from where a joint counts as open
 _GHOST = 0.22  # opacity of the box that stands for a body without a shape
 _FACES = (20, 28), (60, 16)  # of a round part, by the number of bodies at most
 _TRAVELS = 4.0  # times its own size: a motion that the camera follows
 _ARMS = 2  # a body with so many sticks to its joints needs no such box
-
-
-@dataclass(frozen=True)
-class Part:
-    """A surface with its look.
-
-    Attributes:
-        mesh: In the frame of its node.
-        color: As six hexadecimal digits.
-        opacity: 1 for solid.
-        metal: Whether it shines as metal does.
-    """
-
-    mesh: Surface
-    color: str
-    opacity: float = 1.0
-    metal: bool = False
-
-
-@dataclass
-class Node:
-    """A frame with parts.
-
-    Attributes:
-        name: Of what is drawn.
-        kind: "body", "ground", "joint", "spring", "link" or "gap".
-        parts: Surfaces in its frame.
-        of: Index of the body that carries it, nb for the ground; None for a frame of its own.
-        r, A: Its frame in the body that carries it, or in space.
-        motion: Positions (T, 3), rotation matrices (T, 3, 3) and lengths along z (T,) or None, of a
-            frame that moves in space.
-        extras: What a viewer should know of it.
-    """
-
-    name: str
-    kind: str
-    parts: list[Part] = field(default_factory=list)
-    of: int | None = None
-    r: np.ndarray = field(default_factory=lambda: np.zeros(3))
-    A: np.ndarray = field(default_factory=lambda: np.eye(3))
-    motion: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = None
-    extras: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What a view shows.
-
-    Attributes:
-        name: Of the mechanism.
-        t: Instants (T,) [s].
-        nodes: The bodies first, in their order, then the ground, then everything else.
-        up: The unit vector that points up.
-        middle: Center of what is drawn [m].
-        half: Half the edge of a cube that holds the mechanism [m]; the whole motion, unless it
-            travels far.
-        radius: Of a ball that holds what `half` is about [m].
-        reach: Half the edge of a cube that holds the whole motion [m].
-        lowest: The lowest height that is drawn, along `up` [m].
-        size: Of a joint [m].
-    """
-
-    name: str
-    t: np.ndarray
-    nodes: list[Node]
-    up: np.ndarray
-    middle: np.ndarray
-    half: float
-    radius: float
-    reach: float
-    lowest: float
-    size: float
 
 
 def scene(data: Picture) -> Scene:
@@ -387,30 +311,3 @@ def _between(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray
         e1 = side / size if size > 1e-6 else meshes.unit(np.cross(axis, [0.6, 0.0, 0.8]))
         A[k] = np.stack([e1, np.cross(axis, e1), axis], axis=1)
     return start, A, np.maximum(length, 1e-9)
-
-
-def quaternions(A: np.ndarray) -> np.ndarray:
-    """Unit quaternions (x, y, z, w) of rotation matrices (T, 3, 3), each on the side of the one
-    before it.
-    """
-    q = Rotation.from_matrix(A).as_quat()
-    flips = np.sign(np.sum(q[1:] * q[:-1], axis=1))
-    return q * np.concatenate([[1.0], np.cumprod(np.where(flips == 0.0, 1.0, flips))])[:, None]
-
-
-def look(scene: Scene) -> dict[str, Any]:
-    """A camera that sees everything: position, target and up, in global components."""
-    up = scene.up
-    k = int(np.argmax(np.abs(up)))
-    side, front = np.eye(3)[(k + 1) % 3], np.eye(3)[(k + 2) % 3]
-    away = math.cos(math.radians(22)) * (0.57 * side - 0.82 * front) + math.sin(
-        math.radians(22)
-    ) * np.abs(up) * np.sign(up[k])
-    # A little less than what holds the ball: few mechanisms fill it.
-    distance = 0.95 * scene.radius / math.sin(math.radians(0.5 * _FOV))
-    return {
-        "position": (scene.middle + distance * away).tolist(),
-        "target": scene.middle.tolist(),
-        "up": up.tolist(),
-        "fov": _FOV,
-    }

@@ -25,6 +25,8 @@ from jaxtyping import Bool, PyTree
 from .batch_last_rules import replayed, spread
 from .cpu_fusion import one_kernel
 from .custom_rule_call import opaque
+from .dependence import reached as reached_by
+from .dependence import reached_by_scan
 from .jaxprs import (
     CALLS,
     JAXLIB,
@@ -36,11 +38,9 @@ from .jaxprs import (
     Values,
     bind,
     held_function,
-    reached_by_scan,
     scan_parts,
     solve_part,
 )
-from .jaxprs import reached as reached_by
 from .options import switches
 
 # Larger batches go in chunks of so many members: on a CPU, whose numbers stay in the cache of a

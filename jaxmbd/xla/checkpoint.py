@@ -19,8 +19,9 @@ from jaxtyping import PyTree
 from .batch_last import in_lanes
 from .cpu_fusion import one_kernel
 from .custom_rule_call import known, opaque
+from .dependence import needed, reached
 from .fused_ad import as_part
-from .jaxprs import OPAQUE, Array, Atom, PyTreeDef, Tangents, Values, bind, needed, reached, shaped
+from .jaxprs import OPAQUE, Array, Atom, PyTreeDef, Tangents, Values, bind, shaped
 from .linear_call import linear
 from .options import switches
 

@@ -10,7 +10,8 @@ from jax import lax
 
 from jaxmbd.xla import batch_last as lanes
 from jaxmbd.xla.batch_last import in_lanes
-from jaxmbd.xla.jaxprs import KERNEL, reached
+from jaxmbd.xla.dependence import reached
+from jaxmbd.xla.jaxprs import KERNEL
 
 X = np.random.default_rng(0).normal(size=(5, 4, 3))
 INDEX = np.array([2, 0, 0, 3])

@@ -27,7 +27,6 @@ from .descriptions import PointForce as PointForce
 from .descriptions import SpringDamper as SpringDamper
 from .descriptions import Torque as Torque
 from .descriptions import TorsionalSpringDamper as TorsionalSpringDamper
-from .descriptions import UserForce as UserForce
 from .descriptions import ViscousFriction as ViscousFriction
 from .filters import StateSpace as StateSpace
 from .filters import TransferFunction as TransferFunction
@@ -51,3 +50,4 @@ from .stateful import AbstractStatefulForce as AbstractStatefulForce
 from .stateful import StateLabel as StateLabel
 from .stateful import StateRule as StateRule
 from .user import FunctionForce as FunctionForce
+from .user import UserForce as UserForce

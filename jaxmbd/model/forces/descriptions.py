@@ -4,22 +4,19 @@ the initial pose.
 
 import abc
 import dataclasses
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...rotations.types import Array, Scalar, host
+from ...rotations.types import Array, Scalar
 from .. import given
 from ..body import Body
 from ..coordinates import Angle
 from ..elements import AbstractElement
 from ..functions import numbers_of_shape, traced_shape
 from ..motions import hoist
-from ..state import Pose, Twist
 from ..tables import Characteristic, MonotoneCubic
 from ..validation import (
     NOT_NEGATIVE,
@@ -36,7 +33,6 @@ from .friction import RelativeDamping
 from .inertias import AbstractInertia
 from .loads import AppliedForce, AppliedTorque
 from .springs import AngleTorque, LineForce
-from .user import FunctionForce
 
 FRAMES = ("global", "body")
 # Springs of one side, see `LineForce`.
@@ -356,48 +352,3 @@ class Actuator(AbstractJointForce):
         return AxisActuator(
             i.direction(axis), j.point(self.joint.reference_point(i, j)), control, action
         )
-
-
-@dataclass(frozen=True, eq=False)
-class UserForce(AbstractForceDescription):
-    """A force that you write: a function or an `equinox` module (its arrays can be differentiated
-    and trained).
-
-    Attributes:
-        bodies: The bodies it acts on (objects or names), in the order in which the function sees
-            them.
-        function: `function(pose, twist, t) -> (forces, torques)`; `pose.r` (k, 3), `pose.A` (k, 3,
-            3), `twist.v` (k, 3) global, `twist.omega` (k, 3) body frame; forces (k, 3) [N] at the
-            mass centers, global components; torques (k, 3) [N·m], body components.
-    """
-
-    bodies: Sequence[Body | str]
-    function: Callable
-
-    in_files: ClassVar[bool] = False
-
-    def targets(self) -> tuple[Body | str, ...]:
-        return tuple(self.bodies)
-
-    def element(self, *bodies: Body) -> FunctionForce:
-        k, dtype = len(bodies), default_dtype()
-        what = f"force {self.name!r}"
-        if not callable(self.function):
-            raise ValueError(
-                f"{what}: function must be callable, function(pose, twist, t), not "
-                f"{self.function!r}"
-            )
-        zero = host.zeros((k, 3), dtype)
-        pose = Pose(zero, host.broadcast_to(np.eye(3, dtype=dtype), (k, 3, 3)))
-        args = (pose, Twist(zero, zero), np.zeros((), dtype))
-        found = traced_shape(
-            lambda *args: jax.tree.map(jnp.asarray, self.function(*args)), args, what
-        )
-        shapes = [jnp.shape(x) for x in jax.tree.leaves(found)]
-        if not isinstance(found, (tuple, list)) or shapes != [(k, 3), (k, 3)]:
-            returned = " and ".join(map(str, shapes)) or "nothing"
-            raise ValueError(
-                f"{what}: the function must return forces and torques of shape {(k, 3)} each, but "
-                f"returned {returned}"
-            )
-        return FunctionForce(hoist(self.function, *args))

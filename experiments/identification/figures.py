@@ -87,9 +87,7 @@ def rig(record, viscous, dry, found, path):
         left.plot(report.t, x, **DATA, label="measured" if k == 0 else None)
     for k, x in enumerate(report.predicted.values()):
         left.plot(report.t, x, **AFTER, label="fitted" if k == 0 else None)
-    left.set(
-        xlabel="t [s]", ylabel="absolute angles [rad]", title="liveliest piece", ylim=(None, None)
-    )
+    left.set(xlabel="t [s]", ylabel="absolute angles, liveliest piece [rad]")
     legend_above(left)
     for report, style, label in ((viscous, BEFORE, "viscous"), (dry, AFTER, "viscous and dry")):
         every = np.concatenate([np.stack(list(e.weighted.values())) for e in report.experiments])
@@ -104,6 +102,6 @@ def rig(record, viscous, dry, found, path):
     for label, pieces, style in models:
         x = pieces["from_fitted_starts"]["angle_mrad"]
         right.plot(range(len(x)), x, marker="o", ms=3, **style, label=label)
-    right.set(xlabel="piece", ylabel="rms angle, starts fitted [mrad]", yscale="log")
+    right.set(xlabel="piece", ylabel="rms angle, starts fitted [mrad]", ylim=(0.0, None))
     legend_above(right, 3)
     save(figure, path)

@@ -15,6 +15,7 @@ import numpy as np
 from ..minimal_coordinates import box_inertia, kinetic_energy, lagrange, tilted
 
 GRAVITY = 9.81
+SLIDING = 0.05  # rate at which smoothed dry friction has turned [rad/s]
 
 
 class SliderCrank(NamedTuple):
@@ -117,6 +118,7 @@ class Arms(NamedTuple):
         I: Moments of inertia about the mass centers [kg·m²].
         k: Viscous friction of the hinges [N·m·s].
         g: Gravity [m/s²].
+        c: Dry friction of the hinges, smoothed: c tanh(rate / SLIDING) [N·m].
     """
 
     m: Any
@@ -125,6 +127,7 @@ class Arms(NamedTuple):
     I: Any  # noqa: E741
     k: Any
     g: Any
+    c: Any = 0.0
 
     def accelerations(self, t, q, v):
         n = len(self.m)
@@ -134,7 +137,9 @@ class Arms(NamedTuple):
         ])  # fmt: skip
         weights = jnp.einsum("k,ki,kj->ij", jnp.asarray(self.m), reach, reach)
         difference = q[:, None] - q[None, :]
-        torque = -jnp.asarray(self.k) * jnp.diff(v, prepend=jnp.zeros(1))
+        relative = jnp.diff(v, prepend=jnp.zeros(1))
+        torque = -jnp.asarray(self.k) * relative
+        torque = torque - jnp.asarray(self.c) * jnp.tanh(relative / SLIDING)
         load = self.g * jnp.sin(q) * (jnp.asarray(self.m) @ reach)
         load = load + torque - jnp.concatenate([torque[1:], jnp.zeros(1)])
         M = weights * jnp.cos(difference) + jnp.diag(jnp.asarray(self.I))

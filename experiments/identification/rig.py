@@ -18,6 +18,7 @@ from tqdm import tqdm
 import jaxmbd as mbd
 
 from . import figures
+from .minimal import SLIDING
 
 DATA = Path(__file__).parent / "multi_arm_pendulum" / "pieces.npz"
 METHOD, STEP = mbd.MuntheKaas(), 1e-2  # 5 ms are off by 0.001 mrad at the liveliest
@@ -25,7 +26,6 @@ WINDOWS = (0.5, 1.5, np.inf)  # spans of the pieces that are fitted, one after t
 FOLDS = 7
 # Where friction of a hinge goes to zero its logarithm never ends; the rest has settled by then.
 TOLERANCE = 1e-5
-SLIDING = 0.05  # rate at which dry friction has turned [rad/s]
 
 # What a ruler and a kitchen scale would say.
 RULER = {
@@ -275,6 +275,32 @@ def autocorrelation(record, report):
     return {name: at(lag) for name, lag in lags.items()}
 
 
+def lost_energy(mechanism, record):
+    """How much of its energy a piece loses from its first to its last sample, in the model from the
+    measured start, over what the measured samples say; by piece.
+    """
+    system, state = mechanism.build()
+    joints = [f"hinge{i + 1}" for i in range(len(mechanism.bodies))]
+    last = int(np.argmin(np.abs(record.t - record.t_rates[-1])))
+    steps = round(record.t[last] / STEP)
+    ends = (
+        np.diff(record.angles[:, :, last], axis=1, prepend=0.0),
+        np.diff(record.rates[:, :, -1], axis=1, prepend=0.0),
+    )
+
+    def energies(angles, rates, steps):
+        start = {joint: {"angle": angles[i], "rate": rates[i]} for i, joint in enumerate(joints)}
+        sol = mbd.simulate(
+            system, mbd.set_joints(system, state, start), h=STEP, steps=steps, integrator=METHOD,
+            throw=False,
+        )  # fmt: skip
+        return sol.energy().total
+
+    moved = jax.jit(jax.vmap(lambda *x: energies(*x, steps)))(*map(jnp.asarray, record.starts))
+    ended = jax.jit(jax.vmap(lambda *x: energies(*x, 1)))(*map(jnp.asarray, ends))
+    return ((moved[:, 0] - moved[:, -1]) / (moved[:, 0] - ended[:, 0])).tolist()
+
+
 def medians(found):
     return {name: float(np.median(x)) for name, x in found.items()}
 
@@ -326,21 +352,18 @@ def one_model(record, mechanism, free, evaluations):
     report, starts = grown(mechanism, free, record, evaluations)
     seconds = time.process_time() - begin
     found = judged(report.mechanism, record, starts)
+    numbers = named(numbers_of(report.mechanism))
     return (report, starts), {
-        "numbers": named(numbers_of(report.mechanism)),
-        "determined_combinations": len(free_numbers(report)) - len(open_combinations(report)),
+        "numbers": numbers,
+        "determined_combinations": len(numbers) - len(open_combinations(report)),
         "undetermined_combinations": open_combinations(report),
         "medians": summary(found),
         "pieces": found,
         "residual_autocorrelation": autocorrelation(record, report),
+        "energy_lost_over_measured": lost_energy(report.mechanism, record),
         "seconds": {"all": seconds, "last_fit": report.seconds},
         "evaluations_that_improved_the_last_fit": len(report.history),
     }
-
-
-def free_numbers(report):
-    """Names of the numbers of the model among all estimated ones."""
-    return [name for name in report.names if not name.startswith("piece")]
 
 
 def open_combinations(report):

@@ -21,7 +21,7 @@ import jaxmbd as mbd
 from ..control.minimal import FourBar
 from ..minimal_coordinates import integrate
 from ..options import parts
-from . import figures, minimal, problems, rig
+from . import excitation, figures, minimal, peers, problems, replicates, rig
 from .coverage import Model, covered, standard_errors
 
 METHOD = mbd.GeneralizedAlpha(rho_inf=0.8)
@@ -456,6 +456,9 @@ PARTS = {
     "friction": friction,
     "differences": differences,
     "rig": rig.run,
+    "replicates": replicates.run,
+    "excitation": excitation.run,
+    "sysid": peers.run,
 }
 Parts = parts(PARTS)
 

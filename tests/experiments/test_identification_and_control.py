@@ -2,6 +2,9 @@
 out even so.
 """
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -16,6 +19,42 @@ def test_identification_finds_geometry_within_its_standard_errors(tmp_path):
     assert 0.5 < results["rms_weighted_residual"] < 1.5
     coverage = results["coverage"]
     assert coverage["failed_draws"] == 0 and len(coverage["parameters"]) == 6
+
+
+@pytest.mark.slow
+def test_quick_replicates_and_excitations_give_numbers(tmp_path):
+    parts = ("--part", "replicates", "--part", "excitation")
+    results = quick_experiment("identification", tmp_path, *parts)
+    assert results["replicates"]["failed_draws"] == 0
+    assert len(results["replicates"]["parameters"]) == 6
+    chosen = results["excitation"]["arm"]
+    assert chosen["limits_passed_in_parts_of_the_range"] < 1e-9
+    assert chosen["error_of_the_gradient"] < 1e-5
+
+
+def test_stored_intervals_hold_and_chosen_excitations_beat_random_ones():
+    """What the page says of the long runs."""
+    folder = Path(__file__).parents[2] / "experiments" / "identification"
+    stored = json.loads((folder / "results.json").read_text())
+    shares = [x["covered"] for x in stored["replicates"]["parameters"].values()]
+    assert stored["replicates"]["draws"] == 500
+    assert 0.93 <= min(shares) and max(shares) <= 0.97
+    for chosen in stored["excitation"].values():
+        assert chosen["random"]["tried"] == 1000 and chosen["random"]["within_limits"] > 20
+        assert chosen["log_det"] > chosen["random"]["best_log_det"]
+        assert chosen["limits_passed_in_parts_of_the_range"] <= 1e-9
+        assert chosen["error_of_the_gradient"] < 1e-6
+
+
+def test_mujocos_sysid_finds_the_same(tmp_path):
+    """Two implementations of the model, of the integrator and of the search."""
+    sysid = pytest.importorskip("mujoco.sysid")
+    if not hasattr(sysid, "optimize"):
+        pytest.skip("mujoco is installed without its sysid")
+    found = quick_experiment("identification", tmp_path, "--part", "sysid")["sysid"]
+    assert found["largest_difference_in_standard_errors"] < 0.01
+    costs = found["jaxmbd"]["cost"], found["mujoco_sysid"]["cost"]
+    np.testing.assert_allclose(*costs, rtol=1e-4)
 
 
 def test_the_linear_feedback_holds_the_loop_by_three_integrations(tmp_path):

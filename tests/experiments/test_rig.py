@@ -28,7 +28,8 @@ def split(named):
         kind: named["g"]
         if kind == "g"
         else [x for name, x in sorted(named.items()) if name[0] == kind and name != "g"]
-        for kind in ("m", "a", "L", "I", "k", "g")
+        for kind in ("m", "a", "L", "I", "k", "g", "c")
+        if kind != "c" or "c1" in named
     }
 
 
@@ -43,6 +44,25 @@ def test_stored_numbers_miss_the_record_by_what_is_stored(arms, piece):
         # Interpolated starts and rows differ by far less than a hundredth of a milliradian.
         stored = found["from_measured_starts"]["angle_mrad"][piece]
         np.testing.assert_allclose(miss(numbers, record, piece), stored, rtol=0.01, atol=0.02)
+
+
+@pytest.mark.parametrize("piece", [3, 20])
+def test_the_same_with_dry_friction(piece):
+    found = STORED["double"]["viscous_and_dry"]
+    stored = found["pieces"]["from_measured_starts"]["angle_mrad"][piece]
+    own = miss(split(found["numbers"]), rig.Record.of(2), piece)
+    np.testing.assert_allclose(own, stored, rtol=0.01, atol=0.02)
+
+
+def test_pieces_that_a_fit_has_not_seen_are_missed_by_no_more_than_by_the_published_numbers():
+    """With dry friction; both from the measured first sample and from the start that suits best."""
+    double = STORED["double"]
+    for start in ("from_measured_starts", "from_fitted_starts"):
+        left_out = double["viscous_and_dry"]["left_out"]
+        assert len(left_out["pieces"][start]["angle_mrad"]) == 26
+        for what in ("angle_mrad", "rate_rad_per_s"):
+            own = left_out["medians"][start][what]
+            assert own < double["published"]["medians"][start][what], (start, what)
 
 
 def test_published_numbers_miss_the_record_as_the_source_of_the_data_says():

@@ -178,27 +178,27 @@ class ShootingProblem:
         def at(index: np.ndarray) -> State:
             return jax.tree.map(lambda x: x[self._experiment, index], states)
 
-        states = jax.jit(lambda *args: one_by_one(rows, *args))(own, self._filled(samples, longest))
+        whole = self._filled(samples, longest * each)
+        states = jax.jit(lambda *args: one_by_one(rows, *args))(own, whole)
         step = self._index * each
         return _Segment(
             begin=jnp.asarray(step * problem.h),
             step=jnp.asarray(step),
             own=own[self._experiment],
-            samples=self._cut(self._filled(samples, longest)),
+            samples=self._cut(self._filled(samples, longest * each + self._beyond)),
             reference=at(self._index),
             next_reference=at(self._index + 1),
             increments=jnp.zeros((step.size, self.width)),
         )
 
-    def _filled(self, samples: Samples, longest: int) -> Samples:
-        """With inputs by step that reach beyond the last segment."""
-        rows = longest * self.each + self._beyond
+    def _filled(self, samples: Samples, steps: int) -> Samples:
+        """With inputs by step for so many steps; the last value goes on."""
 
         def filled(x: PyTree) -> PyTree:
             if callable(x):
                 return x
-            missing = max(rows - x.shape[1], 0)
-            return jnp.concatenate([x, jnp.repeat(x[:, -1:], missing, axis=1)], axis=1)
+            missing = max(steps - x.shape[1], 0)
+            return jnp.concatenate([x[:, :steps], jnp.repeat(x[:, -1:], missing, axis=1)], axis=1)
 
         inputs = {name: filled(x) for name, x in samples.inputs.items()}
         return eqx.tree_at(lambda s: s.inputs, samples, inputs)

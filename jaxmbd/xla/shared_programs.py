@@ -76,7 +76,7 @@ def let_go() -> None:
             f"compiled programs take {100 * held:.0f} % of the memory maps that the system grants "
             "a process; compilation fails where there are no more. jax.clear_caches() lets "
             "programs go that are no longer needed, or raise vm.max_map_count",
-            ResourceWarning,
+            RuntimeWarning,
             stacklevel=2,
         )
 

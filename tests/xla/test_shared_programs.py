@@ -38,7 +38,7 @@ def test_the_oldest_programs_go_where_memory_maps_become_few(monkeypatch, tmp_pa
     program_of(lowered(7))
     assert list(shared_programs._SHARED)[:-1] == kept
     monkeypatch.setattr(shared_programs, "_share_of_maps", lambda: 0.9)
-    with pytest.warns(ResourceWarning, match="90 % of the memory maps.*jax.clear_caches"):
+    with pytest.warns(RuntimeWarning, match="90 % of the memory maps.*jax.clear_caches"):
         program_of(lowered(8))
     assert len(shared_programs._SHARED) == 1
 

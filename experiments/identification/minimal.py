@@ -77,6 +77,21 @@ class SliderCrank(NamedTuple):
         return motor - self.damping * slope * (slope @ v)
 
 
+class Oscillator(NamedTuple):
+    """A mass on a spring and a damper, in closed form."""
+
+    mass: float
+    stiffness: float
+    damping: float
+
+    def displacement(self, x0, v0, t):
+        """At times t, from a displacement and a speed at t = 0."""
+        decay = self.damping / (2.0 * self.mass)
+        omega = np.sqrt(self.stiffness / self.mass - decay**2)
+        swing = x0 * np.cos(omega * t) + (v0 + decay * x0) / omega * np.sin(omega * t)
+        return np.exp(-decay * t) * swing
+
+
 class Chain(NamedTuple):
     """Hinged bars in a vertical plane: q = (angles of the bars to the vertical).
 

@@ -14,7 +14,10 @@ from jaxmbd.identification.least_squares import least_squares
 from jaxmbd.identification.problem import FitProblem, Settings
 from jaxmbd.identification.reports import Outcome, report_of
 
+from . import minimal
+
 MASS, STIFFNESS, DAMPING = 2.0, 50.0, 0.8
+swing = minimal.Oscillator(MASS, STIFFNESS, DAMPING).displacement
 DELAY, BIAS, NOISE = 3.7e-3, 2e-3, 1e-3  # [s], [m], [m]
 STEP = 4e-3  # Munthe-Kaas steps: (omega h)^4 is 2e-7
 # Displacement, speed, seconds. Where both were unknown a delay would be the same as another start.
@@ -30,15 +33,6 @@ def oscillator():
     m.add(mbd.JointSpring("spring", "rail", stiffness=45.0, damping=0.6))
     m.add(mbd.Encoder("encoder", "rail", delay=2e-3))
     return m
-
-
-def swing(x0, v0, t):
-    """Displacement of the true oscillator, in closed form."""
-    decay = DAMPING / (2 * MASS)
-    omega = np.sqrt(STIFFNESS / MASS - decay**2)
-    return np.exp(-decay * t) * (
-        x0 * np.cos(omega * t) + (v0 + decay * x0) / omega * np.sin(omega * t)
-    )
 
 
 def experiments(share):

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
+from experiments.identification import minimal
 from jaxmbd.identification.losses import Squares
 from jaxmbd.identification.sampling import interpolated
 
 MASS, STIFFNESS, DAMPING = 2.0, 50.0, 0.8
+swing = minimal.Oscillator(MASS, STIFFNESS, DAMPING).displacement
 STEP = 1e-3
 
 
@@ -21,15 +23,6 @@ def oscillator(stiffness=STIFFNESS, damping=DAMPING, delay=0.0, bias=0.0):
     m.add(mbd.JointSpring("spring", "rail", stiffness=stiffness, damping=damping))
     m.add(mbd.Encoder("encoder", "rail", delay=delay, bias=bias))
     return m
-
-
-def swing(x0, v0, t):
-    """Displacement of the oscillator, in closed form."""
-    decay = DAMPING / (2 * MASS)
-    omega = np.sqrt(STIFFNESS / MASS - decay**2)
-    return np.exp(-decay * t) * (
-        x0 * np.cos(omega * t) + (v0 + decay * x0) / omega * np.sin(omega * t)
-    )
 
 
 @pytest.mark.essential

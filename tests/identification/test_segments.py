@@ -3,11 +3,13 @@
 import numpy as np
 
 import jaxmbd as mbd
+from experiments.identification import minimal
 from jaxmbd.identification.experiments import named
 from jaxmbd.identification.problem import FitProblem, Settings
 from jaxmbd.identification.shooting import ShootingProblem
 
 MASS, STIFFNESS, DAMPING = 2.0, 500.0, 0.8
+swing = minimal.Oscillator(MASS, STIFFNESS, DAMPING).displacement
 DELAY, OFFSET, NOISE = 3e-3, 2e-3, 1e-3
 
 
@@ -19,15 +21,6 @@ def oscillator(stiffness):
     m.add(mbd.JointSpring("spring", "rail", stiffness=stiffness, damping=DAMPING))
     m.add(mbd.Encoder("encoder", "rail", delay=1e-3))
     return m
-
-
-def swing(x0, v0, t):
-    """Displacement of the oscillator, in closed form."""
-    decay = DAMPING / (2 * MASS)
-    omega = np.sqrt(STIFFNESS / MASS - decay**2)
-    return np.exp(-decay * t) * (
-        x0 * np.cos(omega * t) + (v0 + decay * x0) / omega * np.sin(omega * t)
-    )
 
 
 def runs(end):

@@ -304,6 +304,20 @@ class FitProblem:
         prior = self._prior_residual(jnp.asarray(z))
         return 0.5 * (jnp.sum(self.settings.loss(found**2)) + jnp.sum(prior**2))
 
+    def cost_and_gradient(
+        self, z: Float[Array, " n"], samples: Samples, kept: Array
+    ) -> tuple[Float[Array, ""], Float[Array, " n"]]:
+        """The same with its gradient, from forward-mode Jacobians: one motion with the tangents of
+        an experiment's numbers compiles and runs faster than a reverse pass where they are few.
+        """
+        found, (prior, slopes) = self._all(z, samples, kept), self._prior_of(z)
+        residual = found.triangles[:, :, -1]
+        cost = 0.5 * (jnp.sum(residual**2) + jnp.sum(found.excess) + jnp.sum(prior**2))
+        own = jnp.sum(found.triangles[:, :, :-1] * residual[:, :, None], axis=1)
+        # A column that an experiment does not have, -1, is added past the end, where it is dropped.
+        place = np.where(self.columns < 0, z.size, self.columns)
+        return cost, (prior @ slopes).at[place].add(own, mode="drop")
+
     def prior_residual(self, z: Point) -> np.ndarray:
         """How many standard deviations numbers are away from what was known beforehand."""
         return np.asarray(self._prior(jnp.asarray(z))[0])

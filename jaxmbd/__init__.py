@@ -17,6 +17,8 @@ from .analyses import DroppedBounceWarning as DroppedBounceWarning
 from .analyses import Equilibrium as Equilibrium
 from .analyses import EquilibriumError as EquilibriumError
 from .analyses import FrequencyResponse as FrequencyResponse
+from .analyses import GrazedEventWarning as GrazedEventWarning
+from .analyses import Impact as Impact
 from .analyses import InverseDynamics as InverseDynamics
 from .analyses import LargeRotationWarning as LargeRotationWarning
 from .analyses import Linearization as Linearization
@@ -50,6 +52,7 @@ from .analyses import modes as modes
 from .analyses import move_apart as move_apart
 from .analyses import observe as observe
 from .analyses import periodic as periodic
+from .analyses import plastic_impact as plastic_impact
 from .analyses import quantities as quantities
 from .analyses import run_batch as run_batch
 from .analyses import set_joints as set_joints
@@ -163,6 +166,7 @@ from .model import Distance as Distance
 from .model import DistanceDriver as DistanceDriver
 from .model import DistanceSensor as DistanceSensor
 from .model import Encoder as Encoder
+from .model import Event as Event
 from .model import Expression as Expression
 from .model import Fixed as Fixed
 from .model import FixedTendon as FixedTendon
@@ -232,6 +236,7 @@ from .model import register_pair as register_pair
 from .outcomes import RESULTS as RESULTS
 from .results import BeamMotion as BeamMotion
 from .results import ElementMotion as ElementMotion
+from .results import EventTimes as EventTimes
 from .results import SensorReadings as SensorReadings
 from .results import Solution as Solution
 from .shortcuts import from_mjcf as from_mjcf

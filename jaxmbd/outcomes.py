@@ -67,6 +67,11 @@ class RESULTS(eqx.Enumeration):
         "forces and inertias"
     )
     interrupted = "the run was interrupted; the rows before the interruption are kept"
+    ended_by_event = "the run ended at an event, as it was asked to"
+    too_many_events = (
+        "more events happened than are kept; allow more with mbd.Event(most=), or find out why a "
+        "quantity passes its value so often"
+    )
 
 
 def ended_as(result: RESULTS, *outcomes: RESULTS) -> bool:

@@ -321,6 +321,26 @@ def test_adaptive_steps_and_options_of_integrators(jaxmbd, tmp_path):
     assert done.code == 0, done.stderr
 
 
+def test_a_run_ends_where_a_quantity_passes_a_value(jaxmbd, tmp_path):
+    out = tmp_path / "motion.csv"
+    done = jaxmbd("simulate", "four_link", "--until", "motor.angle > 0.3", "--out", out)
+    assert done.code == 0, done.stderr
+    # It turns at pi rad/s.
+    assert f"motor.angle > 0.3: at t = {0.3 / np.pi:.9g} s" in done.stdout
+    header, *rows = out.read_text(encoding="utf-8").splitlines()
+    assert header.startswith("t [s],motor.angle") and len(rows) == 97
+    t, angle = map(float, rows[-1].split(",")[:2])
+    np.testing.assert_allclose([t, angle], [0.3 / np.pi, 0.3], rtol=1e-12)
+    done = jaxmbd("simulate", "four_link", "--t-end", "0.05", "--until", "motor.angle > 0.3",
+                  "--out", out)  # fmt: skip
+    assert done.code == 0 and "motor.angle > 0.3: did not happen" in done.stdout
+    done = jaxmbd("simulate", "four_link", "--until", "motor.angel > 0.3", "--out", out)
+    assert done.code == 1 and "did you mean 'motor.angle'" in done.stderr
+    done = jaxmbd("simulate", "four_link", "--until", "motor.angle > 0.3", "--out", out,
+                  "--tolerance", "1e-6")  # fmt: skip
+    assert done.code == 1 and "--until is for fixed steps" in done.stderr
+
+
 def test_inverse_dynamics_gives_the_torque_of_the_driver(jaxmbd, tmp_path):
     model = pendulum(tmp_path, drivers=["0.5*t**2"])
     done = jaxmbd("inverse-dynamics", model, "--t-end", 1.0, "--h", 0.1, "--out", "i.csv")

@@ -26,6 +26,8 @@ from .kinematics import kinematics as kinematics
 from .mobility import Mobility as Mobility
 from .mobility import mobility as mobility
 from .move_apart import move_apart as move_apart
+from .plastic_impact import Impact as Impact
+from .plastic_impact import plastic_impact as plastic_impact
 from .redundancy import breaks_redundancy as breaks_redundancy
 from .running.checks import count_steps as count_steps
 from .running.failure import SimulationError as SimulationError
@@ -35,6 +37,7 @@ from .running.start_checks import RedundantJointWarning as RedundantJointWarning
 from .running.start_checks import YieldingAxesWarning as YieldingAxesWarning
 from .running.warnings import BentBeamWarning as BentBeamWarning
 from .running.warnings import DroppedBounceWarning as DroppedBounceWarning
+from .running.warnings import GrazedEventWarning as GrazedEventWarning
 from .running.warnings import LargeRotationWarning as LargeRotationWarning
 from .running.warnings import LostContactWarning as LostContactWarning
 from .running.warnings import SingularPoseWarning as SingularPoseWarning

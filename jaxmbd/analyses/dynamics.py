@@ -1,17 +1,19 @@
 """Dynamics: integrate a mechanism from a state."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from jaxtyping import Array
 
 from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator
+from ..model.events import Event
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import Numbers
 from ..results.solution import Solution
 from .adaptive import Adaptive, simulate_chosen
 from .controllers import Controller
+from .events.runs import simulate_events
 from .fixed_steps import simulate_fixed
 from .running.checks import check_system, needs_state, solved_by
 from .running.request import RunRequest
@@ -35,6 +37,8 @@ def simulate(
     inputs: Inputs | None = None,
     controller: Controller | None = None,
     key: Array | None = None,
+    events: Sequence[Event] = (),
+    until: Event | str | None = None,
     save_every: int = 1,
     t0: Numbers = 0.0,
     checkpoints: int = 1,
@@ -72,6 +76,11 @@ def simulate(
         controller: A sampled controller, which gives some of the inputs, see `Controller`.
         key: Of `jax.random`, for the noise of the sensors that the controller reads; without it
             they have none.
+        events: Instants to be found and told in `Solution.events`, see `Event`; one that is
+            terminal ends the run.
+        until: An event, or its text such as "pin.angle > 0.3", at which the run ends: its last row
+            is that instant, `Solution.t_event`, and later rows are NaN. The result is
+            `RESULTS.ended_by_event`, or `RESULTS.successful` where it did not happen before t_end.
         save_every: Save every k-th step; the number of steps must be a multiple of it. With
             `Moreau`, forces, accelerations and multipliers are means over the step that ends at a
             row; the other steps between two rows do not count in them.
@@ -120,7 +129,10 @@ def simulate(
         progress=progress,
         on_chunk=on_chunk,
     )
+    found = _events_of(events, until)
     if step is not None:
+        if found:
+            raise ValueError("simulate: events need steps of one size, h; not step=mbd.Adaptive")
         _refuse_fixed(asked, controller, key)
         return simulate_chosen(system, state, save_at, step, asked)
     if save_at is not None:
@@ -132,11 +144,36 @@ def simulate(
             "simulate: give the step size h, or step=mbd.Adaptive(tolerance) and save_at"
         )
     refuse_unused_key(key, controller, "simulate")
+    if found:
+        if controller is not None:
+            raise ValueError("simulate: events are not for runs with a controller")
+        return simulate_events(system, state, found, asked)
     if controller is None:
         return simulate_fixed(system, state, asked)
     if checkpoints != 1:
         raise ValueError("simulate: checkpoints are not for runs with a controller")
     return simulate_controlled(system, state, controller, key, asked)
+
+
+def _events_of(events: Sequence[Event], until: Event | str | None) -> list[Event]:
+    """All events of a run.
+
+    Raises:
+        TypeError: `until` or `events` is something else.
+    """
+    if isinstance(events, Event | str):
+        raise TypeError("simulate: events must be a list, events=[mbd.Event(...)]")
+    found = list(events)
+    if until is None:
+        return found
+    if isinstance(until, str):
+        until = Event(until, until)
+    if not isinstance(until, Event):
+        raise TypeError(
+            "simulate: until must be an event or its text, such as 'pin.angle > 0.3', not "
+            f"{until!r}"
+        )
+    return [*found, until.ending()]
 
 
 def _refuse_fixed(asked: RunRequest, controller: Controller | None, key: Array | None) -> None:

@@ -1,5 +1,6 @@
 """Runs with steps of one size."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -24,14 +25,49 @@ from .running.initial_state import InitialState, assembled
 from .running.one_step import FixedSteps, Progress
 from .running.request import RunRequest
 from .running.run_start import start_run
-from .running.schedule import schedule_of
+from .running.schedule import Schedule, schedule_of
 from .running.step_loops import Saves, StagedMarch, advance, march
 from .running.warnings import warn_of_run
 
 
-@telling_forward_mode
-def simulate_fixed(system: System, state: State, asked: RunRequest) -> Solution:
-    """`simulate` with fixed steps."""
+@dataclasses.dataclass(frozen=True)
+class Beginning:
+    """A run of equal steps before the first of them.
+
+    Attributes:
+        begun: The system with the inputs of the initial time.
+        state: Assembled.
+        report: What assembly changed.
+        steps: Size and method.
+        saves: Rows that are asked for.
+        schedule: The inputs, or None.
+        in_loop: Whether the step that is tried for the first row is left to the loop.
+        run: Before the first step.
+        first: The first row.
+    """
+
+    begun: System
+    state: State
+    report: AssemblyReport
+    steps: FixedSteps
+    saves: Saves
+    schedule: Schedule | None
+    in_loop: bool
+    run: Progress
+    first: Row
+
+
+def begin(
+    system: System, state: State, asked: RunRequest, *, may_try_later: bool = False
+) -> Beginning:
+    """Check what is asked for, assemble the state and find the first row.
+
+    Args:
+        system: The mechanism.
+        state: As described.
+        asked: What is asked for.
+        may_try_later: Whether the loop can take the step that some methods try for the first row.
+    """
     assert asked.h is not None
     formulation = chosen_formulation(asked.formulation)
     integrator = chosen_integrator(asked.integrator, system)
@@ -56,18 +92,28 @@ def simulate_fixed(system: System, state: State, asked: RunRequest) -> Solution:
     # Within a user's program the step that is tried for the first row is a turn of the loop, which
     # would otherwise stand there twice.
     known = is_concrete((begun, state, steps, schedule)) and runs_now()
-    in_loop = not known and saves.chunks == (1, 1) and integrator.tries(bare)
+    in_loop = may_try_later and not known and saves.chunks == (1, 1) and integrator.tries(bare)
     run, first = start_run(begun, start, steps, inputs, trial=not in_loop)
+    return Beginning(begun, state, report, steps, saves, schedule, in_loop, run, first)
+
+
+@telling_forward_mode
+def simulate_fixed(system: System, state: State, asked: RunRequest) -> Solution:
+    """`simulate` with fixed steps."""
+    start = begin(system, state, asked, may_try_later=True)
+    steps, saves, schedule, bare = start.steps, start.saves, start.schedule, system.unnamed()
+    save_every = saves.every
 
     def solution_of(rows: Row, run: Progress) -> Solution:
         n = np.arange(rows.iterations.shape[0]) * save_every
         t = times(steps, n)
         given = None if schedule is None else schedule.rows(n, t, steps.h)
-        stats = run_stats(report, run)
+        stats = run_stats(start.report, run)
         return make_solution(t, rows, run.result, stats, system, least=has_least(run), inputs=given)
 
-    if is_concrete((system, run, steps, schedule)):
-        program = march.for_work(count * system.nb, (bare, formulation, integrator))
+    if is_concrete((system, start.run, steps, schedule)):
+        work = saves.count * save_every * system.nb
+        program = march.for_work(work, (bare, steps.formulation, steps.integrator))
         loop = HostLoop(
             StagedMarch(partial(program, bare, schedule=schedule), steps, save_every),
             lambda run: ended_as(run.result, RESULTS.successful),
@@ -76,15 +122,15 @@ def simulate_fixed(system: System, state: State, asked: RunRequest) -> Solution:
             save_every,
         )
         watching = {"progress": asked.progress, "on_chunk": asked.on_chunk}
-        solution = loop.run(run, first, saves.count, **watching)
+        solution = loop.run(start.run, start.first, saves.count, **watching)
         if asked.throw:
-            raise_failure(begun, solution, state, steps.h)
+            raise_failure(start.begun, solution, start.state, steps.h)
         warn_of_run(system, solution, steps.h)
         return solution
     refuse_host_work(asked.progress, asked.on_chunk)
-    run, rows = advance(bare, run, steps, saves, schedule, trial=in_loop)
-    if not in_loop:
-        rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
+    run, rows = advance(bare, start.run, steps, saves, schedule, trial=start.in_loop)
+    if not start.in_loop:
+        rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start.first, rows)
     return solution_of(rows, run)
 
 

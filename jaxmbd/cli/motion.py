@@ -27,6 +27,7 @@ from .options import (
     Tableau,
     TEnd,
     Tolerance,
+    Until,
     given_functions,
     instants,
     integrator_of,
@@ -75,6 +76,7 @@ def simulate(
     projection: Projection = False,
     newton_tolerance: NewtonTolerance = None,
     tolerance: Tolerance = None,
+    until: Until = None,
     given: Given = None,
     column: Columns = None,
 ) -> None:
@@ -88,22 +90,30 @@ def simulate(
     options: dict[str, Any] = {"formulation": mbd.FORMULATIONS[formulation](), "integrator": method}
     if tolerance is None:
         inputs = given_functions(system, given)
-        keep(
-            lambda: mbd.simulate(
-                system,
-                state,
-                t_end=t_end,
-                h=h,
-                inputs=inputs,
-                save_every=save_every,
-                progress=True,
-                **options,
+        solution = keep(
+            lambda: _reached(
+                mbd.simulate(
+                    system,
+                    state,
+                    t_end=t_end,
+                    h=h,
+                    inputs=inputs,
+                    until=until,
+                    save_every=save_every,
+                    progress=True,
+                    **options,
+                )
             ),
             system,
             out_file,
             column,
         )
+        if solution.events is not None:
+            t = float(solution.t_event)
+            say(f"{until}: at t = {t:.9g} s" if np.isfinite(t) else f"{until}: did not happen")
         return
+    if until is not None:
+        raise ValueError("--until is for fixed steps, without --tolerance")
     if save_every != 1:
         raise ValueError(
             "--save-every is for fixed steps; with --tolerance rows are at multiples of --h"
@@ -119,6 +129,14 @@ def simulate(
         f"{int(solution.stats['accepted_steps'])} steps, {int(solution.stats['rejected_steps'])} "
         "rejected"
     )
+
+
+def _reached(solution: mbd.Solution) -> mbd.Solution:
+    """Without the rows after an event that ended the run."""
+    if not bool(solution.result == mbd.RESULTS.ended_by_event):
+        return solution
+    reached = int(np.isfinite(np.asarray(solution.r[:, 0, 0])).sum())
+    return solution.rows(slice(0, reached))
 
 
 @app.command("inverse-dynamics")

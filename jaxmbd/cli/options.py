@@ -54,6 +54,12 @@ Projection = Annotated[
 NewtonTolerance = Annotated[
     float | None, typer.Option(help="Implicit methods: tolerance of Newton's method.")
 ]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        help="End where a quantity passes a value, 'pin.angle > 0.3'; the instant is the last row."
+    ),
+]
 Tolerance = Annotated[
     float | None,
     typer.Option(help="Choose the steps for this tolerance; rows stay at multiples of --h."),

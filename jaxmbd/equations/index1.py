@@ -123,6 +123,40 @@ def judged_accelerations(
         gamma = (
             gamma - 2.0 * feedback[0] * phi_dot - feedback[1] ** 2 * phi(formulation, jet_system, q)
         )
+    return _solved(formulation, system, q, u, (blocks, bias, gamma))
+
+
+def velocity_jump(
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    t: Scalar,
+) -> tuple[Float[Array, "nb d"], Float[Array, " m"], Bool[Array, ""]]:
+    """By how much velocities change where all constraints begin to act at once, M Δu + Rᵀ P = 0 and
+    R (u + Δu) = ν; the impulses P; and whether these leave out a part, as the multipliers of
+    `judged_accelerations` may.
+
+    Of all velocities that the constraints allow, u + Δu has the least kinetic energy of the change.
+    """
+    jet_system, f_dot, _ = system.jet(t)
+    blocks = rows(formulation, jet_system, q)
+    nu = velocity_right_side(formulation, jet_system, f_dot, q)
+    gap = nu - apply_rows(blocks, u, row_bodies(formulation, system))
+    return _solved(formulation, system, q, u, (blocks, jnp.zeros_like(u), gap))
+
+
+def _solved(
+    formulation: AbstractFormulation,
+    system: System,
+    q: Coordinates,
+    u: Float[Array, "nb d"],
+    sides: tuple[Float[Array, "m k d"], Float[Array, "nb d"], Float[Array, " m"]],
+) -> tuple[Float[Array, "nb d"], Float[Array, " m"], Bool[Array, ""]]:
+    """(a, λ) of M a + bias + Rᵀ λ = 0 and R a = γ, from (R, bias, γ), with multipliers of least
+    norm, and whether these leave out a part of the forces.
+    """
+    blocks, bias, gamma = sides
     found = eliminate(formulation, system, q, blocks, bias, gamma)
     if found is not None:
         return *found, jnp.zeros((), bool)

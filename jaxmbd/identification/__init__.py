@@ -21,13 +21,13 @@ from .losses import Huber as Huber
 from .losses import StudentT as StudentT
 from .measurements import Measurements as Measurements
 from .posterior import Posterior as Posterior
-from .posterior import Profile as Profile
 from .posterior import laplace_posterior as laplace_posterior
-from .posterior import profile_likelihood as profile_likelihood
 from .posterior import sample_posterior as sample_posterior
 from .priors import AbstractPrior as AbstractPrior
 from .priors import LogNormalPrior as LogNormalPrior
 from .priors import NormalPrior as NormalPrior
+from .profile import Profile as Profile
+from .profile import profile_likelihood as profile_likelihood
 from .reports import ExperimentReport as ExperimentReport
 from .reports import FitReport as FitReport
 from .transforms import Along as Along

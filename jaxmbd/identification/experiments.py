@@ -258,3 +258,10 @@ def _sigma(x: object) -> float:
 
 def _restrictions(x: object) -> list[AbstractTransform]:
     return [x.restriction] if isinstance(x, Unknown) else []
+
+
+def smallest_spacing(experiments: Sequence[Experiment]) -> float:
+    """The smallest spacing of samples, from t = 0."""
+    times = (np.concatenate([[0.0], e.measurements.t]) for e in experiments)
+    gaps = np.concatenate([np.diff(t) for t in times])
+    return float(np.min(gaps[gaps > 0.0]))

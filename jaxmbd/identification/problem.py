@@ -18,18 +18,16 @@ from ..integrators import AbstractIntegrator
 from ..model.mechanism import Mechanism
 from ..model.state import State
 from ..model.system import System
-from ..model.validation import is_concrete
 from ..results.solution import Solution
 from ..rotations.types import Scalar
 from ..xla.shared_programs import shared_jit
 from .data import Samples, names_of, of_one, stacked_inputs, steps_of
 from .evaluation import Evaluation, one_by_one, reduced
-from .experiments import Experiment, OwnNumbers
+from .experiments import Experiment, OwnNumbers, smallest_spacing
 from .losses import AbstractLoss, Squares
-from .measurements import terms_of
 from .parameters import Key, Parameters, Point
 from .priors import AbstractPrior
-from .sampling import at_rows, delays_of, predicted
+from .sampling import at_rows, delayed, predicted
 from .transforms import AbstractTransform, Values
 
 
@@ -94,9 +92,9 @@ class FitProblem:
         self.columns = self._columns()
         self.z0 = np.concatenate([self.parameters.start, self._own0[self.own.is_unknown]])
         self.names = names_of(experiments)
-        self.h = settings.h or _spacing(experiments)
+        self.h = settings.h or smallest_spacing(experiments)
         self.steps = steps_of(experiments, self.h) + self._margin()
-        self._delayed = _delayed(system, self.names)
+        self._delayed = delayed(system, self.names)
         self._check_times()
         own_inputs: dict[str, Any] = {}
         self._inputs: dict[str, Any] = {}
@@ -307,14 +305,14 @@ class FitProblem:
     def cost_and_gradient(
         self, z: Float[Array, " n"], samples: Samples, kept: Array
     ) -> tuple[Float[Array, ""], Float[Array, " n"]]:
-        """The same with its gradient, from forward-mode Jacobians: one motion with the tangents of
-        an experiment's numbers compiles and runs faster than a reverse pass where they are few.
+        """The same with its gradient, from forward-mode Jacobians: of few numbers they compile and
+        run faster than a reverse pass.
         """
         found, (prior, slopes) = self._all(z, samples, kept), self._prior_of(z)
         residual = found.triangles[:, :, -1]
         cost = 0.5 * (jnp.sum(residual**2) + jnp.sum(found.excess) + jnp.sum(prior**2))
         own = jnp.sum(found.triangles[:, :, :-1] * residual[:, :, None], axis=1)
-        # A column that an experiment does not have, -1, is added past the end, where it is dropped.
+        # A column that an experiment does not have, -1, is dropped past the end.
         place = np.where(self.columns < 0, z.size, self.columns)
         return cost, (prior @ slopes).at[place].add(own, mode="drop")
 
@@ -392,17 +390,3 @@ class FitProblem:
                     f"fit: the motion starts at t = 0, but the first sample of {e.title} is at "
                     f"{first:g} s"
                 )
-
-
-def _delayed(system: System, names: Sequence[str]) -> list[str]:
-    """Which quantities come from sensors with a delay, or with one that is traced."""
-    delays = delays_of(system)
-    asked = [name for terms in map(terms_of, names) for _, name in terms if name in delays]
-    return [x for x in asked if not is_concrete(delays[x]) or float(delays[x]) != 0.0]
-
-
-def _spacing(experiments: Sequence[Experiment]) -> float:
-    """The smallest spacing of samples, from t = 0."""
-    times = (np.concatenate([[0.0], e.measurements.t]) for e in experiments)
-    gaps = np.concatenate([np.diff(t) for t in times])
-    return float(np.min(gaps[gaps > 0.0]))

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..model.mechanism import Mechanism
+from ..model.names import nearest
 from ..model.system import System
 from ..results.columns import columns_of, full_name
 from .measurements import terms_of
@@ -281,3 +282,15 @@ def covariance_of_values(jacobian: np.ndarray, carry: np.ndarray, scale: np.ndar
     unseen = np.linalg.norm(spread[:, ~seen], axis=1) > mixed
     covariance[unseen, :], covariance[:, unseen] = np.inf, np.inf
     return covariance
+
+
+def known_number(name: str, names: list[str]) -> str:
+    """The name, if a fit has such a number.
+
+    Raises:
+        ValueError: It has none; the message names the nearest.
+    """
+    if name not in names:
+        meant = " or ".join(nearest(name, names)) or ", ".join(names[:5])
+        raise ValueError(f"this fit has no number {name!r}; did you mean {meant}?")
+    return name

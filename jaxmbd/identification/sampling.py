@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from ..model.sensors import Sensor
 from ..model.system import System
+from ..model.validation import is_concrete
 from ..results.sensors import entry_names
 from ..results.solution import Solution
 from ..rotations.types import Scalar
@@ -92,3 +93,10 @@ def _exact(sensor: Sensor) -> Sensor:
     if getattr(measured, "resolution", None) is None:
         return sensor
     return eqx.tree_at(lambda s: s.measured.resolution, sensor, None)
+
+
+def delayed(system: System, names: Sequence[str]) -> list[str]:
+    """Which quantities come from sensors with a delay, or with one that is traced."""
+    delays = delays_of(system)
+    asked = [name for terms in map(terms_of, names) for _, name in terms if name in delays]
+    return [x for x in asked if not is_concrete(delays[x]) or float(delays[x]) != 0.0]

@@ -69,6 +69,12 @@ class AbstractIntegrator(eqx.Module):
         """The method as it runs where steps are chosen for a tolerance."""
         return self
 
+    def for_parts_of_steps(self) -> "AbstractIntegrator":
+        """The method as it runs where parts of steps are tried in between: nothing that one step
+        hands to the next may depend on their having one size.
+        """
+        return self
+
     def first_stage(self) -> "AbstractIntegrator | None":
         """The method without what it falls back on where a step is hard, if it has such a part.
 

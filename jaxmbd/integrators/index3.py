@@ -45,9 +45,12 @@ class AbstractIndex3(AbstractIntegrator):
 
     def for_chosen_steps(self) -> "AbstractIndex3":
         # Steps of other sizes have other accelerations: there is nothing to extrapolate.
-        newton = dataclasses.replace(self.newton, extrapolate=False, keep_factors=False)
         project = self.velocity_projection is not False
-        return dataclasses.replace(self, newton=newton, velocity_projection=project)
+        return dataclasses.replace(self.for_parts_of_steps(), velocity_projection=project)
+
+    def for_parts_of_steps(self) -> "AbstractIndex3":
+        newton = dataclasses.replace(self.newton, extrapolate=False, keep_factors=False)
+        return dataclasses.replace(self, newton=newton)
 
     @property
     def ringing(self) -> float:

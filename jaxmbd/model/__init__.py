@@ -22,6 +22,7 @@ from .drivers import DistanceDriver as DistanceDriver
 from .drivers import PoseDriver as PoseDriver
 from .drivers import RotationDriver as RotationDriver
 from .drivers import TranslationDriver as TranslationDriver
+from .events import Event as Event
 from .expressions import Expression as Expression
 from .forces import PID as PID
 from .forces import AbstractAlongCoordinate as AbstractAlongCoordinate

@@ -217,7 +217,8 @@ def write_npz(path: str | Path, solution: Solution, system: System | None = None
     """Write a solution to an NPZ file.
 
     The array `stats` holds a JSON text with the numbers of the run and, given a system, its
-    drawing. A motion with contacts has `contact_points`, `contact_forces` and `contact_states`.
+    drawing; `stats["events"]` are pairs, the instant and the name. A motion with contacts has
+    `contact_points`, `contact_forces` and `contact_states`.
 
     The file appears whole or not at all: it is written beside its place and moved there.
 
@@ -229,6 +230,8 @@ def write_npz(path: str | Path, solution: Solution, system: System | None = None
     check_fit(solution, system)
     stats = jax.tree.map(lambda x: np.asarray(x).tolist(), solution.stats)
     stats["result"] = result_name(solution.result)
+    if solution.events is not None:
+        stats["events"] = solution.events.table()
     if system is not None:
         stats["drawing"] = drawing(system)
     arrays: dict[str, Any] = arrays_of(solution)

@@ -25,6 +25,7 @@ from .by_rows import by_rows, part_of
 from .contacts import ContactPlaces, contact_places
 from .elements import ElementMotion, element_motions
 from .energy import Energy, Momentum, energies, momenta
+from .events import EventTimes
 from .joints import joint_motion
 from .laws import LawMotion, law_motion
 from .moment import Moment
@@ -62,6 +63,7 @@ class Solution(eqx.Module):
         least: Whether `multipliers` are of least norm already.
         inputs: Values, rates and accelerations of the mechanism's inputs, (T, 3, n), or None.
         element_states: Of force elements, such as currents, (T, s); `element` names them.
+        events: Of the run, by name, see `EventTimes`; None where none were looked for.
     """
 
     t: Float[Array, " T"]
@@ -81,6 +83,7 @@ class Solution(eqx.Module):
     least: bool = eqx.field(static=True, default=True)
     inputs: Float[Array, "T 3 n"] | None = None
     element_states: Float[Array, "T s"] | None = None
+    events: EventTimes | None = None
 
     def __repr__(self) -> str:
         from .summaries import of_solution
@@ -101,6 +104,18 @@ class Solution(eqx.Module):
         return by_rows(least_norm, self._own(None), self.state, self.multipliers, self._moments)
 
     @property
+    def t_event(self) -> Float[Array, "*batch"]:
+        """The instant of the event that ended the run [s], NaN where none did; it has derivatives.
+
+        Raises:
+            ValueError: The run looked for no events.
+        """
+        if self.events is None:
+            raise ValueError("this run looked for no events; simulate(..., until=mbd.Event(...))")
+        last = jnp.max(jnp.where(jnp.isnan(self.events.t), -jnp.inf, self.events.t), axis=(-2, -1))
+        return jnp.where(self.result == RESULTS.ended_by_event, last, jnp.nan)
+
+    @property
     def state(self) -> State:
         """The states as one pytree with leading axis T; `sol.at(-1)` gives one of them."""
         return State(self.r, self.A, self.v, self.omega, self.angles, self.element_states)
@@ -117,6 +132,14 @@ class Solution(eqx.Module):
                 f"the solution has {rows} rows, numbered 0 to {rows - 1}; there is no row {k}"
             )
         return jax.tree.map(lambda x: part_of(x, k), self.state)
+
+    @property
+    def last_state(self) -> State:
+        """The state of the last row that was reached: of the event that ended the run, of the last
+        good row before a failure, otherwise of the last one. In a batch use it under `vmap`.
+        """
+        k = jnp.maximum(jnp.sum(jnp.isfinite(self.r[:, :1, :1])) - 1, 0)
+        return jax.tree.map(lambda x: x[k], self.state)
 
     def rows(self, index: slice | np.ndarray) -> "Solution":
         """Some of the rows, as a solution."""

@@ -27,6 +27,8 @@ def of_solution(solution: Solution) -> str:
     head += f" from t = {np.min(t):g} to {np.max(t):g} s, {sizes}"
     lines = [f"  outcome: {outcomes(solution.result)}{_completed(solution)}"]
     if not batch:
+        if solution.events is not None:
+            lines += [f"  {line}" for line in repr(solution.events).splitlines()]
         lines += [f"  violation: {_worst(solution)}", f"  energy: {_energy_change(solution)}"]
     return "\n".join([head, *lines])
 

@@ -73,6 +73,19 @@ def many_rows():
 
 
 CASES = {
+    # events
+    "a number for an event": (
+        lambda: mbd.Event("a", 3.0),
+        "Event 'a': when must be the name of a quantity, such as 'pin.angle > 0.3'",
+    ),
+    "one event for a list": (
+        lambda: simulate(events=mbd.Event("a", "pin.angle")),
+        r"events must be a list, events=\[mbd.Event",
+    ),
+    "a number for until": (
+        lambda: simulate(until=3.0),
+        "until must be an event or its text, such as 'pin.angle > 0.3', not 3.0",
+    ),
     # functions
     "math.sin in a driver": (
         lambda: mechanism(angle=lambda t: math.sin(t)),

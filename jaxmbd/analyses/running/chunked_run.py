@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 from tqdm import tqdm
 
 from ...outcomes import RESULTS
-from ...results.solution import Row, Solution
+from ...results.solution import Solution
 from ...xla.cpu_fusion import one_kernel
 
 _ROWS = 1024  # of the buffer that one compiled piece fills
@@ -35,7 +35,7 @@ class HostLoop:
 
     def __init__(
         self,
-        piece: Callable[..., tuple[PyTree, Row | Solution]],
+        piece: Callable[..., tuple[PyTree, PyTree]],
         goes_on: Callable[[PyTree], Bool[Array, ""] | bool],
         solution: Callable[[PyTree, PyTree], Solution],
         name: str,
@@ -48,7 +48,7 @@ class HostLoop:
     def run(
         self,
         run: PyTree,
-        first: Row | Solution | int,
+        first: PyTree,
         total: int,
         *,
         progress: bool = False,

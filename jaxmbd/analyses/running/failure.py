@@ -54,7 +54,8 @@ def raise_failure(
     system: System, solution: Solution, state: State | None = None, h: Scalar | float | None = None
 ) -> None:
     """Raise `SimulationError` if a run failed; the steps before are in its `solution`."""
-    if not ended_as(solution.result, RESULTS.successful, RESULTS.interrupted):
+    good = RESULTS.successful, RESULTS.interrupted, RESULTS.ended_by_event
+    if not ended_as(solution.result, *good):
         raise SimulationError(describe_failure(system, solution, state, h), solution)
 
 
@@ -79,6 +80,8 @@ def describe_failure(
     k = int(good[-1])
     t = float(solution.t[k])
     parts = [f"mechanism {system.name!r}: the run failed after t = {t:g} s (row {k}): {sentence}"]
+    if name == "too_many_events":
+        return parts[0]
     last = solution.rows(slice(k, k + 1))
     later = t + float(h) if h is not None else float(solution.t[min(k + 1, len(solution.t) - 1)])
     found = (

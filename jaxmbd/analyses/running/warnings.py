@@ -36,6 +36,26 @@ class LargeRotationWarning(UserWarning):
     """A body turns so far in a step that the method may be inaccurate, or unstable."""
 
 
+class GrazedEventWarning(UserWarning):
+    """A quantity may have touched the value of an event without passing it."""
+
+
+def warn_of_grazing(system: System, solution: Solution) -> None:
+    """Warn of events that smaller steps might have seen."""
+    events = solution.events
+    if events is None:
+        return
+    grazed = np.asarray(events.grazed)
+    for name, count in zip(events.names, grazed, strict=True):
+        if count:
+            warnings.warn(
+                f"mechanism {system.name!r}: in {int(count)} step(s) the quantity of event "
+                f"{name!r} may have touched its value without passing it; smaller steps tell",
+                GrazedEventWarning,
+                stacklevel=users_line(),
+            )
+
+
 def warn_of_run(system: System, solution: Solution, h: Scalar | float | None = None) -> None:
     """Issue every warning about a finished run, of steps h if they were equal [s]."""
     warn_of_undetermined_forces(system, solution)

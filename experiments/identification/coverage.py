@@ -11,6 +11,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import jaxmbd as mbd
+from jaxmbd.identification.sampling import predicted
 
 UNSEEN = 1e-8  # relative singular values below are directions that the data do not see
 
@@ -41,8 +42,9 @@ class Model:
     def predicted(self, z):
         """Predictions over the deviation of the noise, flat."""
         system, state = self.mechanism.with_values(self.values(z)).build()
-        predicted = self.data.predicted(system, self.motion(system, state))
-        return (predicted / jnp.asarray(self.data.deviations())[:, None]).ravel()
+        names, t = list(self.data.values), jnp.asarray(self.data.t)
+        found, _ = predicted(system, self.motion(system, state), names, t)
+        return (found / jnp.asarray(self.data.deviations())).ravel()
 
 
 def standard_errors(model: Model, z, jacobian):

@@ -62,7 +62,7 @@ def judged(described, quick):
     t = np.arange(0.0, seconds + 0.5 * STEP, STEP)
     design = mbd.design_experiment(
         mechanism, free, commands, measured, t=t, limits=limits, h=STEP,
-        starts=1 if quick else 4, max_evaluations=2 if quick else 60,
+        starts=2 if quick else 4, max_evaluations=8 if quick else 60,
     )  # fmt: skip
     data = mbd.Measurements(t, {name: 0.0 * t for name in measured}, sigma=measured)
     problem = FitProblem(

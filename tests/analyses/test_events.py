@@ -151,7 +151,8 @@ def test_states_at_an_event_and_after_it_have_derivatives():
     v = np.sqrt(2.0 * GRAVITY * LENGTH / (1.0 + INERTIA / MASS / LENGTH**2))
     # The method is off by 4e-4 at this step.
     np.testing.assert_allclose(-jitted(GRAVITY)[0], v, rtol=1e-3)
-    np.testing.assert_allclose(-found[0], 0.5 * v / GRAVITY, rtol=1e-3)
+    # Its error depends on where in a step the event lies, so that its derivative is a multiple.
+    np.testing.assert_allclose(-found[0], 0.5 * v / GRAVITY, rtol=5e-3)
 
 
 def test_every_member_of_a_batch_has_its_own_instant():
@@ -324,3 +325,22 @@ def test_an_oscillator_passes_where_its_closed_form_does():
     there = t[1:][side[1:] != side[:-1]]
     # (omega h)² / 12 of the time, and the grid.
     np.testing.assert_allclose(sol.events["far"], there, atol=1e-5 * there[-1] + 1e-5)
+
+
+@pytest.mark.slow
+def test_memory_of_a_reverse_pass_grows_as_the_run_does():
+    """Not as the run times the number of its events."""
+
+    def size(events):
+        def last(g):
+            zero = jnp.zeros(()) * g
+            values = {"gravity": jnp.stack([zero, zero, -g])}
+            system, state = pendulum().with_values(values).build()
+            event = mbd.Event("down", "pin.angle", value=DOWN, most=events)
+            steps = 120 * events
+            sol = mbd.simulate(system, state, h=1e-2, steps=steps, save_every=steps, events=[event])
+            return sol.events.t[0, -1]
+
+        return jax.jit(jax.grad(last)).lower(GRAVITY).compile().memory_analysis().temp_size_in_bytes
+
+    assert size(200) < 10.5 * size(20)

@@ -70,7 +70,8 @@ def simulate_events(
     steps = dataclasses.replace(steps, integrator=steps.integrator.for_parts_of_steps())
     every, count = saves.every, saves.count
 
-    def solution_of(rows: _Saved, run: EventRun) -> Solution:
+    def solution_of(rows: _Saved, told: tuple[EventRun, Float[Array, "E most"]]) -> Solution:
+        run, found = told
         planned = times(steps, np.arange(rows.t.shape[0]) * every)
         t = jnp.where(jnp.isnan(rows.t), planned, rows.t)
         iterations = jnp.diff(rows.iterations, prepend=0)
@@ -83,9 +84,7 @@ def simulate_events(
             least=has_least(run.progress),
             inputs=rows.inputs,
         )
-        instants = EventTimes(
-            tuple(event.name for event in events), run.times, run.counts, run.grazed
-        )
+        instants = EventTimes(tuple(event.name for event in events), found, run.counts, run.grazed)
         ended = run.progress.result == RESULTS.ended_by_event
         end = jnp.where(ended, run.t, jnp.inf)
         return dataclasses.replace(
@@ -94,84 +93,111 @@ def simulate_events(
 
     looking = Looking(system, events, steps, start.schedule)
     if is_concrete((looking, start.run)):
-        run = _first(looking, start.run, start.first)
+        told = _first(looking, start.run, start.first)
         loop = HostLoop(
-            lambda run, first, count, size: _some_rows(looking, run, first, count, size, every),
-            lambda run: ended_as(run.progress.result, RESULTS.successful),
+            lambda told, first, count, size: _some_rows(looking, told, first, count, size, every),
+            lambda told: ended_as(told[0].progress.result, RESULTS.successful),
             solution_of,
             system.name,
             every,
         )
         watching = {"progress": asked.progress, "on_chunk": asked.on_chunk}
-        solution = loop.run(run, _saved(run), count, **watching)
+        solution = loop.run(told, _saved(told[0]), count, **watching)
         if asked.throw:
             raise_failure(start.begun, solution, start.state, steps.h)
         warn_of_run(system, solution, steps.h)
         warn_of_grazing(system, solution)
         return solution
     refuse_host_work(asked.progress, asked.on_chunk)
-    run, rows = _all_rows(looking, start.run, start.first, count, every)
-    return solution_of(rows, run)
+    rows, run, found = _all_rows(looking, start.run, start.first, count, every)
+    return solution_of(rows, (run, found))
 
 
 def _saved(run: EventRun) -> _Saved:
     return _Saved(run.row, run.t, run.progress.inputs, run.iterations)
 
 
+def _most(looking: Looking) -> int:
+    return max(event.most for event in looking.events)
+
+
 @eqx.filter_jit
-def _first(looking: Looking, progress: Progress, row: Row) -> EventRun:
-    return begun(looking, progress, row)
+def _first(
+    looking: Looking, progress: Progress, row: Row
+) -> tuple[EventRun, Float[Array, "E most"]]:
+    """The run before its first turn, and a buffer for instants."""
+    blank = jnp.full((len(looking.events), _most(looking)), jnp.nan, looking.steps.h.dtype)
+    return begun(looking, progress, row), blank
 
 
 @eqx.filter_jit
 def _some_rows(
-    looking: Looking, run: EventRun, first: Array, count: Array, size: int, every: int
-) -> tuple[EventRun, _Saved]:
-    """The run after `count` rows from the `first` on, and these; their number does not
-    recompile.
+    looking: Looking,
+    told: tuple[EventRun, Float[Array, "E most"]],
+    first: Array,
+    count: Array,
+    size: int,
+    every: int,
+) -> tuple[tuple[EventRun, Float[Array, "E most"]], _Saved]:
+    """The run and its instants after `count` rows from the `first` on, and these; their number does
+    not recompile.
     """
     turn = turn_of(looking)
 
-    def save(run: EventRun, target: Int[Array, ""]) -> tuple[EventRun, _Saved]:
-        run = jax.lax.while_loop(lambda run: goes_on(run, target), turn, run)
-        return run, _saved(run)
+    def one(told: tuple[EventRun, Array]) -> tuple[EventRun, Array]:
+        run, times = turn(told[0]), told[1]
+        place = jnp.maximum(run.told, 0), run.counts[run.told] - 1
+        written = times.at[place].set(run.instant)
+        return run, jnp.where(run.told < 0, times, written)
 
-    return counted_loop(
-        save, run, lambda m: (first + m + 1) * every, count, size, lambda run: run.progress.result
-    )
+    def save(
+        told: tuple[EventRun, Array], target: Int[Array, ""]
+    ) -> tuple[tuple[EventRun, Array], _Saved]:
+        told = jax.lax.while_loop(lambda told: goes_on(told[0], target), one, told)
+        return told, _saved(told[0])
+
+    def target(m: Array) -> Array:
+        return (first + m + 1) * every
+
+    return counted_loop(save, told, target, count, size, lambda told: told[0].progress.result)
 
 
 @eqx.filter_jit
 def _all_rows(
     looking: Looking, progress: Progress, row: Row, count: int, every: int
-) -> tuple[EventRun, _Saved]:
-    """The run after all steps and all rows; this loop can be differentiated."""
+) -> tuple[_Saved, EventRun, Float[Array, "E most"]]:
+    """All rows, the run after all steps, and its instants; this loop can be differentiated.
+
+    Instants are what turns return: the reverse pass would keep a buffer once for every turn.
+    """
     first, turn = begun(looking, progress, row), checkpointed(turn_of(looking))
     whole = count * every
 
-    def one(run: EventRun, _: None) -> tuple[EventRun, tuple[_Saved, Array]]:
+    def one(run: EventRun, _: None) -> tuple[EventRun, tuple[_Saved, Array, Array, Array]]:
         active = goes_on(run, whole)
         run = jax.lax.cond(active, turn, lambda run: run, run)
         ended = run.progress.result != RESULTS.successful
         kept = active & run.saved & ((run.n % every == 0) | ended)
-        return run, (_saved(run), kept)
+        return run, (_saved(run), kept, jnp.where(active, run.told, -1), run.instant)
 
     turns = whole + _TURNS * sum(event.most for event in looking.events)
-    run, (rows, kept) = jax.lax.scan(one, first, length=turns)
-    short = goes_on(run, whole)
-    result = RESULTS.where(short, RESULTS.too_many_events, run.progress.result)
+    run, (rows, kept, told, instants) = jax.lax.scan(one, first, length=turns)
+    result = RESULTS.where(goes_on(run, whole), RESULTS.too_many_events, run.progress.result)
     run = eqx.tree_at(
         lambda r: r.progress.result, run, result, is_leaf=lambda x: isinstance(x, RESULTS)
     )
-    done = jnp.cumsum(kept)
-    place = jnp.minimum(jnp.searchsorted(done, jnp.arange(1, count + 1)), turns - 1)
-    reached = jnp.arange(count) < done[-1]
+    found = jax.tree.map(lambda x: _picked(x, kept, count), rows)
+    rows = jax.tree.map(lambda x, more: jnp.concatenate([x[None], more]), _saved(first), found)
+    of_each = [_picked(instants, told == e, _most(looking)) for e in range(len(looking.events))]
+    return rows, run, jnp.stack(of_each)
 
-    def at_row(x: Array, begin: Array) -> Array:
-        found = x[place]
-        if jnp.issubdtype(x.dtype, jnp.inexact):
-            there = reached.reshape(-1, *[1] * (x.ndim - 1))
-            found = jnp.where(there, found, jnp.nan)
-        return jnp.concatenate([begin[None], found])
 
-    return run, jax.tree.map(at_row, rows, _saved(first))
+def _picked(x: Float[Array, "n *s"] | Int[Array, "n *s"], mask: Array, count: int) -> Array:
+    """Its entries where a mask holds, and NaN, or any integer, beyond the last of them."""
+    done = jnp.cumsum(mask)
+    place = jnp.minimum(jnp.searchsorted(done, jnp.arange(1, count + 1)), len(mask) - 1)
+    found = x[place]
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        return found
+    there = (jnp.arange(count) < done[-1]).reshape(-1, *[1] * (x.ndim - 1))
+    return jnp.where(there, found, jnp.nan)

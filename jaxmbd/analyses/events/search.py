@@ -20,9 +20,12 @@ CORRECTIONS = 3
 THERE = CORRECTING + CORRECTIONS
 PROBING = THERE + 1
 
-# Width of a bracket, in steps. The slope across it is right to that share of the curvature, and to
-# rounding divided by it; corrections by that slope gain as many digits each.
-_NARROW = 1e-5
+
+def _narrow(like: Scalar | Array) -> float:
+    """Width of a bracket, in steps. The slope across it is right to that share of the curvature,
+    and to rounding divided by it; corrections by that slope gain as many digits each.
+    """
+    return 1e-5 if like.dtype == jnp.float64 else 0.05
 
 
 class Search(eqx.Module):
@@ -85,7 +88,7 @@ def narrowed(search: Search, value: Scalar) -> Search:
     x = jnp.stack([search.share, other[0], third[0]])
     f = jnp.stack([value, other[1], third[1]])
     width = x[1] - x[0]
-    closed = jnp.abs(width) <= 2.0 * _NARROW
+    closed = jnp.abs(width) <= 2.0 * _narrow(width)
     slope = (f[1] - f[0]) / jnp.where(width == 0.0, 1.0, width)
     safe = jnp.where(slope == 0.0, 1.0, slope)
     root = x[0] - jnp.where(slope == 0.0, 0.0, f[0] / safe)
@@ -107,7 +110,8 @@ def corrected(search: Search, value: Scalar) -> Search:
     the root come from differentiating the corrections.
     """
     # A value that jumps has no slope to go by.
-    move = jnp.clip(value / search.slope, -_NARROW, _NARROW)
+    most = _narrow(value)
+    move = jnp.clip(value / search.slope, -most, most)
     return dataclasses.replace(search, stage=search.stage + 1, share=search.share - move)
 
 
@@ -128,7 +132,8 @@ def _proposed(x: Float[Array, "3"], f: Float[Array, "3"]) -> Scalar:
     curved = curved + part(x[2] - x[0], width) * part(f[0], f[2] - f[0]) * part(f[1], f[2] - f[1])
     chord = part(f[0], f[0] - f[1])
     t = jnp.where(first, chord, jnp.where(trusted, curved, 0.5))
-    margin = _NARROW / jnp.maximum(jnp.abs(width), _NARROW)
+    narrow = _narrow(width)
+    margin = narrow / jnp.maximum(jnp.abs(width), narrow)
     return x[0] + jnp.clip(t, jnp.minimum(margin, 0.5), jnp.maximum(1.0 - margin, 0.5)) * width
 
 

@@ -76,8 +76,9 @@ class EventRun(eqx.Module):
         seen: Events that happened in the step at hand, (E,).
         probed: Whose turning point in the step at hand has been looked at, (E,).
         search: Within the step at hand.
-        times: Of the instants of every event, NaN beyond the last, (E, most) [s].
-        counts: How many, (E,).
+        told: The event that the last turn found, -1 for none.
+        instant: Its time [s].
+        counts: How many instants of each were found, (E,).
         noticed: Which were seen or looked at in the step before, (E,).
         grazed: Steps in which a value may have touched zero without passing it, (E,).
         row: The last one that was reached.
@@ -94,7 +95,8 @@ class EventRun(eqx.Module):
     seen: Bool[Array, " E"]
     probed: Bool[Array, " E"]
     search: Search
-    times: Float[Array, "E most"]
+    told: Int[Array, ""]
+    instant: Scalar
     counts: Int[Array, " E"]
     noticed: Bool[Array, " E"]
     grazed: Int[Array, " E"]
@@ -149,7 +151,6 @@ def begun(looking: Looking, progress: Progress, row: Row) -> EventRun:
     """Before the first turn."""
     t0, count = looking.steps.t0, len(looking.events)
     values = looking.values(row, t0, progress)
-    most = max(event.most for event in looking.events)
     none, no = jnp.zeros(count, int), jnp.zeros(count, bool)
     return EventRun(
         progress=progress,
@@ -160,7 +161,8 @@ def begun(looking: Looking, progress: Progress, row: Row) -> EventRun:
         seen=no,
         probed=no,
         search=Search.none(t0),
-        times=jnp.full((count, most), jnp.nan, t0.dtype),
+        told=jnp.asarray(-1),
+        instant=t0,
         counts=none,
         noticed=no,
         grazed=none,
@@ -237,7 +239,6 @@ def turn_of(looking: Looking) -> Callable[[EventRun], EventRun]:
         instant = jnp.where(over, t, steps.t0 + _share_of(run, next_one) * steps.h)
         full = told & (run.counts[event] >= most[event])
         kept = (told & ~full) | over
-        times, counts = _told(run, event, instant, kept)
 
         search = _chosen(
             (to_search, begin),
@@ -270,8 +271,9 @@ def turn_of(looking: Looking) -> Callable[[EventRun], EventRun]:
             seen,
             jnp.where(done, False, run.probed | (to_probe & (order == probe.event))),
             search,
-            times,
-            counts,
+            jnp.where(kept, event, -1),
+            instant,
+            run.counts + (kept & (order == event)).astype(int),
             jnp.where(done, run.seen | run.probed, run.noticed),
             grazed,
             _where(reached | failed, row, run.row),
@@ -387,14 +389,3 @@ def _sooner(
     from_here = early.astype(search.share.dtype)
     x = jnp.stack([search.share, from_here])
     return bracketed(event, early, x, jnp.stack([values[event], run.values[event]]))
-
-
-def _told(
-    run: EventRun, event: Int[Array, ""], instant: Scalar, kept: Bool[Array, ""]
-) -> tuple[Float[Array, "E most"], Int[Array, " E"]]:
-    """Instants and their numbers with one more."""
-    E, most = run.times.shape
-    here = jnp.arange(E)[:, None] == event
-    here = here & (jnp.arange(most)[None] == run.counts[:, None]) & kept
-    times = jnp.where(here, instant, run.times)
-    return times, run.counts + ((jnp.arange(E) == event) & kept).astype(int)

@@ -137,12 +137,14 @@ from .model import AbstractShape as AbstractShape
 from .model import AbstractSlidingFriction as AbstractSlidingFriction
 from .model import AbstractStatefulForce as AbstractStatefulForce
 from .model import AbstractVelocityPrimitive as AbstractVelocityPrimitive
+from .model import Activate as Activate
 from .model import Actuator as Actuator
 from .model import Angle as Angle
 from .model import Armature as Armature
 from .model import Balls as Balls
 from .model import Beam as Beam
 from .model import Belt as Belt
+from .model import Bounce as Bounce
 from .model import Box as Box
 from .model import Bushing as Bushing
 from .model import Cam as Cam
@@ -182,6 +184,7 @@ from .model import JointLimit as JointLimit
 from .model import JointSpring as JointSpring
 from .model import KnifeEdge as KnifeEdge
 from .model import LinearCoupling as LinearCoupling
+from .model import Lock as Lock
 from .model import Looks as Looks
 from .model import LuGre as LuGre
 from .model import Maxwell as Maxwell
@@ -200,6 +203,7 @@ from .model import PointOnSurface as PointOnSurface
 from .model import Pose as Pose
 from .model import PoseDriver as PoseDriver
 from .model import RackAndPinion as RackAndPinion
+from .model import Release as Release
 from .model import Revolute as Revolute
 from .model import Rod as Rod
 from .model import RollingDisc as RollingDisc
@@ -209,6 +213,8 @@ from .model import Sampled as Sampled
 from .model import Screw as Screw
 from .model import Section as Section
 from .model import Servo as Servo
+from .model import SetInput as SetInput
+from .model import SetState as SetState
 from .model import SmoothedCoulomb as SmoothedCoulomb
 from .model import Sphere as Sphere
 from .model import Spherical as Spherical

@@ -72,6 +72,10 @@ class RESULTS(eqx.Enumeration):
         "more events happened than are kept; allow more with mbd.Event(most=), or find out why a "
         "quantity passes its value so often"
     )
+    open_at_event = (
+        "a joint was activated at an event at which it does not close; activate it where its "
+        "bodies meet, or with mbd.Activate(..., here=True) to hold a coordinate where it is"
+    )
 
 
 def ended_as(result: RESULTS, *outcomes: RESULTS) -> bool:

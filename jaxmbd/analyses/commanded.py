@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..model.inputs import InputLabel, check_names
+from ..model.inputs import InputLabel, all_given
 from ..model.names import unknown
 from ..model.system import System
 from ..results.columns import refuse_unknown
 from .carry import Carry, row_of, taken
 from .controllers import Control, Controller
-from .running.schedule import FromStep, InputPart, Inputs, Schedule
+from .running.schedule import FromStep, InputPart, Inputs, InputValue, Schedule
 
 
 def check_controller(system: System, controller: object, who: str) -> None:
@@ -52,12 +52,12 @@ def left_to_caller(
     system: System,
     controller: Controller,
     given: Inputs,
-    part: Callable[[InputLabel], InputPart],
+    part: Callable[[InputLabel, InputValue], InputPart],
 ) -> dict[str, Any]:
     """The parts of a schedule that a controller leaves to the caller, by name."""
     labels = [label for label in system.inputs if label.name not in controller.commands]
-    check_names(labels, given, "controller")
-    return {label.name: part(label) for label in labels}
+    given = all_given(labels, given, "controller")
+    return {label.name: part(label, given[label.name]) for label in labels}
 
 
 def commanded_step(

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from ..equations.determining_rows import DenseRows
 from ..equations.motion import unbalanced
+from ..equations.row_switches import acting
 from ..equations.rows import dense_rows, explicit_rate, row_sizes
 from ..formulations import RA, AbstractFormulation
 from ..linalg import DenseFactors, dense_solve
@@ -191,7 +192,7 @@ def _of_drivers(system: System, solution: Solution):
 
     def instant(state: State, lam: Float[Array, " nc"], t: Scalar):
         now, f_dot, _ = system.jet(t)
-        nu = system.to_natural(f_dot - explicit_rate(RA(), now, state.pose))
+        nu = system.to_natural(acting(now, f_dot - explicit_rate(RA(), now, state.pose)))
         f = system.to_natural(
             jnp.concatenate([jnp.zeros(0, system.dtype)] + [s.prescribed for s in now.constraints])
         )

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from ..equations.row_switches import on_rows
 from ..equations.rows import dense, row_sizes, rows
 from ..formulations import RA
 from ..model.compiled import compiled_once
@@ -46,7 +47,7 @@ class Mobility:
 
     Attributes:
         coordinates: 6 per body.
-        rows: Constraint rows, drivers included.
+        rows: Constraint rows, drivers included; those that are switched off are not.
         rank: Of the Jacobian; rows beyond it are redundant.
         freedoms: coordinates - rank: the independent velocities.
         position_freedoms: The independent coordinates; more than `freedoms` where joints constrain
@@ -126,17 +127,22 @@ def mobility(system: System, state: State, *, t: Numbers = 0.0) -> Mobility:
     if max(n, system.nc) > _LARGEST:
         return _of_tree(system, state, t)
     jacobian = np.asarray(scaled_rows(system, state, jnp.asarray(t, system.dtype)))
-    left, values, _ = np.linalg.svd(jacobian)
+    acting = _acting(system)
+    count = int(np.sum(acting))
+    if not count:
+        return Mobility(n, 0, 0, n, 0, (), (), 1.0)
+    left, values, _ = np.linalg.svd(jacobian[acting])
     rank = _rank(jacobian, values)
-    null = left[:, rank:]
+    null = np.zeros((system.nc, count - rank))
+    null[acting] = left[:, rank:]
     weight = np.sqrt(np.sum(null**2, axis=1)) if null.shape[1] else np.zeros(system.nc)
     part = {c.name: bool(np.any(weight[list(c.rows)] > _PART)) for c in system.connections}
     return Mobility(
         coordinates=n,
-        rows=system.nc,
+        rows=count,
         rank=rank,
         freedoms=n - rank,
-        redundant_rows=system.nc - rank,
+        redundant_rows=count - rank,
         redundant_joints=tuple(
             c.name for c in system.connections if part[c.name] and not c.is_driver
         ),
@@ -149,6 +155,12 @@ def mobility(system: System, state: State, *, t: Numbers = 0.0) -> Mobility:
             else n - rank
         ),
     )
+
+
+def _acting(system: System) -> np.ndarray:
+    """Mask of the rows that are not switched off, in the order of description, (nc,)."""
+    on = on_rows(system)
+    return np.ones(system.nc, bool) if on is None else np.asarray(on)[list(system.order)]
 
 
 def freedoms_lost_nearby(system: System, state: State, t: Scalar | float) -> int:

@@ -102,9 +102,10 @@ def start(
         control = Control.begun(named, controller, h, key)
         nothing = {x.name: np.zeros(x.shape) for x in commanded(named, controller)}
         inputs = nothing | dict(as_mapping(inputs, "start"))
-    values = None
     if inputs is not None or not system.held:
         values = instant(system, inputs, "start")
+    else:  # so that a step may change them
+        values = system.held_values(t0)
     known = concrete(h)
     if known is not None and not (known > 0.0 and np.isfinite(known)):
         raise ValueError(f"start: the step size h must be positive, not {h}")
@@ -191,10 +192,8 @@ def step(
             system,
             controller,
             others,
-            lambda label: FromStep(
-                jnp.asarray(one_value(label, others[label.name], "step")),
-                carry.steps + 1,
-                label.drives,
+            lambda label, value: FromStep(
+                jnp.asarray(one_value(label, value, "step")), carry.steps + 1, label.drives
             ),
         )
 
@@ -223,7 +222,7 @@ def simulate_controlled(
         system,
         controller,
         given,
-        lambda label: over_a_run(label, given[label.name], count, "simulate"),
+        lambda label, value: over_a_run(label, value, count, "simulate"),
     )
     h, t0 = as_jax(asked.h, system.dtype), as_jax(asked.t0, system.dtype)
     first = {name: part.first(t0, h) for name, part in others.items()}

@@ -132,17 +132,21 @@ def velocity_jump(
     q: Coordinates,
     u: Float[Array, "nb d"],
     t: Scalar,
+    restitution: Float[Array, " m"] | None = None,
 ) -> tuple[Float[Array, "nb d"], Float[Array, " m"], Bool[Array, ""]]:
     """By how much velocities change where all constraints begin to act at once, M Δu + Rᵀ P = 0 and
-    R (u + Δu) = ν; the impulses P; and whether these leave out a part, as the multipliers of
-    `judged_accelerations` may.
+    R (u + Δu) - ν = -e (R u - ν), e being the restitution of each row, or zero; the impulses P; and
+    whether these leave out a part, as the multipliers of `judged_accelerations` may.
 
-    Of all velocities that the constraints allow, u + Δu has the least kinetic energy of the change.
+    Without restitution, of all velocities that the constraints allow, u + Δu has the least kinetic
+    energy of the change.
     """
     jet_system, f_dot, _ = system.jet(t)
     blocks = rows(formulation, jet_system, q)
     nu = velocity_right_side(formulation, jet_system, f_dot, q)
     gap = nu - apply_rows(blocks, u, row_bodies(formulation, system))
+    if restitution is not None:
+        gap = (1.0 + restitution) * gap
     return _solved(formulation, system, q, u, (blocks, jnp.zeros_like(u), gap))
 
 

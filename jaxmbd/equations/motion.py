@@ -17,10 +17,12 @@ from ..linalg.saddle import apart, apply_tangent, scatter_rows, with_identity
 from ..linalg.small_matrices import times_last, times_last_transposed
 from ..model.forces.base import AbstractForce
 from ..model.state import Twist
+from ..model.switches import switched
 from ..model.system import System
 from ..rotations.types import Mat3, Scalar
 from ..xla.indexing import take
 from .joint_inertia import joint_inertia, joint_inertia_blocks
+from .row_switches import on_rows
 from .rows import (
     coupling_rows,
     inner_rows,
@@ -179,7 +181,7 @@ def force_blocks(
             if formulation.plain:
                 twist = jax.vmap(formulation.twist)(q_k, u_k)
                 if (found := element.tangent(formulation.pose(q_k), twist, t)) is not None:
-                    by_pose, by_twist = found
+                    by_pose, by_twist = switched(element.switch, found)
                     turned = by_pose
                     if T is not None:
                         turned = times_last_transposed(T[None, None], by_pose)
@@ -193,7 +195,7 @@ def force_blocks(
                     jax.vmap(formulation.pose)(q_new),
                     jax.vmap(formulation.twist)(q_new, u_new),
                 )
-                force, torque = element.wrench(pose, twist, t)
+                force, torque = element.acting(pose, twist, t)
                 return -jax.vmap(formulation.generalized)(q_k, force, torque)
 
             return jax.jacfwd(moved)(jnp.zeros_like(u_k))
@@ -375,6 +377,12 @@ def compliance(
     squares = jnp.stack([jnp.sum(right[..., :3] ** 2, -1), jnp.sum(right[..., 3:] ** 2, -1)], -1)
     sizes = row_sizes(formulation, system, right) ** 2
     diagonal = jnp.sum(w * squares, axis=(1, 2)) / sizes
+    on = on_rows(system)
+    if on is not None:  # what is off must not count as a row that vanishes
+        largest = jnp.max(diagonal)
+        others = jnp.where(largest > 0.0, largest, 1.0)
+        on = jnp.pad(on, (0, len(bodies) - on.shape[0]), constant_values=True)
+        diagonal = jnp.where(on, diagonal, others)
     scale = sizes * geometric_mean(diagonal)  # a row may vanish at a singular point
     # Normalizations never repeat; without E they stay out of the norm, which then is the same in
     # all formulations.

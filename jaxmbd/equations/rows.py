@@ -24,6 +24,7 @@ from ..model.primitives import AbstractPrimitive, PrimitiveStack
 from ..model.stacking import each
 from ..model.system import System
 from ..rotations.types import Scalar
+from .row_switches import acting
 from .velocity_rows import (
     rate_of,
     rate_variation,
@@ -110,7 +111,8 @@ def phi(formulation: AbstractFormulation, system: System, q: Coordinates) -> Flo
         for stack in system.holonomic
     ]
     values += [jnp.zeros(len(stack), system.dtype) for stack in system.nonholonomic]
-    return jnp.concatenate([*values, jax.vmap(formulation.normalization)(q).reshape(-1)])
+    values.append(jax.vmap(formulation.normalization)(q).reshape(-1))
+    return acting(system, jnp.concatenate(values))
 
 
 def step_values(
@@ -130,7 +132,7 @@ def step_values(
         return values
     start = sum(len(stack) for stack in system.holonomic)
     gaps = jnp.concatenate(velocity_values(formulation, system, q, u))
-    return values.at[start : start + gaps.size].set(gaps / velocity)
+    return acting(system, values.at[start : start + gaps.size].set(gaps / velocity))
 
 
 def velocity_values(
@@ -163,7 +165,7 @@ def rows(formulation: AbstractFormulation, system: System, q: Coordinates) -> Fl
     if formulation.normalizations:
         own = jax.vmap(formulation.normalization_rows)(q).reshape(-1, formulation.size)
         blocks.append(own[:, None])
-    return joined(blocks, system, formulation.size)
+    return acting(system, joined(blocks, system, formulation.size))
 
 
 def joined(blocks: Sequence[Array], system: System, size: int) -> Float[Array, "m k d"]:
@@ -235,7 +237,7 @@ def row_variations(
     """Derivatives of Rᵀ λ by the coordinates, normalizations excluded, on the coordinates of each
     row's bodies.
     """
-    padded = formulation.with_ground(q)
+    padded, lam = formulation.with_ground(q), acting(system, lam)
     parts, start = [], 0
     for stack in system.constraints:
         parts.append(lam[start : start + len(stack)])
@@ -262,7 +264,7 @@ def rate_variations(
         rate_variation(formulation, stack, padded, padded_u) for stack in system.nonholonomic
     ]
     blocks.append(jnp.zeros((inner_rows(formulation, system), 1, formulation.size), u.dtype))
-    return joined(blocks, system, formulation.size)
+    return acting(system, joined(blocks, system, formulation.size))
 
 
 # --- right-hand sides of velocities and accelerations
@@ -286,7 +288,7 @@ def gamma(
     ]
     if formulation.normalizations:
         values.append(jax.vmap(formulation.normalization_gamma)(q, u).reshape(-1))
-    return jnp.concatenate(values)
+    return acting(system, jnp.concatenate(values))
 
 
 def explicit_rate(
@@ -314,7 +316,7 @@ def velocity_right_side(
     start = sum(len(stack) for stack in system.holonomic)
     own = jnp.zeros(inner_rows(formulation, system), system.dtype)
     given = [f_dot[:start], *(stack.prescribed for stack in system.nonholonomic), own]
-    return jnp.concatenate(given) - explicit_rate(formulation, system, q)
+    return acting(system, jnp.concatenate(given) - explicit_rate(formulation, system, q))
 
 
 def acceleration_right_side(
@@ -328,7 +330,8 @@ def acceleration_right_side(
     """γ of all rows, R a = γ, with f̈ at position and ḃ at velocity level, (m,)."""
     start = sum(len(stack) for stack in system.holonomic)
     own = jnp.zeros(inner_rows(formulation, system), system.dtype)
-    return jnp.concatenate([f_ddot[:start], f_dot[start:], own]) + gamma(formulation, system, q, u)
+    given = acting(system, jnp.concatenate([f_ddot[:start], f_dot[start:], own]))
+    return given + gamma(formulation, system, q, u)
 
 
 # --- one primitive

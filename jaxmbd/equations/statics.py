@@ -259,7 +259,7 @@ def element_load(
     twist = element_twist(args, pose, moving)
 
     def load(element: AbstractForce) -> Float[Array, "k 6"]:
-        return -jnp.concatenate(element.wrench(pose, twist, args.t), axis=1)
+        return -jnp.concatenate(element.acting(pose, twist, args.t), axis=1)
 
     whole = load(element)
     if not _stores_energy(element):
@@ -310,7 +310,7 @@ def rate_blocks(args: Rest, pose: Pose) -> tuple[Float[Array, "nb 6 6"], list[Co
 
             def load(rate: Float[Array, "k 6"]) -> Float[Array, "k 6"]:
                 twist = Twist(steady.v + rate[:, :3], steady.omega + rate[:, 3:])
-                return -jnp.concatenate(element.wrench(at, twist, args.t), axis=1)
+                return -jnp.concatenate(element.acting(at, twist, args.t), axis=1)
 
             return jax.jacfwd(load)(jnp.zeros((len(moving[0]), 6), system.dtype))
 

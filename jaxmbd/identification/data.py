@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from ..analyses.running.schedule import as_mapping, over_a_run
 from ..model.expressions import Expression
-from ..model.inputs import check_names
+from ..model.inputs import all_given
 from ..model.motions import Sampled, is_motion
 from ..model.system import System
 from .experiments import Experiment
@@ -106,9 +106,10 @@ def stacked_inputs(
     Raises:
         ValueError: An input is missing, unknown, or of a wrong shape.
     """
-    given = [as_mapping(e.inputs, f"fit: {e.title}") for e in experiments]
-    for e, inputs in zip(experiments, given, strict=True):
-        check_names(system.inputs, inputs, f"fit: {e.title}")
+    given = [
+        all_given(system.inputs, as_mapping(e.inputs, f"fit: {e.title}"), f"fit: {e.title}")
+        for e in experiments
+    ]
     own: dict[str, Any] = {}
     shared: dict[str, Callable[..., Any]] = {}
     for label in system.inputs:

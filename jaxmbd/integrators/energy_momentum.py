@@ -106,6 +106,7 @@ class EnergyMomentum(AbstractIntegrator):
             )
         system.refuse_velocity_rows("EnergyMomentum")
         system.refuse_inertias("EnergyMomentum")
+        system.refuse_switches("EnergyMomentum", "use another integrator, such as GeneralizedAlpha")
 
     def first_stage(self) -> "EnergyMomentum | None":
         stage = quasi_stage(self.newton)

@@ -229,7 +229,7 @@ def _read_field(spec: Spec, value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, InputFile):
-        return model.Input(value.input, value.size, value.unit)
+        return model.Input(value.input, value.size, value.unit, value.default)
     if spec.kind is Kind.MOTION:
         return Expression(value if isinstance(value, str) else repr(float(value)))
     if spec.kind is Kind.VALUE:

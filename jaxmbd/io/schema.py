@@ -35,6 +35,7 @@ from ..model.shapes import AbstractShape, Composite, shape_kinds
 from .schema_values import (
     Axis,
     Inertia,
+    InputFile,
     Load,
     Mat3,
     Name,
@@ -135,6 +136,7 @@ _ANNOTATIONS: dict[Kind, Any] = {
     Kind.NUMBER: Number,
     Kind.NUMBERS: Annotated[Any, AfterValidator(_checked_numbers)],
     Kind.FLAG: StrictBool,
+    Kind.SWITCH: StrictBool | InputFile,
     Kind.MOTION: TimeFunction,
     Kind.VALUE: TimeFunction,
     Kind.LOAD: Load,

@@ -98,6 +98,7 @@ class InputFile(Strict):
     input: Name
     size: Annotated[int, Field(strict=True, ge=1)] | None = None
     unit: str = "-"
+    default: Number | None = None
 
 
 PlainFunction = Annotated[

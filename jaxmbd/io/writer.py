@@ -165,7 +165,7 @@ def _field(spec: Spec, value: Any, what: str) -> Any:
         return _name(value)
     if kind in (Kind.BODIES, Kind.JOINTS):
         return [_name(x) for x in value]
-    if kind in (Kind.FLAG, Kind.CHOICE):
+    if kind in (Kind.FLAG, Kind.CHOICE) or isinstance(value, bool):
         return value
     if kind is Kind.TRIANGLES:
         return value.tolist()
@@ -174,7 +174,7 @@ def _field(spec: Spec, value: Any, what: str) -> Any:
     if isinstance(value, str):
         return value
     if isinstance(value, Input):
-        rest = {"size": value.size, "unit": value.unit}
+        rest = {"size": value.size, "unit": value.unit, "default": value.default}
         return {"input": value.name} | {k: x for k, x in rest.items() if x not in (None, "-")}
     if isinstance(
         text := getattr(value, "text", None), str

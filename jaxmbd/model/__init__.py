@@ -6,6 +6,11 @@ table of primitives in `joints.py`.
 """
 
 from . import given as given
+from .actions import Activate as Activate
+from .actions import Bounce as Bounce
+from .actions import Release as Release
+from .actions import SetInput as SetInput
+from .actions import SetState as SetState
 from .beams import Beam as Beam
 from .body import Body as Body
 from .collision.narrow import AbstractPair as AbstractPair
@@ -92,6 +97,7 @@ from .laws import HuntCrossley as HuntCrossley
 from .laws import JointLimit as JointLimit
 from .laws import SmoothedCoulomb as SmoothedCoulomb
 from .linear_coupling import LinearCoupling as LinearCoupling
+from .lock import Lock as Lock
 from .mechanism import Mechanism as Mechanism
 from .mesh import Mesh as Mesh
 from .motions import Sampled as Sampled

@@ -1,4 +1,4 @@
-"""Events: instants of a motion that are found exactly, at which a run may end."""
+"""Events: instants of a motion that are found exactly, at which a run may act or end."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import PyTree
 
+from .actions import AbstractAction, actions_of
 from .validation import number
 
 _DIRECTIONS = ("rising", "falling", "both")
@@ -28,7 +29,8 @@ class Event(eqx.Module):
             elements and the time, `function(pose, twist, z, t)`; or None.
         value: That is passed, in the unit of the quantity. Can be differentiated.
         direction: "rising", "falling" or "both".
-        terminal: Whether the run ends there.
+        actions: What happens there, in this order; the motion after it starts anew.
+        terminal: Whether the run ends there, after the actions.
         most: How many instants are kept; more end the run with `RESULTS.too_many_events`. One that
             is terminal has one.
     """
@@ -38,6 +40,7 @@ class Event(eqx.Module):
     function: Callable[..., PyTree] | None
     value: Any
     direction: str = eqx.field(static=True)
+    actions: tuple[AbstractAction, ...]
     terminal: bool = eqx.field(static=True)
     most: int = eqx.field(static=True)
 
@@ -48,6 +51,7 @@ class Event(eqx.Module):
         *,
         value: object = None,
         direction: str | None = None,
+        action: AbstractAction | Sequence[AbstractAction] | None = None,
         terminal: bool = False,
         most: int = 16,
     ):
@@ -60,12 +64,14 @@ class Event(eqx.Module):
                 difference, "hinge.angle - 0.3", the value. Or a function, see `function`.
             value: That is passed; 0 by default.
             direction: Of the passage; "both" by default.
+            action: What happens there: `Activate`, `Release`, `Bounce`, `SetInput`, `SetState`, or
+                a list of them.
             terminal: Whether the run ends there.
             most: How many instants are kept.
 
         Raises:
             ValueError: A name is missing, or value or direction is given twice.
-            TypeError: `when` is neither a text nor a function.
+            TypeError: `when` is neither a text nor a function, or `action` is none.
         """
         if not isinstance(name, str) or not name:
             raise ValueError(f"Event: needs a name, a non-empty string, not {name!r}")
@@ -93,6 +99,7 @@ class Event(eqx.Module):
         self.function = None if isinstance(when, str) else when
         self.value = 0.0 if value is None else number(value, f"{who}: value")
         self.direction = "both" if direction is None else direction
+        self.actions = actions_of(action, who)
         self.terminal = bool(terminal)
         self.most = 1 if terminal else most
 
@@ -100,7 +107,8 @@ class Event(eqx.Module):
         """The same event, at which a run ends."""
         when = self.function if self.quantity is None else self.quantity
         assert when is not None
-        return Event(self.name, when, value=self.value, direction=self.direction, terminal=True)
+        said = {"value": self.value, "direction": self.direction, "action": self.actions}
+        return Event(self.name, when, terminal=True, **said)
 
 
 def _parsed(text: str) -> tuple[str, float | None, str | None]:

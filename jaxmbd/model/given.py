@@ -30,6 +30,7 @@ class Kind(enum.Enum):
     POINTS = "a list of points, three numbers each"
     TRIANGLES = "a list of triangles, three indices of points each"
     FLAG = "true or false"
+    SWITCH = "true or false at the beginning, or an input"
     CHOICE = "one of a few words"
     MOTION = "a function of time or an input; in files a number, an expression or an input"
     VALUE = "a number, a function of time or an input"
@@ -113,6 +114,11 @@ def numbers(unit: str, default: object = _MISSING) -> Any:
 def flag(default: bool) -> Any:
     """Yes or no."""
     return _field(Spec(Kind.FLAG), default)
+
+
+def switch() -> Any:
+    """Whether an element acts, where that may change; None, the default, for always."""
+    return _field(Spec(Kind.SWITCH), None)
 
 
 def choice(*options: str, default: object = _MISSING, static: bool = False) -> Any:

@@ -29,17 +29,25 @@ class Input(eqx.Module):
         name: By which it is given; elements that name the same input share it.
         size: How many numbers it has; None for one that stands where a number does.
         unit: For tables.
+        default: Its value, or that of each of its numbers, where the caller gives none; None where
+            the caller has to.
     """
 
     name: str = eqx.field(static=True)
     size: int | None = eqx.field(static=True, default=None)
     unit: str = eqx.field(static=True, default="-")
+    default: float | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
         if not isinstance(self.name, str) or not self.name:
             raise ValueError(f"Input: needs a name, a non-empty string, not {self.name!r}")
         if self.size is not None and (not isinstance(self.size, int) or self.size < 1):
             raise ValueError(f"Input {self.name!r}: size must be a positive integer or None")
+        if self.default is not None and not isinstance(self.default, int | float):
+            raise ValueError(
+                f"Input {self.name!r}: default must be a Python number or None, not "
+                f"{self.default!r}; give other values with inputs="
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -47,8 +55,8 @@ class Input(eqx.Module):
         return () if self.size is None else (self.size,)
 
     def __call__(self, t: Scalar) -> Array:
-        """Zero: a mechanism that nobody has given anything."""
-        return jnp.zeros(self.shape, jnp.result_type(t))
+        """The default, or zero: a mechanism that nobody has given anything."""
+        return jnp.full(self.shape, self.default or 0.0, jnp.result_type(t))
 
 
 class InputLabel(NamedTuple):
@@ -59,12 +67,14 @@ class InputLabel(NamedTuple):
         shape: Of its value.
         drives: Whether a driver follows it, which needs its rate and acceleration too.
         unit: For tables.
+        default: Its value where the caller gives none, or None.
     """
 
     name: str
     shape: tuple[int, ...]
     drives: bool
     unit: str = "-"
+    default: float | None = None
 
     @property
     def width(self) -> int:
@@ -96,6 +106,11 @@ class Held(AbstractKnown):
     def __call__(self, t: Scalar) -> Array:
         dt = t - self.at
         return self.value + dt * (self.rate + 0.5 * dt * self.acceleration)
+
+    def jet(self, t: Scalar) -> Float[Array, "3 k"]:
+        """Value, rate and acceleration of one input."""
+        rate = self.rate + (t - self.at) * self.acceleration
+        return jnp.stack([x.reshape(-1) for x in (self(t), rate, self.acceleration)])
 
 
 def _is_input(x: object) -> bool:
@@ -135,17 +150,23 @@ class Numbering:
                 f"input {given.name!r} is of size {known.size} in one element and of size "
                 f"{given.size} in another; give one of them another name"
             )
+        if known.default != given.default:
+            raise ValueError(
+                f"input {given.name!r} has the default {known.default} in one element and "
+                f"{given.default} in another; use one mbd.Input for both"
+            )
         if drives:
             self.driving.add(given.name)
-        zero, start = host.zeros(given.shape, default_dtype()), host.zeros((), default_dtype())
-        number = host.asarray(list(self.known).index(given.name), default_dtype())
-        return Held(zero, zero, zero, start, number)
+        dtype = default_dtype()
+        zero, start = host.zeros(given.shape, dtype), host.zeros((), dtype)
+        number = host.asarray(list(self.known).index(given.name), dtype)
+        return Held(host.full(given.shape, given.default or 0.0, dtype), zero, zero, start, number)
 
     @property
     def labels(self) -> tuple[InputLabel, ...]:
         """All inputs in the order in which they were met."""
         return tuple(
-            InputLabel(name, x.shape, name in self.driving, x.unit)
+            InputLabel(name, x.shape, name in self.driving, x.unit, x.default)
             for name, x in self.known.items()
         )
 
@@ -178,13 +199,16 @@ def with_inputs(
     return jax.tree.map(lambda x: of(x) if _is_held(x) else x, tree, is_leaf=_is_held)
 
 
-def check_names(labels: Iterable[InputLabel], given: Mapping[str, object], who: str) -> None:
-    """Refuse inputs that are missing or that the mechanism has not.
+def all_given(
+    labels: Iterable[InputLabel], given: Mapping[str, object], who: str
+) -> dict[str, Any]:
+    """The inputs by name, those that the caller left out at their defaults.
 
     Raises:
-        ValueError: The message names them.
+        ValueError: One is missing that has none, or the mechanism has not; the message names them.
     """
-    known = [x.name for x in labels]
+    labels = list(labels)
+    known, given = [x.name for x in labels], default_values(labels) | dict(given)
     strange = [name for name in given if name not in known]
     if strange:
         raise ValueError(f"{who}: {unknown('input', 'inputs', strange[0], known)}")
@@ -194,6 +218,17 @@ def check_names(labels: Iterable[InputLabel], given: Mapping[str, object], who: 
             f"{who}: no value is given for the input{'s' if missing[1:] else ''} "
             f"{', '.join(map(repr, missing))}; give inputs={{{missing[0]!r}: ...}}"
         )
+    return given
+
+
+def default_values(labels: Iterable[InputLabel]) -> dict[str, Any]:
+    """Of the inputs that have one, as callers give them."""
+
+    def of(label: InputLabel) -> Any:
+        value = np.full(label.shape, label.default)
+        return (value, 0.0 * value, 0.0 * value) if label.drives else value
+
+    return {label.name: of(label) for label in labels if label.default is not None}
 
 
 def as_values(
@@ -205,7 +240,7 @@ def as_values(
         ValueError: Names or shapes are wrong, or a driver has no rate and acceleration.
     """
     labels = list(labels)
-    check_names(labels, given, who)
+    given = all_given(labels, given, who)
     parts = [one_value(label, given[label.name], who) for label in labels]
     xp = library_of(*parts)
     return xp.concatenate([np.zeros((3, 0), default_dtype()), *parts], axis=1)

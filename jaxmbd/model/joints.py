@@ -8,7 +8,7 @@ joints are made of (Kissel et al. Table 1).
 import abc
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -70,6 +70,9 @@ class AbstractRelation(AbstractElement):
 
     Attributes:
         name: Unique among the parts of a mechanism.
+        active: Whether it acts at the beginning, where that may change within a run: True, False or
+            an `Input` that is on above one half. None, the default, of one that always acts. Off,
+            its rows hold nothing and its reactions are zero.
 
     Class attributes:
         is_driver: Whether it prescribes a motion.
@@ -87,6 +90,9 @@ class AbstractRelation(AbstractElement):
         normal_rows: Labels of its rows along the normal of a contact, see `Solution.normal_forces`.
         one_sided: Whether a real contact could only push along them.
     """
+
+    _: KW_ONLY
+    active: Any = given.switch()
 
     what: ClassVar[str] = "joint"
     is_driver: ClassVar[bool] = False

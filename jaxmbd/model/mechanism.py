@@ -19,7 +19,7 @@ from .doubts import warn_of_doubts
 from .forces import AbstractForceDescription, AbstractInertia, ForceStack
 from .frames import Frame
 from .given import Kind, specs
-from .inputs import Numbering, settled
+from .inputs import Input, Numbering, settled
 from .joints import AbstractRelation, Fixed
 from .laws import KINDS, AbstractLawDescription, LawStack
 from .laws.base import CONTACT
@@ -31,6 +31,7 @@ from .shapes import AbstractShape
 from .stacking import asarrays, group_alike, on_device, stack_arrays
 from .stacking import stack as stack_alike
 from .state import State
+from .switches import Switch, input_of, offset_name, with_switch
 from .system import BeamLabel, Connection, System
 from .topology import Forest
 from .validation import Numbers, default_dtype, is_concrete, vector, warn_if_single
@@ -361,7 +362,7 @@ class Mechanism:
             name=self.name,
             bodies=tuple(self.bodies),
             order=order,
-            has_loops=_has_loops(len(bodies), connections),
+            has_loops=_has_loops(len(bodies), connections, stacks),
             massless=tuple(b.name for b in bodies if b.mass is None),
             linear_solver=_strategy(bodies, light, connections, stacks, len(order)),
             light=light,
@@ -375,6 +376,7 @@ class Mechanism:
             sensors=tuple(asarrays(self._sensor(x), dtype) for x in self.sensors.values()),
             beams=beams,
             inputs=inputs.labels,
+            held=bool(inputs.labels) and all(x.default is not None for x in inputs.labels),
         )
         system = on_device(system)
         state = State(
@@ -471,8 +473,10 @@ class Mechanism:
             i, j = bodies[:2]
             at = tuple(index[b.name] for b in bodies)
             table = part.rows(*bodies)
+            switch = _switch(part, all(type(p).shifts for _, p in table))
             for k, (_, primitive) in enumerate(table):
                 primitive = inputs.numbered(_hoist_motions(primitive), drives=True)
+                primitive = with_switch(primitive, switch, inputs.numbered)
                 primitive = asarrays(primitive, dtype)
                 row = (primitive, at, count + k)
                 by_type.setdefault(type(primitive), []).append(row)
@@ -526,9 +530,13 @@ class Mechanism:
         for part in self._force_elements().values():
             bodies = [self._body(b, part.name) for b in part.targets()]
             element = part.element(*bodies)
-            rotor = part.rotor(*bodies) if isinstance(part, AbstractForceDescription) else None
+            described = isinstance(part, AbstractForceDescription)
+            rotor = part.rotor(*bodies) if described else None
+            switch = _switch(part, False) if described else None
             for made in (element,) if rotor is None else (element, rotor):
-                elements.append(asarrays(inputs.numbered(made), dtype))
+                own = switch if made is element else None
+                made = with_switch(inputs.numbered(made), own, inputs.numbered)
+                elements.append(asarrays(made, dtype))
                 targets.append(tuple(index[b.name] for b in bodies))
                 names.append(part.name)
             self._check_apart(part, element, bodies)
@@ -720,12 +728,24 @@ def _length(bodies: list[Body], connections: tuple[Connection, ...]) -> Array:
     return xp.sqrt(scale) * power**0.125
 
 
-def _has_loops(nb: int, connections: tuple[Connection, ...]) -> bool:
-    """Whether redundant rows are possible: a cycle of bodies and joints, or two joints between one
-    pair of bodies.
+def _switch(part: AbstractRelation | AbstractForceDescription, shifts: bool) -> Switch | None:
+    """The switch of an element; `shifts` whether it can hold a coordinate where it is found."""
+    active = input_of(part.active, part.name, part.title)
+    if active is None:
+        return None
+    return Switch(active, Input(offset_name(part.name), default=0.0) if shifts else None)
+
+
+def _has_loops(
+    nb: int, connections: tuple[Connection, ...], stacks: tuple[PrimitiveStack, ...]
+) -> bool:
+    """Whether redundant rows are possible: a cycle of bodies and joints, two joints between one
+    pair of bodies, or rows that may be switched off.
 
     A driver beside a joint is no cycle as long as both together leave the pair at most determined.
     """
+    if any(stack.primitive.switch is not None for stack in stacks):
+        return True
     forest = Forest(nb + 1)
     rows: dict[frozenset[int], int] = {}
     for c in connections:

@@ -3,6 +3,7 @@ dynamic.
 """
 
 import dataclasses
+import itertools
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,13 +20,14 @@ from .coordinates import AngleStack, each_followed, followed_in, with_turns
 from .forces import ForceStack
 from .forces.stateful import held_states, of_all, stateful, with_rule
 from .frames import FrameOnBody
-from .inputs import InputLabel, as_values, with_inputs
+from .inputs import Held, InputLabel, as_values, held_in, with_inputs
 from .laws import LawStack
 from .motions import hoist, is_motion
 from .primitives import AbstractNormalForm, PrimitiveStack
 from .readable import counted, known, numbers, readable
 from .sensors import Sensor
 from .state import Pose, State, Twist
+from .switches import switched
 from .validation import Numbers, is_concrete
 
 
@@ -129,7 +131,7 @@ class System(eqx.Module):
         beams: For reports and pictures.
         light: Indices of links without inertia of their own.
         inputs: What a caller gives from step to step, see `Input`.
-        held: Whether they have been given, by `with_inputs`.
+        held: Whether they have been given, by `with_inputs` or all by their defaults.
     """
 
     mass: Float[Array, " nb"]
@@ -278,6 +280,24 @@ class System(eqx.Module):
                 "it takes"
             )
 
+    def refuse_switches(self, who: str, cure: str) -> None:
+        """Raise where joints or forces may begin or cease to act, for a method that knows one set
+        of rows alone; it names them.
+
+        Raises:
+            ValueError: There are such elements.
+        """
+        rows = [
+            stack.primitive.switch is not None for stack in self.constraints for _ in stack.bodies
+        ]
+        joints = [c.name for c in self.connections if any(rows[self.order[k]] for k in c.rows)]
+        names = [n for s in self.forces if s.force.switch is not None for n in s.names]
+        if joints or names:
+            raise ValueError(
+                f"{who} knows no joints and forces with active=; mechanism {self.name!r} has "
+                f"{', '.join(map(repr, joints + names))}: {cure}"
+            )
+
     def refuse_inertias(
         self,
         who: str,
@@ -404,7 +424,7 @@ class System(eqx.Module):
         for stack in self.forces:
             index = stack.index
             local = jax.tree.map(lambda x, index=index: take(x, index), (pose, twist))
-            f, n = stack.each(lambda element, p, w: element.wrench(p, w, t), *local)
+            f, n = stack.each(lambda element, p, w: element.acting(p, w, t), *local)
             force, torque = force.at[index].add(f), torque.at[index].add(n)
         return force[: self.nb], torque[: self.nb]
 
@@ -415,7 +435,9 @@ class System(eqx.Module):
         good = jnp.ones((), bool)
         for stack in self.holonomic:
             value = stack.each(lambda p, *x: p.branch(*x), *stack.local(pose))
-            good = good if value is None else good & jnp.all(value >= 0.0)
+            if value is not None:
+                off = False if stack.primitive.switch is None else ~stack.primitive.switch.on
+                good = good & jnp.all((value >= 0.0) | off)
         return good
 
     def given(self, values: Float[Array, "3 n"], t: Scalar) -> "System":
@@ -427,6 +449,30 @@ class System(eqx.Module):
         return dataclasses.replace(
             self, constraints=parts[0], forces=parts[1], laws=parts[2], held=True
         )
+
+    def held_inputs(self) -> dict[str, Held]:
+        """What the inputs are that the system holds, by name, as functions of time."""
+        found = {}
+        for held in held_in((self.constraints, self.forces, self.laws)):
+            for k, number in enumerate(held.numbers):
+                one = jax.tree.map(lambda x, k=k: x[k], held) if held.at.ndim else held
+                found.setdefault(self.inputs[number].name, one)
+        return found
+
+    def held_values(self, t: Numbers) -> Float[Array, "3 n"] | None:
+        """Their values, rates and accelerations at a time; None of a mechanism without inputs."""
+        if not self.inputs:
+            return None
+        found = self.held_inputs()
+        each = [found[label.name].jet(jnp.asarray(t, self.dtype)) for label in self.inputs]
+        return jnp.concatenate(each, axis=1)
+
+    def switch_places(self) -> tuple[int, ...]:
+        """Where the switches of joints and forces are among the numbers of all inputs."""
+        first = [0, *itertools.accumulate(x.width for x in self.inputs)]
+        stacks = [*(s.primitive for s in self.constraints), *(s.force for s in self.forces)]
+        numbers = {k for x in stacks if x.switch is not None for k in x.switch.active.numbers}
+        return tuple(sorted(first[k] for k in numbers))
 
     def with_inputs(self, inputs: Mapping[str, Numbers], t: Numbers = 0.0) -> "System":
         """The system whose inputs have these values, by name, for analyses of one instant or of
@@ -593,7 +639,8 @@ class System(eqx.Module):
         energy = -jnp.sum(self.mass * (pose.r[: self.nb] @ self.gravity))
         for stack in self.forces:
             local = Pose(take(pose.r, stack.index), take(pose.A, stack.index))
-            energy = energy + jnp.sum(stack.each(lambda element, p: element.potential(p), local))
+            each = stack.each(lambda x, p: switched(x.switch, x.potential(p)), local)
+            energy = energy + jnp.sum(each)
         return energy
 
 

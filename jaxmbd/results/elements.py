@@ -10,14 +10,19 @@ from jaxtyping import Array, Float
 from ..formulations import RA
 from ..model.compiled import Compiled
 from ..model.forces import ForceStack, Output
+from ..model.forces.base import AbstractForce
 from ..model.names import ElementsByName
 from ..model.readable import counted, readable
 from ..model.state import Pose, State, Twist
+from ..model.switches import switched
 from ..model.system import System
 from ..rotations.types import Scalar
 from ..xla.indexing import take
 from .by_rows import by_rows
 from .moment import Moment
+
+# Units of what an element does, which is zero while it is switched off.
+_ACTIONS = ("N", "N·m", "N or N·m", "W")
 
 
 class ElementMotion(eqx.Module):
@@ -111,7 +116,17 @@ def element_labels(system: System) -> list[tuple[Label, ...]]:
 
 def _of_stack(stack: ForceStack, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
     local = jax.tree.map(lambda x: take(x, stack.index), (pose, twist))
-    return stack.each(lambda element, p, w: element.outputs(p, w, t), *local)
+
+    def one(element: AbstractForce, pose: Pose, twist: Twist) -> tuple[Output, ...]:
+        found = element.outputs(pose, twist, t)
+        return tuple(
+            eqx.tree_at(lambda x: x.value, x, switched(element.switch, x.value))
+            if x.unit in _ACTIONS
+            else x
+            for x in found
+        )
+
+    return stack.each(one, *local)
 
 
 @Compiled

@@ -20,16 +20,22 @@ from ...results.events import EventTimes, before
 from ...results.solution import Row, Solution, make_solution
 from ...xla.checkpoint import checkpointed
 from ..fixed_steps import begin, has_least, refuse_host_work, run_stats, times
+from ..running.checks import chosen_integrator
 from ..running.chunked_run import HostLoop, counted_loop
 from ..running.failure import raise_failure
 from ..running.one_step import Progress
 from ..running.request import RunRequest
 from ..running.warnings import warn_of_grazing, warn_of_run
-from .turns import EventRun, Looking, begun, goes_on, turn_of
+from .effects import effects_of
+from .looking import EventRun, Looking, begun, goes_on
+from .turns import turn_of
 
 # Turns of a traced run that each event that is kept may take beyond whole steps; six to ten are
 # usual, and a value that jumps takes some more.
 _TURNS = 16
+# And one that acts: the motion anew, a look ahead, the rest of the step, and that anew; once more
+# where it was searched from a step that had to be left.
+_ACTING = 8
 
 
 class _Saved(eqx.Module):
@@ -65,9 +71,13 @@ def simulate_events(
         )
     if asked.checkpoints != 1:
         raise ValueError("simulate: checkpoints are not for runs with events")
-    start = begin(system, state, asked)
+    acting = any(event.actions for event in events)
+    effects = effects_of(system, events) if acting else ()
+    if acting and asked.inputs is None and system.held:
+        asked = dataclasses.replace(asked, inputs=system.held_inputs())
+    method = chosen_integrator(asked.integrator, system).for_parts_of_steps()
+    start = begin(system, state, dataclasses.replace(asked, integrator=method))
     steps, saves = start.steps, start.saves
-    steps = dataclasses.replace(steps, integrator=steps.integrator.for_parts_of_steps())
     every, count = saves.every, saves.count
 
     def solution_of(rows: _Saved, told: tuple[EventRun, Float[Array, "E most"]]) -> Solution:
@@ -91,7 +101,7 @@ def simulate_events(
             solution, iterations=jnp.maximum(iterations, 0), events=before(instants, end)
         )
 
-    looking = Looking(system, events, steps, start.schedule)
+    looking = Looking(system, events, steps, start.schedule, effects)
     if is_concrete((looking, start.run)):
         told = _first(looking, start.run, start.first)
         loop = HostLoop(
@@ -180,7 +190,9 @@ def _all_rows(
         kept = active & run.saved & ((run.n % every == 0) | ended)
         return run, (_saved(run), kept, jnp.where(active, run.told, -1), run.instant)
 
-    turns = whole + _TURNS * sum(event.most for event in looking.events)
+    each = [(_ACTING if event.actions else 0) + _TURNS for event in looking.events]
+    most = [event.most for event in looking.events]
+    turns = whole + sum(n * k for n, k in zip(each, most, strict=True))
     run, (rows, kept, told, instants) = jax.lax.scan(one, first, length=turns)
     result = RESULTS.where(goes_on(run, whole), RESULTS.too_many_events, run.progress.result)
     run = eqx.tree_at(

@@ -13,12 +13,15 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ...rotations.types import Scalar
 
-# What a turn of the loop evaluates: a whole step; a point of a bracket, until this is narrow; then
-# corrections, each of which adds an order of derivatives; then the end of a run.
+# What a turn of the loop evaluates: a whole step, or what an event has left of one; a point of a
+# bracket, until this is narrow; then corrections, each of which adds an order of derivatives; then
+# the event itself, if anything happens there; a turning point. Where an event acts: the motion
+# after it; a point shortly after it; and the motion at the end of that step, started anew.
 WHOLE, NARROWING, CORRECTING = 0, 1, 2
 CORRECTIONS = 3
 THERE = CORRECTING + CORRECTIONS
 PROBING = THERE + 1
+ACTING, PEEKING, RENEWING = PROBING + 1, PROBING + 2, PROBING + 3
 
 
 def _narrow(like: Scalar | Array) -> float:
@@ -56,7 +59,7 @@ class Search(eqx.Module):
 
     @staticmethod
     def none(like: Scalar) -> "Search":
-        """A whole step comes next."""
+        """A whole step comes next, or what is left of it."""
         zero, one = jnp.zeros((), int), jnp.ones_like(like)
         no, three = jnp.asarray(False), jnp.zeros(3, like.dtype)
         return Search(zero, zero, one, no, three, three, one, three[:2], no)

@@ -2,26 +2,25 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int
 
-from ...model.events import Event
-from ...model.system import System
 from ...outcomes import RESULTS
-from ...results.columns import columns_by_name
-from ...results.solution import Row, make_solution
 from ...rotations.types import Scalar
-from ..running.one_step import FixedSteps, Progress, one_step, row_after
-from ..running.schedule import OfTime, Schedule, StepNumber, earlier
+from ..running.one_step import Progress
+from .acting import Held
+from .looking import SHORT, ActingRun, EventRun, Looking, share_of, tried, where
 from .search import (
+    ACTING,
     CORRECTING,
     NARROWING,
+    PEEKING,
     PROBING,
+    RENEWING,
     THERE,
     WHOLE,
     Search,
@@ -35,192 +34,64 @@ from .search import (
 # leave rounding divided by their square in accelerations.
 _EARLY = 0.3
 
-_SIGNS = {"rising": 1.0, "falling": -1.0, "both": 0.0}
+# Of what is left of a step, where values are looked at after an event: what they do there says
+# whether they pass once more within the step.
+_SHORTLY = 1e-3
+
+# Of the largest magnitude of a value: what is held at zero, by a lock, is not above it.
+_BAND = 1e-9
 
 
-class _PartOfStep(FixedSteps):
-    """A step of another length that ends at a given time."""
-
-    end: Scalar
-
-    def at(self, n: StepNumber) -> Scalar:
-        return self.end
-
-
-class _PartOfSchedule(Schedule):
-    """Inputs of a step of length h within a part of it that ends `ahead` of its end."""
-
-    ahead: Scalar
-    h: Scalar
-
-    def at(self, n: StepNumber | int, t: Scalar, h: Scalar) -> Float[Array, "3 n"]:
-        """Values, rates and accelerations in the part of length h that ends at t."""
-        found = [
-            part.at(n, t, h)
-            if isinstance(part, OfTime)
-            else earlier(part.at(n, t + self.ahead, self.h), self.ahead)
-            for part in self.parts
-        ]
-        return jnp.concatenate(found, axis=1)
-
-
-class EventRun(eqx.Module):
-    """State of a run that looks for events.
+class _Turn(eqx.Module):
+    """What a turn has found, that the next state of a run follows from.
 
     Attributes:
-        progress: At the last whole step, or where the run ended.
-        before: A step before.
-        n: Whole steps done.
-        values: Of every event, less the value that is passed, at the last whole step, (E,).
-        values_before: A step before, (E,).
-        seen: Events that happened in the step at hand, (E,).
-        probed: Whose turning point in the step at hand has been looked at, (E,).
-        search: Within the step at hand.
-        told: The event that the last turn found, -1 for none.
-        instant: Its time [s].
-        counts: How many instants of each were found, (E,).
-        noticed: Which were seen or looked at in the step before, (E,).
-        grazed: Steps in which a value may have touched zero without passing it, (E,).
-        row: The last one that was reached.
-        t: Its time [s].
-        saved: Whether the last turn reached a row.
-        iterations: Since the first row, those of steps that were tried included.
+        done: Whether a whole step is done.
+        commits: Whether an event was reached that acts.
+        acted: Whether it has.
+        chains: Whether another one is due at the same instant.
+        event: Which of them is due.
+        rests: Whether the rest of its step is done.
+        peeked: Whether values shortly after it are known.
+        values: At the end of the turn.
     """
 
-    progress: Progress
-    before: Progress
-    n: Int[Array, ""]
+    done: Bool[Array, ""]
+    commits: Bool[Array, ""]
+    acted: Bool[Array, ""]
+    chains: Bool[Array, ""]
+    event: Int[Array, ""]
+    rests: Bool[Array, ""]
+    peeked: Bool[Array, ""]
     values: Float[Array, " E"]
-    values_before: Float[Array, " E"]
-    seen: Bool[Array, " E"]
-    probed: Bool[Array, " E"]
-    search: Search
-    told: Int[Array, ""]
-    instant: Scalar
-    counts: Int[Array, " E"]
-    noticed: Bool[Array, " E"]
-    grazed: Int[Array, " E"]
-    row: Row
-    t: Scalar
-    saved: Bool[Array, ""]
-    iterations: Int[Array, ""]
-
-
-class Looking(eqx.Module):
-    """A run that looks for events: what stays as it is.
-
-    Attributes:
-        system: The mechanism, with the names of its quantities.
-        events: That are looked for.
-        steps: Size and method.
-        schedule: The inputs, or None.
-    """
-
-    system: System
-    events: tuple[Event, ...]
-    steps: FixedSteps
-    schedule: Schedule | None
-
-    @property
-    def signs(self) -> Float[np.ndarray, " E"]:
-        """1 for events that rise, -1 for those that fall, 0 for both."""
-        return np.asarray([_SIGNS[event.direction] for event in self.events])
-
-    @property
-    def may_be_early(self) -> bool:
-        """Whether a step may begin before the last whole one, which had inputs of its own."""
-        return self.schedule is None or not np.any(self.schedule.jumps)
-
-    def values(self, row: Row, t: Scalar, progress: Progress) -> Float[Array, " E"]:
-        """Of every event, less the value that is passed, at an instant."""
-        rows = jax.tree.map(lambda x: x[None], row)
-        inputs = None if progress.inputs is None else progress.inputs[None]
-        now = make_solution(t[None], rows, progress.result, {}, self.system, inputs=inputs)
-        found, state = [], now.at(0)
-        for event in self.events:
-            if event.function is not None:
-                value = event.function(state.pose, state.twist, state.element_states, t)
-            else:
-                assert event.quantity is not None
-                value = columns_by_name(now, self.system, [event.quantity])[0][0]
-            found.append(jnp.asarray(value, t.dtype).reshape(()) - event.value)
-        return jnp.stack(found)
-
-
-def begun(looking: Looking, progress: Progress, row: Row) -> EventRun:
-    """Before the first turn."""
-    t0, count = looking.steps.t0, len(looking.events)
-    values = looking.values(row, t0, progress)
-    none, no = jnp.zeros(count, int), jnp.zeros(count, bool)
-    return EventRun(
-        progress=progress,
-        before=progress,
-        n=jnp.zeros((), int),
-        values=values,
-        values_before=jnp.full_like(values, jnp.nan),
-        seen=no,
-        probed=no,
-        search=Search.none(t0),
-        told=jnp.asarray(-1),
-        instant=t0,
-        counts=none,
-        noticed=no,
-        grazed=none,
-        row=row,
-        t=t0,
-        saved=jnp.asarray(True),
-        iterations=jnp.zeros((), int),
-    )
-
-
-def goes_on(run: EventRun, count: Int[Array, ""] | int) -> Bool[Array, ""]:
-    """Whether there is another turn before `count` whole steps are done."""
-    return (run.n < count) & (run.progress.result == RESULTS.successful)
-
-
-def _tried(looking: Looking, run: EventRun) -> tuple[Progress, Row, Scalar, Float[Array, " E"]]:
-    """The motion after the share of the step, its row, its time, and the values there."""
-    system, steps, search = looking.system, looking.steps, run.search
-    early, h = search.share_from_before, steps.h
-    base = _where(early, run.before, run.progress)
-    t, length = steps.t0 + _share_of(run, search) * h, search.share * h
-    # A step from the one before begins a step earlier, and ends in that at hand.
-    part = None
-    if looking.schedule is not None:
-        part = _PartOfSchedule(looking.schedule.parts, steps.at(run.n + 1) - t, h)
-    own = _PartOfStep(steps.t0, length, steps.formulation, steps.integrator, t)
-    found, iterations = one_step(system, own, part)(base, run.n + 1)
-    found, row = row_after(system, found, own, run.n + 1, iterations)
-    found = dataclasses.replace(
-        found,
-        completed=run.progress.completed + found.completed - base.completed,
-        undetermined=run.progress.undetermined + found.undetermined - base.undetermined,
-    )
-    return found, row, t, looking.values(row, t, found)
 
 
 def turn_of(looking: Looking) -> Callable[[EventRun], EventRun]:
     """A function that takes one turn: a whole step, or a part of one in search of an event."""
-    steps, signs, early = looking.steps, jnp.asarray(looking.signs), looking.may_be_early
+    steps, signs = looking.steps, jnp.asarray(looking.signs)
     most = jnp.asarray([event.most for event in looking.events])
     ends = jnp.asarray([event.terminal for event in looking.events])
+    acting = jnp.asarray(looking.acting)
     order = jnp.arange(len(looking.events))
 
     def turn(run: EventRun) -> EventRun:
-        search = run.search
-        found, row, t, values = _tried(looking, run)
+        search, acts = run.search, run.acts
+        found, held, row, t, values = tried(looking, run)
         failed = found.result != RESULTS.successful
         stage, event = search.stage, search.event
+        acts_here = jnp.asarray(False) if acts is None else acting[event]
 
         # A whole step: is there an event in it, or may there be two?
         crossed = passes(run.values, values, signs) & ~run.seen
-        begin = _earliest(run, values, crossed, early)
+        begin = _earliest(looking, run, values, crossed)
         turning, vertex, grazes = _turning(run, values, ~run.seen & ~run.probed)
-        probe = _probe(run, turning, vertex, early)
+        probe = _probe(looking, run, turning, vertex)
         whole = stage == WHOLE
         to_search = whole & jnp.any(crossed)
         to_probe = whole & ~to_search & jnp.any(turning)
-        done = whole & ~to_search & ~to_probe & ~failed
+        ended = whole & ~to_search & ~to_probe & ~failed
+        rests = jnp.asarray(False) if acts is None else ended & acts.split
+        done = (ended & ~rests) | ((stage == RENEWING) & ~failed)
 
         # A turning point: beyond zero, there is an event before it and one after it.
         beyond = jnp.sign(values[event]) * jnp.sign(run.values[event]) < 0.0
@@ -228,18 +99,29 @@ def turn_of(looking: Looking) -> Callable[[EventRun], EventRun]:
 
         # The instant of an event, by its last correction.
         next_one = corrected(search, values[event])
+        if acts is not None:
+            least = jnp.where(acts.split, acts.share, -jnp.inf)
+            next_one = dataclasses.replace(next_one, share=jnp.maximum(next_one.share, least))
         last = (stage == THERE - 1) & ~failed
-        terminal = ends[event]
-        told = last & ~terminal
+        told = last & ~(ends[event] | acts_here)
         there = (stage == THERE) & ~failed
-        # Another one may have happened first.
-        sooner = passes(run.values, values, signs) & ~run.seen & (order != event)
+        # Another one may have happened first, by more than rounding.
+        passed = jnp.abs(values) > _BAND * jnp.abs(run.values)
+        sooner = crossed & (order != event) & passed
         hurry = there & jnp.any(sooner)
-        over = there & ~hurry
-        instant = jnp.where(over, t, steps.t0 + _share_of(run, next_one) * steps.h)
-        full = told & (run.counts[event] >= most[event])
-        kept = (told & ~full) | over
+        arrived = there & ~hurry
+        commits, acted = arrived & acts_here, (stage == ACTING) & ~failed
+        over = (arrived & ~acts_here) | (acted & ends[event])
+        # What passes at that instant, or by what happens there, is due at once.
+        chains = acted & ~over & jnp.any(crossed)
+        due = jnp.where(chains, jnp.argmax(crossed), event)
+        instant = jnp.where(arrived, t, steps.t0 + share_of(run, next_one) * steps.h)
+        instant = jnp.where(chains, t, instant)
+        full = (told | commits | chains) & (run.counts[due] >= most[due])
+        kept = ((told | commits | chains) & ~full) | (arrived & ~acts_here)
 
+        peeked = (stage == PEEKING) & ~failed
+        now = _Turn(done, commits, acted, chains, due, rests, peeked, values)
         search = _chosen(
             (to_search, begin),
             (to_probe, probe),
@@ -248,75 +130,169 @@ def turn_of(looking: Looking) -> Callable[[EventRun], EventRun]:
             (hurry, _sooner(run, search, values, sooner)),
             ((stage >= CORRECTING) & (stage < THERE) & ~told, next_one),
             (told & search.again, _second(run, search)),
+            *([] if acts is None else _after_event(acts, search, now)),
             otherwise=Search.none(t),
         )
-        seen = jnp.where(done, False, run.seen | (told & (order == event)))
+        seen = jnp.where(done | commits, False, run.seen | (told & (order == event)))
         missed = (stage == PROBING) & ~beyond
         grazed = run.grazed + (missed & (order == event)).astype(int)
         grazed = grazed + (done & grazes & ~run.noticed).astype(int)
 
         reached = done | over
-        progress = _where(reached | failed, found, run.progress)
-        result = RESULTS.where(over, RESULTS.ended_by_event, progress.result)
-        result = RESULTS.where(full, RESULTS.too_many_events, result)
-        progress = eqx.tree_at(
-            lambda p: p.result, progress, result, is_leaf=lambda x: isinstance(x, RESULTS)
+        progress = _progress(run, found, now, over, failed)
+        result = RESULTS.where(full, RESULTS.too_many_events, progress.result)
+        progress = dataclasses.replace(progress, result=result)
+        new = dataclasses.replace(
+            run,
+            progress=progress,
+            before=where(done, run.progress, run.before),
+            n=run.n + done.astype(int),
+            values=jnp.where(done, values, run.values),
+            values_before=jnp.where(done, run.values, run.values_before),
+            seen=seen,
+            probed=jnp.where(done, False, run.probed | (to_probe & (order == probe.event))),
+            search=search,
+            told=jnp.where(kept, due, -1),
+            instant=instant,
+            counts=run.counts + (kept & (order == due)).astype(int),
+            noticed=jnp.where(done, run.seen | run.probed, run.noticed),
+            grazed=grazed,
+            row=where(reached | failed, row, run.row),
+            t=jnp.where(reached | failed, t, run.t),
+            saved=reached | failed,
+            iterations=run.iterations + row.iterations,
         )
-        return EventRun(
-            progress,
-            _where(done, run.progress, run.before),
-            run.n + done.astype(int),
-            jnp.where(done, values, run.values),
-            jnp.where(done, run.values, run.values_before),
-            seen,
-            jnp.where(done, False, run.probed | (to_probe & (order == probe.event))),
-            search,
-            jnp.where(kept, event, -1),
-            instant,
-            run.counts + (kept & (order == event)).astype(int),
-            jnp.where(done, run.seen | run.probed, run.noticed),
-            grazed,
-            _where(reached | failed, row, run.row),
-            jnp.where(reached | failed, t, run.t),
-            reached | failed,
-            run.iterations + row.iterations,
-        )
+        if acts is None or held is None:
+            return new
+        return _acted(looking, run, new, now, where(acted, held, acts.held))
 
     return turn
 
 
-def _where(condition: Bool[Array, ""], a: PyTree, b: PyTree) -> Any:
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), a, b)
+def _progress(
+    run: EventRun,
+    found: Progress,
+    now: _Turn,
+    over: Bool[Array, ""],
+    failed: Bool[Array, ""],
+) -> Progress:
+    """The motion from which the next turn starts."""
+    goes_on = now.done | over | now.commits | now.acted | now.rests | failed
+    progress = where(goes_on, found, run.progress)
+    # A step in two parts is one.
+    anew = now.done & (run.search.stage == RENEWING)
+    completed = run.progress.completed + anew.astype(int)
+    completed = jnp.where((now.done | over) & ~anew, found.completed, completed)
+    result = RESULTS.where(over, RESULTS.ended_by_event, progress.result)
+    return dataclasses.replace(progress, completed=completed, result=result)
+
+
+def _acted(looking: Looking, run: EventRun, new: EventRun, now: _Turn, held: Held) -> EventRun:
+    """What events that act change of the next state of a run."""
+    acts, signs = run.acts, jnp.asarray(looking.signs)
+    assert acts is not None
+    order = jnp.arange(len(looking.events))
+    anew, values = run.search.stage == RENEWING, now.values
+    fired = (now.commits | now.chains) & (order == now.event)
+    # Those that passed meanwhile, together with one that acted, are still to come.
+    passed = passes(run.values, values, signs) & ~run.seen & (now.peeked | (now.done & anew))
+    least = jnp.sign(run.values) * jnp.finfo(values.dtype).tiny
+    known = now.done | now.peeked
+    quiet = (acts.quiet | fired) & ~(known & (jnp.abs(values) > _BAND * acts.largest))
+    settled = jnp.where(passed, least, jnp.where(quiet, 0.0, values))
+    kept = jnp.where(fired | (now.commits & run.seen), 0.0, run.values)
+    early = run.search.share_from_before.astype(acts.share.dtype)
+    share = jnp.where(now.commits, run.search.share - early, acts.share)
+    share = jnp.where(now.rests, 1.0, jnp.where(now.done, 0.0, share))
+    base = jnp.where(now.peeked, run.search.share, jnp.where(now.commits, share, acts.base))
+    no_before = now.commits | (now.done & anew)
+    return dataclasses.replace(
+        new,
+        values=jnp.where(known, settled, kept),
+        values_before=jnp.where(no_before, jnp.nan, new.values_before),
+        grazed=new.grazed + _through(looking, run, now).astype(int),
+        acts=ActingRun(
+            split=(acts.split | now.commits) & ~now.done,
+            share=share,
+            base=jax.lax.stop_gradient(jnp.where(now.done, 0.0, base)),
+            fresh=jnp.where(now.done, anew, acts.fresh | now.commits),
+            quiet=quiet,
+            largest=jnp.maximum(acts.largest, jnp.where(now.done, jnp.abs(values), 0.0)),
+            held=held,
+        ),
+    )
+
+
+def _through(looking: Looking, run: EventRun, now: _Turn) -> Bool[Array, " E"]:
+    """Bounces after which the value is beyond zero all the same: too slow for the step."""
+    acts = run.acts
+    assert acts is not None
+    bounces = np.asarray([bool(effect.bounces) for effect in looking.effects])
+    beyond = now.values * jnp.asarray(looking.signs) > _BAND * acts.largest
+    return (now.peeked | now.rests) & acts.quiet & beyond & jnp.asarray(bounces)
+
+
+def _after_event(
+    acts: ActingRun, search: Search, now: _Turn
+) -> list[tuple[Bool[Array, ""], Search]]:
+    """What comes next where an event acts."""
+    none, one = Search.none(acts.share), jnp.ones_like(acts.share)
+    early = search.share_from_before.astype(acts.share.dtype)
+    peek = acts.share + _SHORTLY * (one - acts.share)
+
+    def then(stage: int, share: Scalar) -> Search:
+        return dataclasses.replace(none, stage=jnp.asarray(stage), event=search.event, share=share)
+
+    at_end = now.acted & (one - acts.share < SHORT)
+    return [
+        (now.commits, then(ACTING, search.share - early)),
+        (now.chains, dataclasses.replace(then(ACTING, acts.share), event=now.event)),
+        (now.rests | at_end, then(RENEWING, one)),
+        (now.acted, then(PEEKING, peek)),
+    ]
 
 
 def _chosen(*choices: tuple[Bool[Array, ""], Search], otherwise: Search) -> Search:
     """The search of the first condition that holds."""
     found = otherwise
     for condition, search in reversed(choices):
-        found = _where(condition, search, found)
+        found = where(condition, search, found)
     return found
 
 
-def _share_of(run: EventRun, search: Search) -> Scalar:
-    """How many steps after the initial time."""
-    return (run.n - search.share_from_before.astype(int)).astype(search.share.dtype) + search.share
+def _begin(looking: Looking, run: EventRun, share: Scalar) -> tuple[Bool[Array, ""], Scalar]:
+    """Whether to look from the step before, and where on the scale of shares the values are known
+    then.
+    """
+    early = (share < _EARLY) & (run.n > 0) & looking.may_be_early
+    if run.acts is not None:
+        early = early & ~run.acts.fresh
+    return early, _start(run, early)
 
 
-def _begin(run: EventRun, share: Scalar, may_be_early: bool) -> tuple[Bool[Array, ""], Scalar]:
-    """Whether to look from the step before, and by how much the shares count on then."""
-    early = (share < _EARLY) & (run.n > 0) & may_be_early
-    return early, early.astype(share.dtype)
+def _start(run: EventRun, early: Bool[Array, ""]) -> Scalar:
+    start = early.astype(run.t.dtype)
+    return start if run.acts is None else start + run.acts.base
 
 
 def _earliest(
-    run: EventRun, values: Float[Array, " E"], crossed: Bool[Array, " E"], may_be_early: bool
+    looking: Looking, run: EventRun, values: Float[Array, " E"], crossed: Bool[Array, " E"]
 ) -> Search:
-    """The search for the event that a chord says comes first."""
+    """The search for the event that a chord says comes first; of those that act or end the run, if
+    there are any: others count only if they are sooner.
+    """
+    first = looking.acting & (len(looking.effects) > 0)
+    if np.any(first):
+        first = first | np.asarray([event.terminal for event in looking.events])
+        crossed = crossed & (jnp.asarray(first) | ~jnp.any(crossed & first))
     gap = run.values - values
-    share = jnp.where(crossed, run.values / jnp.where(gap == 0.0, 1.0, gap), jnp.inf)
+    share = run.values / jnp.where(gap == 0.0, 1.0, gap)
+    if run.acts is not None:
+        share = run.acts.base + (1.0 - run.acts.base) * share
+    share = jnp.where(crossed, share, jnp.inf)
     event = jnp.argmin(share)
-    early, from_here = _begin(run, share[event], may_be_early)
-    x = jnp.stack([1.0 + from_here, from_here])
+    early, start = _begin(looking, run, share[event])
+    x = jnp.stack([1.0 + early.astype(start.dtype), start])
     return bracketed(event, early, x, jnp.stack([values[event], run.values[event]]))
 
 
@@ -337,12 +313,12 @@ def _turning(
 
 
 def _probe(
-    run: EventRun, turning: Bool[Array, " E"], vertex: Float[Array, " E"], may_be_early: bool
+    looking: Looking, run: EventRun, turning: Bool[Array, " E"], vertex: Float[Array, " E"]
 ) -> Search:
     """A look at the first turning point."""
     share = jax.lax.stop_gradient(jnp.where(turning, vertex, jnp.inf))
     event = jnp.argmin(share)
-    early, from_here = _begin(run, share[event], may_be_early)
+    early, from_here = _begin(looking, run, share[event])
     none = Search.none(share[event])
     return dataclasses.replace(
         none,
@@ -360,10 +336,9 @@ def _between(
     of both, the first one.
     """
     event, early = search.event, search.share_from_before
-    from_here = early.astype(search.share.dtype)
     goes_up = values[event] > 0.0
     first = jnp.where(signs[event] == 0.0, True, (signs[event] > 0.0) == goes_up)
-    end = jnp.where(first, from_here, 1.0 + from_here)
+    end = jnp.where(first, _start(run, early), 1.0 + early.astype(search.share.dtype))
     # Beyond it the value is back on its old side, about where it was.
     other = run.values[event]
     x, f = jnp.stack([search.share, end]), jnp.stack([values[event], other])
@@ -383,9 +358,8 @@ def _second(run: EventRun, search: Search) -> Search:
 def _sooner(
     run: EventRun, search: Search, values: Float[Array, " E"], sooner: Bool[Array, " E"]
 ) -> Search:
-    """The search for another event that happened before the one that would end the run."""
-    event = jnp.argmax(sooner)
+    """The search for another event that happened before the one that acts or ends the run."""
+    event = jnp.argmin(jnp.where(sooner, run.values / (run.values - values), jnp.inf))
     early = search.share_from_before
-    from_here = early.astype(search.share.dtype)
-    x = jnp.stack([search.share, from_here])
+    x = jnp.stack([search.share, _start(run, early)])
     return bracketed(event, early, x, jnp.stack([values[event], run.values[event]]))

@@ -117,7 +117,9 @@ def _refuse_inputs_not_given(system: System, entry: str) -> None:
         return
     if entry == "assemble" and not any(x.drives for x in system.inputs):
         return
-    first = system.inputs[0].name
+    first = next((x.name for x in system.inputs if x.default is None), None)
+    if first is None:
+        return
     raise ValueError(
         f"{entry}: mechanism {system.name!r} has inputs; say what they are: "
         f"{entry}(system.with_inputs({{{first!r}: ...}}), state, ...)"

@@ -204,7 +204,7 @@ def _culprits(system: System, state: State, instants: list[float]) -> list[str]:
                 Pose(pose.r[stack.index], pose.A[stack.index]),
                 Twist(twist.v[stack.index], twist.omega[stack.index]),
             )
-            loads = stack.each(lambda element, p, w, t=t: element.wrench(p, w, t), *local)
+            loads = stack.each(lambda element, p, w, t=t: element.acting(p, w, t), *local)
             finite = np.all([np.isfinite(np.asarray(x)).all(axis=(1, 2)) for x in loads], axis=0)
             broken = stack.each(lambda element, p: element.broken(p), local[0])
             broken = np.broadcast_to(np.asarray(broken), finite.shape)

@@ -17,6 +17,7 @@ from ...outcomes import RESULTS
 from ...results.solution import Row, make_row
 from ...rotations.types import Scalar
 from ...xla.checkpoint import saved
+from .anew import started_anew
 from .initial_state import angles_ahead, blown_up, checked_motion
 from .schedule import Schedule, StepNumber, earlier
 
@@ -91,10 +92,11 @@ def one_step(
         now = system.wound(ahead)
         if schedule is not None:
             inputs = schedule.at(n, t, h)
-            if np.any(schedule.jumps) and integrator.keeps_accelerations:
+            switches = any(schedule.jumps[place] for place in system.switch_places())
+            if switches or (np.any(schedule.jumps) and integrator.keeps_accelerations):
                 assert progress.inputs is not None
                 old = jnp.where(schedule.jumps, progress.inputs, earlier(inputs, h))
-                motion = _jumped(now, motion, old, inputs, t, steps)
+                motion = _jumped(now, motion, (old, inputs), t, steps, switches)
             now = now.given(inputs, t)
         new, info = integrator.taken(formulation, now, motion, t, h, active)
         why = RESULTS.where(
@@ -138,19 +140,36 @@ def holding(system: System, motion: Motion) -> System:
 def _jumped(
     system: System,
     motion: Motion,
-    old: Float[Array, "3 n"],
-    new: Float[Array, "3 n"],
+    inputs: tuple[Float[Array, "3 n"], Float[Array, "3 n"]],
     t: Scalar,
     steps: FixedSteps,
+    switches: bool,
 ) -> Motion:
     """The motion at the beginning of the step that ends at t, with the accelerations that it has
-    after the inputs have changed from those of the last step.
+    after the inputs have changed from those of the last step, and with the velocities after the
+    impact where one has switched a joint.
     """
-    begin = t - steps.h
+    (old, new), begin = inputs, t - steps.h
     system = holding(system, motion)
     before, after = system.given(old, begin), system.given(new, t)
-    change = acceleration_jump(steps.formulation, before, after, motion.q, motion.u, begin)
-    return steps.integrator.jumped(motion, change)
+    formulation, integrator = steps.formulation, steps.integrator
+
+    def pushed(motion: Motion) -> Motion:
+        if not integrator.keeps_accelerations:
+            return motion
+        change = acceleration_jump(formulation, before, after, motion.q, motion.u, begin)
+        return integrator.jumped(motion, change)
+
+    if not switches:
+        return pushed(motion)
+
+    def anew(motion: Motion) -> Motion:
+        method = formulation, integrator
+        return started_anew(method, (after, after), motion, (begin, steps.h))
+
+    places = np.asarray(system.switch_places())
+    changed = jnp.any((old[0, places] > 0.5) != (new[0, places] > 0.5))
+    return jax.lax.cond(changed, anew, pushed, motion)
 
 
 def row_after(

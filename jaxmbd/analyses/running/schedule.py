@@ -1,7 +1,7 @@
 """Inputs of a mechanism over a run: arrays by step, or functions of time."""
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int, PyTree
 
 from ...model.expressions import Expression
-from ...model.inputs import InputLabel, as_values, check_names, one_value
+from ...model.inputs import InputLabel, all_given, as_values, one_value
 from ...model.motions import hoist, is_motion, jet
 from ...model.system import System
 from ...model.validation import Numbers, default_dtype
@@ -39,6 +39,11 @@ class ByStep(eqx.Module):
         """Of its value."""
         return self.values.shape[-1]
 
+    @property
+    def may_jump(self) -> bool:
+        """Whether it changes at all."""
+        return self.values.shape[0] > 1
+
     def first(self, t: Scalar, h: Scalar) -> Float[Array, "3 k"]:
         """At the beginning of the first step."""
         return earlier(self.values[0], h)
@@ -62,6 +67,7 @@ class FromStep(eqx.Module):
     values: Float[Array, "3 k"]
     step: StepNumber
     drives: bool = eqx.field(static=True)
+    may_jump: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
@@ -91,6 +97,7 @@ class OfTime(eqx.Module):
     function: Callable
     size: int = eqx.field(static=True)
     drives: bool = eqx.field(static=True)
+    may_jump: ClassVar[bool] = False
 
     def first(self, t: Scalar, h: Scalar) -> Float[Array, "3 k"]:
         """At the initial time."""
@@ -121,9 +128,9 @@ class Schedule(eqx.Module):
     @property
     def jumps(self) -> np.ndarray:
         """Mask of the numbers that may change discontinuously between two steps, (n,): those that
-        are held. Drivers and functions of time are continuous.
+        are held. Drivers, functions of time, and what stays for the whole run are continuous.
         """
-        held = [not isinstance(part, OfTime) and not part.drives for part in self.parts]
+        held = [not part.drives and part.may_jump for part in self.parts]
         return np.repeat(held, [part.size for part in self.parts])
 
     def first(self, t: Scalar, h: Scalar) -> Float[Array, "3 n"]:
@@ -159,8 +166,7 @@ def schedule_of(system: System, inputs: Inputs | None, steps: int, who: str) -> 
     Raises:
         ValueError: An input is missing or unknown, or of a wrong shape.
     """
-    inputs = as_mapping(inputs, who)
-    check_names(system.inputs, inputs, who)
+    inputs = all_given(system.inputs, as_mapping(inputs, who), who)
     parts = [over_a_run(label, inputs[label.name], steps, who) for label in system.inputs]
     return Schedule(tuple(parts)) if parts else None
 
@@ -193,8 +199,7 @@ def held_from(system: System, inputs: Inputs | None, step: StepNumber, who: str)
     Raises:
         ValueError: An input is missing or unknown, or of a wrong shape.
     """
-    inputs = as_mapping(inputs, who)
-    check_names(system.inputs, inputs, who)
+    inputs = all_given(system.inputs, as_mapping(inputs, who), who)
     parts = [
         FromStep(jnp.asarray(one_value(label, inputs[label.name], who)), step, label.drives)
         for label in system.inputs

@@ -14,6 +14,7 @@ from ...rotations.types import Array, Scalar
 from ...rotations.vectors import cross
 from ..stacking import each
 from ..state import Pose, Twist
+from ..switches import Switch, switched
 
 # Units of an effort and of the rate that it delivers power at.
 OF_FORCE, OF_TORQUE, OF_EITHER = ("N", "m/s"), ("N·m", "rad/s"), ("N or N·m", "m/s or rad/s")
@@ -46,9 +47,14 @@ class AbstractForce(eqx.Module):
 
     Class attributes:
         stiff: Whether a step has to know its derivative to converge at all, as with beams.
+
+    Attributes:
+        switch: Whether it acts, where that may change; set by the program.
     """
 
     stiff: ClassVar[bool] = False
+
+    switch: Switch | None = eqx.field(default=None, kw_only=True)
 
     @abc.abstractmethod
     def wrench(
@@ -58,6 +64,12 @@ class AbstractForce(eqx.Module):
 
         `pose` and `twist` have a leading axis over the element's k bodies.
         """
+
+    def acting(
+        self, pose: Pose, twist: Twist, t: Scalar
+    ) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
+        """`wrench`, or zeros where the element is switched off."""
+        return switched(self.switch, self.wrench(pose, twist, t))
 
     def potential(self, pose: Pose) -> Scalar:
         """Potential energy [J]; zero for elements that have none."""

@@ -4,7 +4,7 @@ the initial pose.
 
 import abc
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -45,7 +45,16 @@ class AbstractForceDescription(AbstractElement):
 
     It is its fields, declared with `given`, the bodies it acts on (`targets`), and the numeric
     `element` on them.
+
+    Attributes:
+        name: Unique among the parts of a mechanism.
+        active: Whether it acts at the beginning, where that may change within a run: True, False or
+            an `Input` that is on above one half. None, the default, of one that always acts. A
+            rotor that it has, and states, go on where it is off.
     """
+
+    _: KW_ONLY
+    active: Any = given.switch()
 
     what: ClassVar[str] = "force"
 

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from ...rotations.types import Array, Mat3, Scalar, Vec3
 from ...rotations.vectors import cross, skew
 from ..state import Pose, Twist
+from ..switches import Switch
 
 
 class RowFactors(eqx.Module):
@@ -142,12 +143,20 @@ class _AbstractRow(eqx.Module):
             an elimination may then count it to either joint.
         presses: Whether its force comes with a second one that follows its magnitude, whatever its
             sign, and does no work: `pressing`.
+        shifts: Whether another prescribed value lets it hold its bodies wherever they are, as that
+            of a coordinate does.
+
+    Attributes:
+        switch: Whether it acts, where that may change; set by the program.
     """
 
     driven: ClassVar[tuple[str, ...]] = ("f",)
     in_files: ClassVar[bool] = True
     couples: ClassVar[bool] = False
     presses: ClassVar[bool] = False
+    shifts: ClassVar[bool] = False
+
+    switch: Switch | None = eqx.field(default=None, kw_only=True)
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
@@ -156,7 +165,10 @@ class _AbstractRow(eqx.Module):
     @property
     def prescribed(self) -> Any:
         """The prescribed value f; zero of a primitive that has no such field."""
-        return getattr(self, "f", 0.0)
+        value = getattr(self, "f", 0.0)
+        if self.switch is None or self.switch.offset is None:
+            return value
+        return value + self.switch.offset.value
 
     def row_size(self, length: Scalar) -> Scalar | None:
         """What the row changes by when a body moves by `length` or turns by one radian, in the

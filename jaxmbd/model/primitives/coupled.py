@@ -23,6 +23,7 @@ class Coupled(AbstractPrimitive):
 
     in_files: ClassVar[bool] = False
     couples: ClassVar[bool] = True
+    shifts: ClassVar[bool] = True
 
     first: AbstractAngle | Displacement
     second: AbstractAngle | Displacement
@@ -52,6 +53,7 @@ class CoupledSum(AbstractPrimitive):
 
     in_files: ClassVar[bool] = False
     couples: ClassVar[bool] = True
+    shifts: ClassVar[bool] = True
 
     coordinates: tuple[AbstractAngle | Displacement, ...]
     coefficients: Float[Array, " n"]

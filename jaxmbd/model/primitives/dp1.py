@@ -1,5 +1,6 @@
 """DP1: the angle between two directions."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -80,7 +81,7 @@ class DP1(AbstractNormalForm):
             zero = host.zeros(3, jnp.result_type(float))
             along = p.a_j_along if p.a_j_along is not None or not branching else zero
             rates = {"a_i_bar_dot": zero, "a_i_bar_ddot": zero} if turning else {}
-            return DP1(p.a_i_bar, p.a_j_bar, p.f, a_j_along=along, **rates)
+            return dataclasses.replace(p, a_j_along=along, **rates)
 
         return [completed(p) for p in primitives] if turning or branching else primitives
 

@@ -216,6 +216,11 @@ ELEMENTS = {
         "part", "pin", stiffness=w, damping=w, allow_negative=True
     ),
     "KnifeEdge": of_bodies(mbd.KnifeEdge, point=point, axis=along_x),
+    "Lock": lambda w: mbd.Lock("part", "pin", at=w),
+    "Lock with a switch": lambda w: mbd.Lock("part", "pin", at=w, active=False),
+    "SpringDamper with a switch": lambda w: mbd.SpringDamper(
+        "part", "ground", "b", point_i=point(w), point_j=END, stiffness=w, active=True
+    ),
     "LinearCoupling": lambda w: mbd.LinearCoupling(
         "part", ["pin", "slide"], coefficients=pair(w), length=w
     ),

@@ -260,4 +260,5 @@ class _Loop:
 
 
 def _varies(x: Array | jax.ShapeDtypeStruct) -> bool:
-    return bool(jnp.issubdtype(x.dtype, jnp.inexact))
+    # A literal of a program is a number of Python.
+    return bool(jnp.issubdtype(jnp.result_type(x), jnp.inexact))

@@ -90,10 +90,10 @@ def door():
 @pytest.mark.parametrize(
     ("integrator", "h", "error"),
     [
-        # Of fifth order; and of second, with an error of 1.6 h².
+        # Of fifth order; and of second, with errors of 1.6 h² and 6 h².
         pytest.param(RK5, 1e-2, 1e-12, id="rk5"),
         pytest.param(mbd.GeneralizedAlpha(), 5e-4, 1e-6, id="alpha"),
-        pytest.param(mbd.BDF2(), 5e-4, 1e-6, id="bdf2", marks=pytest.mark.slow),
+        pytest.param(mbd.BDF2(), 5e-4, 2e-6, id="bdf2", marks=pytest.mark.slow),
     ],
 )
 def test_a_door_falls_into_its_latch(integrator, h, error):
@@ -311,7 +311,7 @@ def test_a_bouncing_point_is_that_of_time_stepping_with_impacts():
         return jnp.concatenate([sol.r[-1, 0, 2:], sol.v[-1, 0, 2:]])
 
     p = jnp.asarray(BALL)
-    for one, other in ((bounced, struck), (jax.jacrev(bounced), jax.jacrev(struck))):
+    for one, other in ((bounced, struck), (jax.jacfwd(bounced), jax.jacfwd(struck))):
         np.testing.assert_allclose(jax.jit(one)(p)[3:], jax.jit(other)(p), atol=1e-8)
 
 
@@ -397,7 +397,7 @@ def test_a_state_that_is_set_goes_on_as_from_a_run_of_its_own():
     m = mbd.Mechanism("motor", gravity=(0, 0, 0))
     m.add_body("rotor", mass=1.0, inertia=(0.01, 0.01, 0.02))
     m.add(mbd.Revolute("pin", m.ground, "rotor", point=(0, 0, 0), axis=(0, 0, 1)))
-    m.add(mbd.Motor("motor", "pin", voltage=6.0, resistance=0.5, inductance=0.05, constant=0.3))
+    m.add(mbd.Motor("motor", "pin", command=6.0, resistance=0.5, inductance=0.05, constant=0.3))
     system, state = m.build()
     assert system.element_state_names == ("motor.current",)
     cut = mbd.SetState("motor.current", lambda x, t: 0.25 * x.element_states[0])

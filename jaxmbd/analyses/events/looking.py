@@ -60,7 +60,8 @@ class _PartOfSchedule(Schedule):
             else earlier(part.at(n, t + self.ahead, self.h), self.ahead)
             for part in self.parts
         ]
-        return jnp.concatenate(found, axis=1)
+        none = jnp.zeros((3, 0), t.dtype)  # concatenated where there are no inputs at all
+        return jnp.concatenate([none, *found], axis=1)
 
 
 class ActingRun(eqx.Module):

@@ -25,6 +25,7 @@ from ..running.chunked_run import HostLoop, counted_loop
 from ..running.failure import raise_failure
 from ..running.one_step import Progress
 from ..running.request import RunRequest
+from ..running.schedule import Schedule
 from ..running.warnings import warn_of_grazing, warn_of_run
 from .effects import effects_of
 from .looking import EventRun, Looking, begun, goes_on
@@ -63,21 +64,23 @@ def simulate_events(
     for event in events:
         if event.quantity is not None:
             refuse_unknown([event.quantity], system)
-    if system.laws:
-        raise ValueError(
-            "simulate: events need a mechanism without rigid stops, contacts and dry friction, "
-            "whose steps pass impacts at instants of their own; give them stiffness, or ask the "
-            "solution for the instants afterwards"
+    acting = any(event.actions for event in events)
+    if acting:
+        system.refuse_laws(
+            "simulate with events that act", "give them stiffness, or let the event end the run"
         )
     if asked.checkpoints != 1:
         raise ValueError("simulate: checkpoints are not for runs with events")
-    acting = any(event.actions for event in events)
     effects = effects_of(system, events) if acting else ()
     if acting and asked.inputs is None and system.held:
         asked = dataclasses.replace(asked, inputs=system.held_inputs())
     method = chosen_integrator(asked.integrator, system).for_parts_of_steps()
     start = begin(system, state, dataclasses.replace(asked, integrator=method))
     steps, saves = start.steps, start.saves
+    at_start, schedule = start.run, start.schedule
+    if acting and schedule is None:  # no inputs: there are none to set
+        schedule = Schedule(())
+        at_start = dataclasses.replace(at_start, inputs=jnp.zeros((3, 0), system.dtype))
     every, count = saves.every, saves.count
 
     def solution_of(rows: _Saved, told: tuple[EventRun, Float[Array, "E most"]]) -> Solution:
@@ -101,9 +104,9 @@ def simulate_events(
             solution, iterations=jnp.maximum(iterations, 0), events=before(instants, end)
         )
 
-    looking = Looking(system, events, steps, start.schedule, effects)
-    if is_concrete((looking, start.run)):
-        told = _first(looking, start.run, start.first)
+    looking = Looking(system, events, steps, schedule, effects)
+    if is_concrete((looking, at_start)):
+        told = _first(looking, at_start, start.first)
         loop = HostLoop(
             lambda told, first, count, size: _some_rows(looking, told, first, count, size, every),
             lambda told: ended_as(told[0].progress.result, RESULTS.successful),
@@ -119,7 +122,7 @@ def simulate_events(
         warn_of_grazing(system, solution)
         return solution
     refuse_host_work(asked.progress, asked.on_chunk)
-    rows, run, found = _all_rows(looking, start.run, start.first, count, every)
+    rows, run, found = _all_rows(looking, at_start, start.first, count, every)
     return solution_of(rows, (run, found))
 
 

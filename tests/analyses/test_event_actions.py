@@ -348,6 +348,7 @@ def test_bounces_without_end_are_told():
 # --- inputs and states ---
 
 
+@pytest.mark.essential
 def test_a_relay_keeps_a_body_swinging_as_scipy_says():
     m = mbd.Mechanism("relay", gravity=(0, 0, 0))
     m.add_body("cart", mass=1.5, inertia=(1, 1, 1), r=(0, 0, 0), v=(1.0, 0, 0))
@@ -486,6 +487,7 @@ def test_every_member_of_a_batch_acts_at_its_own_instant():
         assert counts[k] == count
 
 
+@pytest.mark.essential
 def test_a_joint_that_does_not_close_ends_the_run_and_says_so():
     system, state = door().build()
     state = mbd.set_joints(system, state, {"hinge": {"angle": 1.2}})

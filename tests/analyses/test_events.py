@@ -361,6 +361,7 @@ def rises(p):
     return fall + (v - jnp.sqrt(v**2 - 0.6 * p[2])) / p[2]
 
 
+@pytest.mark.essential
 def test_events_between_impacts_of_rigid_contact():
     p = np.array([0.8, 1.0, GRAVITY])
     system, state = bouncing(p)

@@ -54,14 +54,17 @@ METHODS = {
 }
 
 
+CASES = [(kind, method) for kind in ("lock", "weld", "spring") for method in METHODS]
+QUICK = [("lock", "alpha"), ("weld", "rk5"), ("spring", "alpha")]
+
+
 @pytest.mark.parametrize(
-    "method",
+    ("kind", "method"),
     [
-        pytest.param(name, marks=() if name in ("alpha", "rk5") else pytest.mark.slow)
-        for name in METHODS
+        pytest.param(*case, marks=pytest.mark.essential if case in QUICK else pytest.mark.slow)
+        for case in CASES
     ],
 )
-@pytest.mark.parametrize("kind", ["lock", "weld", "spring"])
 def test_what_is_off_is_not_there_and_what_is_on_is(kind, method):
     options = METHODS[method]
     without = fall(chain(locked=False), **options)
@@ -103,6 +106,7 @@ def test_analyses_see_what_is_switched():
     np.testing.assert_allclose(found, 4.0 * 9.81 * 1.0 / inertia, rtol=1e-10)
 
 
+@pytest.mark.essential
 def test_a_driver_that_is_off_prescribes_nothing():
     m = chain(locked=False)
     for k, name in enumerate(("slow", "fast")):
@@ -132,6 +136,7 @@ def test_derivatives_do_not_see_what_is_off():
     assert float(jax.grad(height)(80.0)) == 0.0
 
 
+@pytest.mark.essential
 def test_an_input_switches_several_elements_at_once(tmp_path):
     clutch = mbd.Input("clutch", default=0.0)
     m = chain(clutch)

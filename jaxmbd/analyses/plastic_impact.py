@@ -12,6 +12,7 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import Numbers, as_jax
 from ..results.energy import energies
+from ..results.moment import Moment
 from ..rotations.types import Scalar
 from .running.checks import needs_state
 
@@ -66,5 +67,6 @@ def _impact(system: System, state: State, t: Scalar) -> Impact:
     change, impulses, undetermined = velocity_jump(RA(), system, q, u, t)
     after = RA().to_state(q, u + change)
     new = State(after.r, after.A, after.v, after.omega, state.angles, state.element_states)
-    kinetic, _ = energies(system, jax.tree.map(lambda *x: jnp.stack(x), state, new))
+    both = jax.tree.map(lambda *x: jnp.stack(x), state, new)
+    kinetic, _ = energies(system, both, Moment(jnp.stack([t, t]), None))
     return Impact(new, system.to_natural(impulses), kinetic[0] - kinetic[1], undetermined)

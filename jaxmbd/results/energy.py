@@ -11,6 +11,7 @@ from ..model.compiled import Compiled
 from ..model.state import State, Twist
 from ..model.system import System
 from ..model.validation import is_concrete
+from .moment import Moment
 
 
 class Energy(eqx.Module):
@@ -36,17 +37,19 @@ class Momentum(eqx.Module):
 
 
 @Compiled
-def energies(system: System, states: State) -> tuple[Float[Array, " T"], Float[Array, " T"]]:
-    """Kinetic and potential energy at all instants."""
+def energies(
+    system: System, states: State, moments: Moment
+) -> tuple[Float[Array, " T"], Float[Array, " T"]]:
+    """Kinetic and potential energy at all instants; springs that are switched off have none."""
 
-    def one(state: State) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def one(state: State, moment: Moment) -> tuple[Float[Array, ""], Float[Array, ""]]:
         pose = RA().with_ground(state.pose)
         zero = jnp.zeros((1, 3), system.dtype)
         v, omega = (jnp.concatenate([x, zero]) for x in (state.v, state.omega))
         kinetic = system.kinetic(pose, Twist(v, omega))
-        return kinetic, system.at_state(state).potential(pose)
+        return kinetic, moment.of(system, state).potential(pose)
 
-    return jax.vmap(one)(states)
+    return jax.vmap(one)(states, moments)
 
 
 @Compiled

@@ -275,7 +275,7 @@ class Solution(eqx.Module):
         """Kinetic and potential energy; kinetic as the integrator counts it where it says so, see
         `AbstractIntegrator.observed`.
         """
-        kinetic, potential = by_rows(energies, self._own(system), self.state)
+        kinetic, potential = by_rows(energies, self._own(system), self.state, self._moments)
         return Energy(self.stats.get("kinetic_energy", kinetic), potential)
 
     def momentum(self, system: System | None = None) -> Momentum:

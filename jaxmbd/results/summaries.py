@@ -67,7 +67,7 @@ def _worst(solution: Solution) -> str:
 
 def _energy_change(solution: Solution) -> str:
     """The total energy at the first row and at the last good one, if its program is there."""
-    found = by_rows_if_made(energies, solution.system, solution.state)
+    found = by_rows_if_made(energies, solution.system, solution.state, solution._moments)
     if found is None:
         return "see sol.energy()"
     kinetic = np.asarray(solution.stats.get("kinetic_energy", found[0]))

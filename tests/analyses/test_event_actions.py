@@ -419,6 +419,29 @@ def test_a_state_that_is_set_goes_on_as_from_a_run_of_its_own():
         np.testing.assert_allclose(sol[name][-1], rest[name][-1], rtol=1e-9)
 
 
+def test_a_spring_that_lets_go_keeps_its_energy_out_of_the_balance():
+    m = mbd.Mechanism("cart", gravity=(0, 0, 0))
+    m.add_body("cart", mass=1.5, inertia=(1, 1, 1), r=(0.2, 0, 0))
+    m.add(mbd.Translational("rail", m.ground, "cart", point=(0, 0, 0), axis=(1, 0, 0)))
+    m.add(mbd.JointSpring("spring", "rail", stiffness=60.0, active=True))
+    system, state = m.build()
+    state = mbd.set_joints(system, state, {"rail": {"displacement": 0.1}})
+    # A quarter of its swing, to where half of its energy is left; then it coasts.
+    go = mbd.Event(
+        "go", "rail.displacement", value=0.1 * np.sqrt(0.5), action=mbd.Release("spring")
+    )
+    sol = mbd.simulate(system, state, h=1e-2, t_end=1.0, events=[go], integrator=RK5)
+    after = np.asarray(sol.t) > float(sol.events["go"][0])
+    np.testing.assert_allclose(sol.events["go"], [0.25 * np.pi / np.sqrt(60.0 / 1.5)], rtol=1e-9)
+    whole = 0.5 * 60.0 * 0.1**2
+    energy = sol.energy()
+    np.testing.assert_allclose(energy.total[~after], whole, rtol=1e-9)
+    np.testing.assert_allclose(energy.total[after], 0.5 * whole, rtol=1e-9)
+    np.testing.assert_array_equal(energy.potential[after], 0.0)
+    np.testing.assert_array_equal(sol.element("spring").force[after], 0.0)
+    np.testing.assert_array_equal(sol["spring.force"][after], 0.0)
+
+
 # --- several at once, batches, refusals ---
 
 

@@ -1,7 +1,7 @@
 """Dynamics with steps chosen for a tolerance, and the motion at any requested times."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -13,23 +13,26 @@ from ..equations.index1 import dynamic_accelerations, judged_accelerations
 from ..formulations import RA, AbstractFormulation
 from ..integrators import AbstractIntegrator, Motion
 from ..model.compiled import Compiled, runs_now
+from ..model.events import Event, named_once
 from ..model.motions import is_motion
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import Numbers, is_concrete
 from ..outcomes import RESULTS
+from ..results.columns import refuse_unknown
 from ..results.interpolation import between
 from ..results.solution import Row, Solution, make_row, make_solution
 from ..rotations.types import Scalar
 from ..xla.checkpoint import checkpointed, saved
 from ..xla.cpu_fusion import one_kernel
+from .events.between_steps import Curve, with_events
 from .running.checks import check_run, chosen_formulation, chosen_integrator, instants
 from .running.failure import raise_failure
 from .running.initial_state import InitialState, angles_ahead, assembled, checked_motion, first_row
 from .running.one_step import holding
 from .running.request import RunRequest
 from .running.schedule import Inputs, Schedule, as_mapping, schedule_of
-from .running.warnings import warn_of_run
+from .running.warnings import warn_of_grazing, warn_of_run
 
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 2.0  # BDF2 is stable for ratios of steps below 1 + √2
 
@@ -46,6 +49,22 @@ class _Progress(eqx.Module):
     accepted: Int[Array, ""]
     rejected: Int[Array, ""]
     result: RESULTS
+
+
+class Path(eqx.Module):
+    """The ends of all steps of a run: rejected ones repeat the one before.
+
+    Attributes:
+        knots: Their times, (K,) [s].
+        rows: The motion there, with a leading axis.
+        reached: The time that the run reached [s].
+        started: Whether it began at all.
+    """
+
+    knots: Float[Array, " K"]
+    rows: Row
+    reached: Scalar
+    started: Bool[Array, ""]
 
 
 class Adaptive(eqx.Module):
@@ -74,7 +93,12 @@ class Adaptive(eqx.Module):
 
 
 def simulate_chosen(
-    system: System, state: State, save_at: Numbers | None, step: Adaptive, asked: RunRequest
+    system: System,
+    state: State,
+    save_at: Numbers | None,
+    step: Adaptive,
+    asked: RunRequest,
+    events: Sequence[Event] = (),
 ) -> Solution:
     """`simulate` with chosen steps."""
     if not isinstance(step, Adaptive):
@@ -97,6 +121,7 @@ def simulate_chosen(
         raise ValueError(f"the tolerance must be positive and finite, not {tolerance}")
     check_run(system, step.max_steps, 1, formulation, integrator)
     schedule = _schedule(system, asked.inputs)
+    events = _checked(system, events)
     given = state = system.with_turns(state)
     state, report = assembled(_given(system, schedule, ts[0]), state, ts[0], metric=asked.metric)
     start = InitialState(given, state, report)
@@ -105,13 +130,36 @@ def simulate_chosen(
     integrate = _integrate
     if runs_now(like, state, step.tolerance):  # a guess of how many steps are used
         integrate = _integrate.for_work(step.max_steps * system.nb // 4, like)
-    solution = integrate(system, start, ts, step, formulation, integrator, schedule)
+    solution, path = integrate(
+        system, start, ts, step, (formulation, integrator), schedule, bool(events)
+    )
     solution = dataclasses.replace(solution, system=system)
+    if path is not None:
+        solution = _with_events(system, schedule, path, solution, tuple(events))
     if asked.throw and is_concrete(solution):
         raise_failure(system, solution, state)
     if is_concrete(solution):
         warn_of_run(system, solution)
+        warn_of_grazing(system, solution)
     return solution
+
+
+def _checked(system: System, events: Sequence[Event]) -> tuple[Event, ...]:
+    """Events that chosen steps can tell.
+
+    Raises:
+        ValueError: One is unknown or acts.
+    """
+    found = named_once(events, "simulate")
+    for event in found:
+        if event.quantity is not None:
+            refuse_unknown([event.quantity], system)
+        if event.actions:
+            raise ValueError(
+                f"simulate: Event {event.name!r} acts, which needs steps of one size, h; with "
+                "step=mbd.Adaptive events are told and end a run"
+            )
+    return found
 
 
 def _schedule(system: System, inputs: Inputs | None) -> Schedule | None:
@@ -135,6 +183,29 @@ def _schedule(system: System, inputs: Inputs | None) -> Schedule | None:
     return schedule_of(system, inputs, 1, "simulate")
 
 
+@eqx.filter_jit
+def _with_events(
+    system: System,
+    schedule: Schedule | None,
+    path: Path,
+    solution: Solution,
+    events: tuple[Event, ...],
+) -> Solution:
+    curve = Curve(
+        system,
+        path.knots,
+        path.reached,
+        lambda t, k: row_between(system, schedule, path, t, k)[0],
+        lambda t: None if schedule is None else inputs_at(schedule, t),
+    )
+    return with_events(solution, curve, events)
+
+
+def inputs_at(schedule: Schedule, t: Scalar) -> Float[Array, "3 n"]:
+    """The inputs at an instant."""
+    return schedule.first(t, jnp.zeros_like(t))
+
+
 def _given(system: System, schedule: Schedule | None, t: Scalar) -> System:
     """The system with its inputs as they are at an instant."""
     return system if schedule is None else system.given(schedule.first(t, jnp.zeros_like(t)), t)
@@ -146,10 +217,11 @@ def _integrate(
     start: InitialState,
     ts: Float[Array, " T"],
     step: Adaptive,
-    formulation: AbstractFormulation,
-    integrator: AbstractIntegrator,
+    method: tuple[AbstractFormulation, AbstractIntegrator],
     schedule: Schedule | None,
-) -> Solution:
+    keep: bool = False,
+) -> tuple[Solution, Path | None]:
+    formulation, integrator = method
     tolerance, h0, report = step.tolerance, step.h0, start.report
     order = integrator.error_order or 1
     t0, t_end = ts[0], ts[-1]
@@ -225,7 +297,8 @@ def _integrate(
     short = (end.t < t_end) & (end.result == RESULTS.successful)
     result = RESULTS.where(short, RESULTS.too_many_steps, end.result)
 
-    rows, undetermined = _requested(system, schedule, ts, knots, rows, end.t, started)
+    path = Path(knots, rows, end.t, started)
+    rows, undetermined = _requested(system, schedule, ts, path)
     stats = {
         "assembly_displacement": report.displacement,
         "assembly_rotation": report.rotation,
@@ -233,9 +306,11 @@ def _integrate(
         "rejected_steps": end.rejected,
         "undetermined_rows": jnp.sum(undetermined),
     }
-    h = jnp.zeros_like(t0)
-    inputs = None if schedule is None else jax.vmap(lambda t: schedule.first(t, h))(ts)
-    return make_solution(ts, rows, result, stats, inputs=inputs)
+    inputs = None
+    if schedule is not None:
+        inputs = jax.vmap(lambda t: inputs_at(schedule, t))(ts)
+    solution = make_solution(ts, rows, result, stats, inputs=inputs)
+    return solution, path if keep else None
 
 
 def _growth(error: Scalar, order: int, converged: Bool[Array, ""], outcome: RESULTS) -> Scalar:
@@ -247,35 +322,36 @@ def _growth(error: Scalar, order: int, converged: Bool[Array, ""], outcome: RESU
 
 
 def _requested(
-    system: System,
-    schedule: Schedule | None,
-    ts: Float[Array, " T"],
-    knots: Float[Array, " K"],
-    rows: Row,
-    reached: Scalar,
-    started: Bool[Array, ""],
+    system: System, schedule: Schedule | None, ts: Float[Array, " T"], path: Path
 ) -> tuple[Row, Bool[Array, " T"]]:
-    """Rows at the times `ts`, interpolated between the ends of steps, NaN after the instant
-    `reached`; and whether the multipliers of each leave out a part of the forces.
+    """Rows at the times `ts`, and whether the multipliers of each leave out a part of the
+    forces.
     """
     # Refused steps repeat a knot; the interval of a time is the one that grows past it.
+    knots = path.knots
     k = jnp.clip(jnp.searchsorted(knots, ts, side="left") - 1, 0, len(knots) - 2)
+    return jax.vmap(lambda t, k: row_between(system, schedule, path, t, k))(ts, k)
 
-    def at(t: Scalar, k: Int[Array, ""]) -> tuple[Row, Bool[Array, ""]]:
-        h = knots[k + 1] - knots[k]
-        inside = h > 0.0
-        s = jnp.where(inside, (t - knots[k]) / jnp.where(inside, h, 1.0), 0.0)
-        ends = [jax.tree.map(lambda x, i=i: x[i], rows) for i in (k, k + 1)]
-        row, undetermined = _balanced(
-            _given(system, schedule, t), between(*ends, h=jnp.where(inside, h, 1.0), s=s), t
-        )
-        known = (t <= reached) & started
-        row = jax.tree.map(
-            lambda x: jnp.where(known, x, jnp.nan) if eqx.is_inexact_array(x) else x, row
-        )
-        return row, known & undetermined
 
-    return jax.vmap(at)(ts, k)
+def row_between(
+    system: System, schedule: Schedule | None, path: Path, t: Scalar, k: Int[Array, ""]
+) -> tuple[Row, Bool[Array, ""]]:
+    """The row at a time in the k-th step, interpolated between its ends, NaN after the instant that
+    was reached; and whether its multipliers leave out a part of the forces.
+    """
+    knots = path.knots
+    h = knots[k + 1] - knots[k]
+    inside = h > 0.0
+    s = jnp.where(inside, (t - knots[k]) / jnp.where(inside, h, 1.0), 0.0)
+    ends = [jax.tree.map(lambda x, i=i: x[i], path.rows) for i in (k, k + 1)]
+    row, undetermined = _balanced(
+        _given(system, schedule, t), between(*ends, h=jnp.where(inside, h, 1.0), s=s), t
+    )
+    known = (t <= path.reached) & path.started
+    row = jax.tree.map(
+        lambda x: jnp.where(known, x, jnp.nan) if eqx.is_inexact_array(x) else x, row
+    )
+    return row, known & undetermined
 
 
 def _balanced(system: System, row: Row, t: Scalar) -> tuple[Row, Bool[Array, ""]]:

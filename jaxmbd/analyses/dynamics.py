@@ -131,10 +131,8 @@ def simulate(
     )
     found = _events_of(events, until)
     if step is not None:
-        if found:
-            raise ValueError("simulate: events need steps of one size, h; not step=mbd.Adaptive")
         _refuse_fixed(asked, controller, key)
-        return simulate_chosen(system, state, save_at, step, asked)
+        return simulate_chosen(system, state, save_at, step, asked, found)
     if save_at is not None:
         raise ValueError(
             "simulate: save_at goes with step=mbd.Adaptive(...); fixed steps save with save_every"

@@ -108,12 +108,8 @@ def simulate(
             out_file,
             column,
         )
-        if solution.events is not None:
-            t = float(solution.t_event)
-            say(f"{until}: at t = {t:.9g} s" if np.isfinite(t) else f"{until}: did not happen")
+        _say_when(solution, until)
         return
-    if until is not None:
-        raise ValueError("--until is for fixed steps, without --tolerance")
     if save_every != 1:
         raise ValueError(
             "--save-every is for fixed steps; with --tolerance rows are at multiples of --h"
@@ -122,13 +118,24 @@ def simulate(
 
     def adaptive() -> mbd.Solution:
         with busy(f"simulating {system.name}"):
-            return mbd.simulate(held, state, step=mbd.Adaptive(tolerance), save_at=ts, **options)
+            step = mbd.Adaptive(tolerance)
+            return _reached(
+                mbd.simulate(held, state, step=step, save_at=ts, until=until, **options)
+            )
 
     solution = keep(adaptive, system, out_file, column)
     say(
         f"{int(solution.stats['accepted_steps'])} steps, {int(solution.stats['rejected_steps'])} "
         "rejected"
     )
+    _say_when(solution, until)
+
+
+def _say_when(solution: mbd.Solution, until: str | None) -> None:
+    """When the event happened that ends a run, if one was asked for."""
+    if solution.events is not None:
+        t = float(solution.t_event)
+        say(f"{until}: at t = {t:.9g} s" if np.isfinite(t) else f"{until}: did not happen")
 
 
 def _reached(solution: mbd.Solution) -> mbd.Solution:

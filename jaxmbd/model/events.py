@@ -10,7 +10,8 @@ from jaxtyping import PyTree
 from .actions import AbstractAction, actions_of
 from .validation import number
 
-_DIRECTIONS = ("rising", "falling", "both")
+# By direction: 1 where a value rises through zero, -1 where it falls, 0 for both.
+SIGNS = {"rising": 1.0, "falling": -1.0, "both": 0.0}
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _COMPARED = re.compile(rf"\s*(?P<name>.*?\S)\s*(?P<sign>[<>])\s*(?P<value>{_NUMBER})\s*")
@@ -88,7 +89,7 @@ class Event(eqx.Module):
                 f"{who}: when must be the name of a quantity, such as 'pin.angle > 0.3', or a "
                 f"function of (pose, twist, z, t), not {when!r}"
             )
-        if direction is not None and direction not in _DIRECTIONS:
+        if direction is not None and direction not in SIGNS:
             raise ValueError(
                 f"{who}: direction must be 'rising', 'falling' or 'both', not {direction!r}"
             )

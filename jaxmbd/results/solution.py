@@ -143,27 +143,17 @@ class Solution(eqx.Module):
 
     def rows(self, index: slice | np.ndarray) -> "Solution":
         """Some of the rows, as a solution."""
-        names = (
-            "t",
-            "r",
-            "A",
-            "v",
-            "omega",
-            "a",
-            "alpha",
-            "multipliers",
-            "angles",
-            "element_states",
-            "inputs",
-            "iterations",
-        )
-        parts = {
-            name: part_of(x, index) for name in names if (x := getattr(self, name)) is not None
-        }
+        parts = {name: part_of(getattr(self, name), index) for name in self.rows_by_name()}
         # What a formulation or a method observed has one entry a row; other numbers are about the
         # whole run.
         stats = {k: part_of(x, index) if k in self.observed else x for k, x in self.stats.items()}
         return dataclasses.replace(self, **parts, stats=stats)
+
+    def rows_by_name(self) -> list[str]:
+        """Names of the arrays that have one entry a row."""
+        names = ("t", "r", "A", "v", "omega", "a", "alpha", "multipliers", "angles")
+        names = (*names, "element_states", "inputs", "iterations")
+        return [name for name in names if getattr(self, name) is not None]
 
     @property
     def _moments(self) -> Moment:

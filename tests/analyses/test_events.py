@@ -283,8 +283,9 @@ def test_what_makes_no_sense_is_refused_by_name():
         mbd.Event("", "pin.angle")
     with pytest.raises(ValueError, match="two events are named 'a'"):
         mbd.simulate(SYSTEM, STATE, events=[mbd.Event("a", "pin.angle")] * 2, **run)
-    with pytest.raises(ValueError, match="events need steps of one size"):
-        mbd.simulate(SYSTEM, STATE, step=mbd.Adaptive(), save_at=[0.0, 1.0], until="pin.angle > 1")
+    act = mbd.Event("act", "pin.angle > 1", action=mbd.SetInput("none", 1.0))
+    with pytest.raises(ValueError, match="Event 'act' acts, which needs steps of one size"):
+        mbd.simulate(SYSTEM, STATE, step=mbd.Adaptive(), save_at=[0.0, 1.0], events=[act])
     often = mbd.Event("often", "pin.angle", value=DOWN, most=2)
     with pytest.raises(mbd.SimulationError, match="more events happened than are kept"):
         mbd.simulate(SYSTEM, STATE, h=1e-2, t_end=6.0, events=[often])
@@ -409,3 +410,68 @@ def test_single_precision_keeps_instants_and_derivatives():
     np.testing.assert_allclose(t, exact.t_event, atol=2e-5)
     rate = exact["pin.rate"][np.isfinite(np.asarray(exact.r[:, 0, 0]))][-1]
     np.testing.assert_allclose(slope * rate, 1.0, rtol=1e-2)
+
+
+# --- chosen steps ---
+
+CHOSEN = {"save_at": np.linspace(0.0, 6.0, 61), "integrator": mbd.MuntheKaas(tableau="rk5")}
+
+
+@pytest.mark.essential
+def test_chosen_steps_find_instants_to_their_tolerance():
+    down = mbd.Event("down", "pin.angle", value=DOWN)
+    errors = {}
+    for tolerance in (1e-6, 1e-9):
+        step = mbd.Adaptive(tolerance, max_steps=1024)
+        sol = mbd.simulate(SYSTEM, STATE, step=step, events=[down], **CHOSEN)
+        found = np.asarray(sol.events["down"])
+        assert len(found) == 5
+        errors[tolerance] = np.max(np.abs(found - QUARTER * (2 * np.arange(5) + 1)))
+    # Errors of some fifty to two hundred steps add up.
+    assert errors[1e-6] < 1e-4 and errors[1e-9] < 2e-7
+    step = mbd.Adaptive(1e-9, max_steps=1024)
+    ended = mbd.simulate(SYSTEM, STATE, step=step, until=down, **CHOSEN)
+    assert bool(ended.result == mbd.RESULTS.ended_by_event)
+    np.testing.assert_allclose(ended.t_event, QUARTER, atol=1e-9)
+    k = int(np.isfinite(np.asarray(ended.r[:, 0, 0])).sum()) - 1
+    assert ended.t[k] == ended.t_event and k == int(ended.t_event / 0.1) + 1
+    np.testing.assert_allclose(ended["pin.angle"][k], DOWN, rtol=1e-12)
+    np.testing.assert_allclose(ended.r[:k], sol.r[:k], atol=1e-12)
+    few = mbd.Event("down", "pin.angle", value=DOWN, most=2)
+    many = mbd.simulate(SYSTEM, STATE, step=step, events=[few], throw=False, **CHOSEN)
+    assert bool(many.result == mbd.RESULTS.too_many_events) and len(many.events["down"]) == 2
+
+
+@pytest.mark.slow
+def test_derivatives_of_an_instant_with_chosen_steps():
+    def found(g):
+        down = jnp.zeros(()) * g
+        values = {"gravity": jnp.stack([down, down, -g])}
+        system, state = pendulum().with_values(values).build()
+        event = mbd.Event("there", "pin.angle", value=DOWN)
+        step = mbd.Adaptive(1e-10, max_steps=256)
+        options = CHOSEN | {"save_at": np.linspace(0.0, 0.8, 9)}
+        return mbd.simulate(system, state, step=step, until=event, **options).t_event
+
+    value, slope = jax.jit(jax.value_and_grad(found))(GRAVITY)
+    np.testing.assert_allclose(value, QUARTER, atol=1e-9)
+    # The time scales with the root of gravity.
+    np.testing.assert_allclose(slope, -0.5 * QUARTER / GRAVITY, rtol=1e-7)
+
+
+def test_two_passages_in_one_long_step_are_seen():
+    m = mbd.Mechanism("stone", gravity=(0, 0, -GRAVITY))
+    m.add_body("stone", mass=1.0, inertia=(1, 1, 1), r=(0, 0, 0), v=(0, 0, 2.0))
+    system, state = m.build()
+    top = 2.0**2 / (2.0 * GRAVITY)
+    event = mbd.Event("high", "stone.r.z", value=0.8 * top)
+    # A parabola is exact: the steps are as long as they may be.
+    step = mbd.Adaptive(1e-3, h0=0.2, max_steps=64)
+    sol = mbd.simulate(
+        system, state, step=step, events=[event], **CHOSEN | {"save_at": [0.0, 0.2, 0.4]}
+    )
+    half = np.sqrt(2.0 * 0.2 * top / GRAVITY)
+    assert int(sol.stats["accepted_steps"]) < 5
+    np.testing.assert_allclose(
+        sol.events["high"], 2.0 / GRAVITY + np.array([-half, half]), rtol=1e-10
+    )

@@ -9,19 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from ...model.events import Event
+from ...model.events import SIGNS, Event
 from ...model.system import System
 from ...outcomes import RESULTS
-from ...results.columns import columns_by_name
-from ...results.solution import Row, make_solution
+from ...results.solution import Row
 from ...rotations.types import Scalar
 from ..running.one_step import FixedSteps, Progress, one_step, row_after
 from ..running.schedule import OfTime, Schedule, StepNumber, earlier
 from .acting import Held, Renewal, coasted, renewed
 from .effects import Effect
 from .search import ACTING, RENEWING, Search
-
-_SIGNS = {"rising": 1.0, "falling": -1.0, "both": 0.0}
+from .values import values_of
 
 # Of a step: what is shorter is no step, as that would leave rounding divided by its length in
 # velocities, but Taylor's series.
@@ -155,7 +153,7 @@ class Looking(eqx.Module):
     @property
     def signs(self) -> Float[np.ndarray, " E"]:
         """1 for events that rise, -1 for those that fall, 0 for both."""
-        return np.asarray([_SIGNS[event.direction] for event in self.events])
+        return np.asarray([SIGNS[event.direction] for event in self.events])
 
     @property
     def may_be_early(self) -> bool:
@@ -164,18 +162,7 @@ class Looking(eqx.Module):
 
     def values(self, row: Row, t: Scalar, progress: Progress) -> Float[Array, " E"]:
         """Of every event, less the value that is passed, at an instant."""
-        rows = jax.tree.map(lambda x: x[None], row)
-        inputs = None if progress.inputs is None else progress.inputs[None]
-        now = make_solution(t[None], rows, progress.result, {}, self.system, inputs=inputs)
-        found, state = [], now.at(0)
-        for event in self.events:
-            if event.function is not None:
-                value = event.function(state.pose, state.twist, state.element_states, t)
-            else:
-                assert event.quantity is not None
-                value = columns_by_name(now, self.system, [event.quantity])[0][0]
-            found.append(jnp.asarray(value, t.dtype).reshape(()) - event.value)
-        return jnp.stack(found)
+        return values_of(self.system, self.events, row, t, progress.inputs)
 
 
 def begun(looking: Looking, progress: Progress, row: Row) -> EventRun:

@@ -115,8 +115,7 @@ def turn_of(looking: Looking) -> Callable[[EventRun], EventRun]:
         # What passes at that instant, or by what happens there, is due at once.
         chains = acted & ~over & jnp.any(crossed)
         due = jnp.where(chains, jnp.argmax(crossed), event)
-        instant = jnp.where(arrived, t, steps.t0 + share_of(run, next_one) * steps.h)
-        instant = jnp.where(chains, t, instant)
+        instant = jnp.where(arrived | chains, t, steps.t0 + share_of(run, next_one) * steps.h)
         full = (told | commits | chains) & (run.counts[due] >= most[due])
         kept = ((told | commits | chains) & ~full) | (arrived & ~acts_here)
 

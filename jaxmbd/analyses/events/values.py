@@ -1,0 +1,36 @@
+"""What the events of a run look at."""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ...model.events import Event
+from ...model.system import System
+from ...outcomes import RESULTS
+from ...results.columns import columns_by_name
+from ...results.solution import Row, make_solution
+from ...rotations.types import Scalar
+
+
+def values_of(
+    system: System,
+    events: Sequence[Event],
+    row: Row,
+    t: Scalar,
+    inputs: Float[Array, "3 n"] | None,
+) -> Float[Array, " E"]:
+    """The value of every event at an instant, less the one that is passed."""
+    rows = jax.tree.map(lambda x: x[None], row)
+    given = None if inputs is None else inputs[None]
+    now = make_solution(t[None], rows, RESULTS.successful, {}, system, inputs=given)
+    found, state = [], now.at(0)
+    for event in events:
+        if event.function is not None:
+            value = event.function(state.pose, state.twist, state.element_states, t)
+        else:
+            assert event.quantity is not None
+            value = columns_by_name(now, system, [event.quantity])[0][0]
+        found.append(jnp.asarray(value, t.dtype).reshape(()) - event.value)
+    return jnp.stack(found)

@@ -436,8 +436,10 @@ class System(eqx.Module):
         for stack in self.holonomic:
             value = stack.each(lambda p, *x: p.branch(*x), *stack.local(pose))
             if value is not None:
-                off = False if stack.primitive.switch is None else ~stack.primitive.switch.on
-                good = good & jnp.all((value >= 0.0) | off)
+                right = value >= 0.0
+                if (switch := stack.primitive.switch) is not None:
+                    right = right | ~switch.on
+                good = good & jnp.all(right)
         return good
 
     def given(self, values: Float[Array, "3 n"], t: Scalar) -> "System":

@@ -92,6 +92,8 @@ def view(
     pauses and scrubs; a click chooses a body or a joint, whose quantities can then be plotted
     beside the scene.
 
+    Events of a run are marks below the slider of time, and are told from their instants on.
+
     A motion is shown with at most 60 rows per second of motion and 2000 altogether, taken from the
     rows of the solution; between them poses are interpolated.
 
@@ -129,8 +131,9 @@ def view(
         data, captions = _swept(source)
         told = film(data, None, None, forces=False)
     else:
+        captions = _events(source)
         data, solution, system = _opened(source, system)
-        told, captions = film(data, solution, system, forces=forces), []
+        told = film(data, solution, system, forces=forces)
     stage = scene(data)
     settings = {
         "plots": chosen(told, [plots] if isinstance(plots, str) else plots),
@@ -193,6 +196,17 @@ def _opened(
     poses = (np.asarray(x) for x in (source.t, source.r, source.A))
     finite = np.flatnonzero(finite_rows(*poses))
     return data, source.rows(finite[rows]), source.system if system is None else system
+
+
+def _events(source: Solution | Mechanism | str | Path) -> list[tuple[float, str]]:
+    """What happened at events of a motion, and when."""
+    if isinstance(source, Solution):
+        found = [] if source.events is None else source.events.table()
+    elif isinstance(source, str | Path) and str(source).endswith(".npz"):
+        found = read_npz(source)["stats"].get("events", [])
+    else:
+        return []
+    return [(float(t), f"{name}: t = {float(t):.6g} s") for t, name in found]
 
 
 def _solution(path: str | Path, system: System) -> Solution:

@@ -158,6 +158,26 @@ def test_a_mechanism_is_shown_before_it_is_simulated():
     assert film_of(view)["reactions"] == []
 
 
+def test_events_are_marks_on_the_time(tmp_path):
+    m = mbd.Mechanism("door", gravity=(0, 0, 0))
+    m.add_body("leaf", shape=mbd.Box((0.9, 0.04, 2.0), mass=25.0), r=(0.45, 0, 0))
+    m.add(mbd.Revolute("hinge", m.ground, "leaf", point=(0, 0, 0), axis=(0, 0, 1)))
+    system, state = m.build()
+    state = mbd.set_joints(system, state, {"hinge": {"angle": 1.0, "rate": -2.0}})
+    half = mbd.Event("half", "hinge.angle < 0.5")
+    sol = mbd.simulate(system, state, h=1e-2, t_end=0.6, events=[half])
+    for view in (mbd.view(sol), _written(sol, tmp_path / "motion.npz")):
+        ((t, text),) = film_of(view)["captions"]
+        # Of second order, at h = 10 ms.
+        assert t == pytest.approx(0.25, abs=1e-4) and text == f"half: t = {t:.6g} s"
+        assert '<span id="marks">' in view.html
+
+
+def _written(solution, path):
+    solution.to_npz(path)
+    return mbd.view(path)
+
+
 def test_freedoms_are_swept_on_request(motion):
     view = mbd.view("four_bar", sweep=True)
     film = film_of(view)

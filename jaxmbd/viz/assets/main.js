@@ -165,6 +165,13 @@ class Page {
     const slider = this.find('time');
     [slider.min, slider.max] = [t[0], t[t.length - 1]];
     slider.step = (t[t.length - 1] - t[0]) / 2000 || 1;
+    for (const [time, text] of this.film.captions) {
+      const mark = element('i', '', this.find('marks'));
+      const share = (time - t[0]) / (t[t.length - 1] - t[0] || 1);
+      mark.style.left = `calc(8px + ${share} * (100% - 16px))`; // the thumb is 16 px wide
+      mark.title = text;
+      mark.addEventListener('click', () => this.seek(time));
+    }
     slider.addEventListener('input', () => this.seek(Number(slider.value)));
     this.find('play').addEventListener('click', () => this.play(!this.playing));
     this.find('start').addEventListener('click', () => this.seek(t[0]));

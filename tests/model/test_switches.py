@@ -187,6 +187,14 @@ def test_switches_in_files_and_copies(tmp_path):
         assert changed.constraints["brake"].active is active
 
 
+def test_a_function_of_time_switches_nothing():
+    system, state = chain(False).build()
+    late = {"inputs": {"brake.active": lambda t: jnp.where(t > 0.1, 1.0, 0.0)}}
+    for options in ({"h": 1e-2, "steps": 5}, {"step": mbd.Adaptive(), "save_at": [0.0, 0.2]}):
+        with pytest.raises(ValueError, match="'brake.active' switches a joint or a force"):
+            mbd.simulate(system, state, **options, **late)
+
+
 def test_methods_of_one_set_of_rows_refuse_them_by_name():
     system, state = chain(False).build()
     with pytest.raises(ValueError, match="EnergyMomentum knows no joints and forces with active="):

@@ -1,6 +1,6 @@
 """Inputs of a mechanism over a run: arrays by step, or functions of time."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, TypeAlias
 
 import equinox as eqx
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int, PyTree
 
 from ...model.expressions import Expression
-from ...model.inputs import InputLabel, all_given, as_values, one_value
+from ...model.inputs import Held, InputLabel, all_given, as_values, one_value
 from ...model.motions import hoist, is_motion, jet
 from ...model.system import System
 from ...model.validation import Numbers, default_dtype
@@ -168,7 +168,28 @@ def schedule_of(system: System, inputs: Inputs | None, steps: int, who: str) -> 
     """
     inputs = all_given(system.inputs, as_mapping(inputs, who), who)
     parts = [over_a_run(label, inputs[label.name], steps, who) for label in system.inputs]
+    _refuse_switches_of_time(system, inputs, parts, who)
     return Schedule(tuple(parts)) if parts else None
+
+
+def _refuse_switches_of_time(
+    system: System, inputs: Inputs, parts: Sequence[InputPart], who: str
+) -> None:
+    """Raise where a function of time switches a joint: within a step there is no impact.
+
+    Raises:
+        ValueError: The message names the input.
+    """
+    places, first = system.switch_places(), 0
+    for label, part in zip(system.inputs, parts, strict=True):
+        given = inputs[label.name]
+        if first in places and isinstance(part, OfTime) and not isinstance(given, Held):
+            raise ValueError(
+                f"{who}: input {label.name!r} switches a joint or a force, which a function of "
+                "time cannot do: its instant would lie within a step. Give a number, an array by "
+                "step, or let an event do it: mbd.Event(..., action=mbd.Activate(...))"
+            )
+        first += label.width
 
 
 def over_a_run(label: InputLabel, given: InputValue, steps: int, who: str) -> ByStep | OfTime:

@@ -67,9 +67,10 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-# The manual: every code cell runs, every link is followed; docs/_build/html/index.html opens from the file system.
+# The manual: every code cell runs, two pages at a time, and every link is followed; docs/_build/html/index.html opens from the file
+# system.
 docs: $(VENV)/.docs
-	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/sphinx-build -j 2 -W --keep-going -q -b html docs docs/_build/html
 
 # The notebooks with the outputs of the present code.
 notebooks: $(VENV)/.docs

@@ -204,6 +204,7 @@ from .model import Pose as Pose
 from .model import PoseDriver as PoseDriver
 from .model import RackAndPinion as RackAndPinion
 from .model import Release as Release
+from .model import Restart as Restart
 from .model import Revolute as Revolute
 from .model import Rod as Rod
 from .model import RollingDisc as RollingDisc

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ import time
 import jax
 import numpy as np
 import pytest
+from scipy.interpolate import CubicHermiteSpline
 
 import jaxmbd as mbd
 import jaxmbd.cli as cli
@@ -339,6 +341,26 @@ def test_a_run_ends_where_a_quantity_passes_a_value(jaxmbd, tmp_path):
     done = jaxmbd("simulate", "four_link", "--until", "motor.angle > 0.3", "--out", out,
                   "--tolerance", "1e-6")  # fmt: skip
     assert done.code == 0 and "motor.angle > 0.3: at t = 0.0954929" in done.stdout
+
+
+def test_events_and_defaults_of_inputs_are_those_of_the_file(jaxmbd, tmp_path):
+    given = {"input": "push", "size": 3, "default": 0.0}
+    push = {"type": "PointForce", "name": "push", "force": given}
+    model = json.loads((tmp_path / pendulum(tmp_path, forces=[push])).read_text())
+    # The rod begins horizontally; its end is 0.1 m lower where sin(angle) = 0.1 / 0.7.
+    low = {"name": "low", "when": "rod.r.z < -0.1"}
+    (tmp_path / "model.json").write_text(json.dumps(model | {"events": [low]}))
+    done = jaxmbd("simulate", "model.json", "--t-end", "0.3", "--out", "s.csv", "--column",
+                  "pin.angle", "--column", "pin.rate")  # fmt: skip
+    assert done.code == 0, done.stderr
+    (told,) = re.findall(r"low: at t = ([\d.]+) s", done.stdout)
+    curve = CubicHermiteSpline(*np.loadtxt("s.csv", delimiter=",", skiprows=1).T)
+    (there,) = curve.solve(np.arcsin(0.1 / 0.7), extrapolate=False)
+    np.testing.assert_allclose(float(told), there, atol=1e-9)  # printed to nine digits
+    done = jaxmbd("simulate", "model.json", "--t-end", "0.3", "--out", "s.npz")
+    assert done.code == 0, done.stderr
+    with np.load("s.npz") as file:
+        assert [name for _, name in json.loads(str(file["stats"]))["events"]] == ["low"]
 
 
 def test_inverse_dynamics_gives_the_torque_of_the_driver(jaxmbd, tmp_path):

@@ -13,6 +13,7 @@ from ..model.validation import Numbers
 from ..results.solution import Solution
 from .adaptive import Adaptive, simulate_chosen
 from .controllers import Controller
+from .events.kinks import kink_events
 from .events.runs import simulate_events
 from .fixed_steps import simulate_fixed
 from .running.checks import check_system, needs_state, solved_by
@@ -39,6 +40,7 @@ def simulate(
     key: Array | None = None,
     events: Sequence[Event] = (),
     until: Event | str | None = None,
+    split_kinks: bool = False,
     save_every: int = 1,
     t0: Numbers = 0.0,
     checkpoints: int = 1,
@@ -76,11 +78,15 @@ def simulate(
         controller: A sampled controller, which gives some of the inputs, see `Controller`.
         key: Of `jax.random`, for the noise of the sensors that the controller reads; without it
             they have none.
-        events: Instants to be found and told in `Solution.events`, see `Event`; one that is
-            terminal ends the run.
+        events: Instants to be found and told in `Solution.events`, beside those of the mechanism,
+            see `Event`; one that is terminal ends the run.
         until: An event, or its text such as "pin.angle > 0.3", at which the run ends: its last row
             is that instant, `Solution.t_event`, and later rows are NaN. The result is
             `RESULTS.ended_by_event`, or `RESULTS.successful` where it did not happen before t_end.
+        split_kinks: Whether steps are divided where a force element is not smooth: where a rope
+            goes slack, a stop or a contact that gives way opens or closes, a limit cuts off an
+            effort, and at the points of a table. A method then keeps its order. Each is told as an
+            event, "rope.kink". For steps of one size; `mbd.Adaptive` takes small ones there.
         save_every: Save every k-th step; the number of steps must be a multiple of it. With
             `Moreau`, forces, accelerations and multipliers are means over the step that ends at a
             row; the other steps between two rows do not count in them.
@@ -129,7 +135,14 @@ def simulate(
         progress=progress,
         on_chunk=on_chunk,
     )
-    found = _events_of(events, until)
+    found, system = _events_of(system, events, until), system.without_events()
+    if split_kinks:
+        if step is not None:
+            raise ValueError(
+                "simulate: split_kinks is for steps of one size; step=mbd.Adaptive takes small "
+                "steps across kinks"
+            )
+        found += kink_events(system)
     if step is not None:
         _refuse_fixed(asked, controller, key)
         return simulate_chosen(system, state, save_at, step, asked, found)
@@ -144,7 +157,10 @@ def simulate(
     refuse_unused_key(key, controller, "simulate")
     if found:
         if controller is not None:
-            raise ValueError("simulate: events are not for runs with a controller")
+            raise ValueError(
+                "simulate: events are not for runs with a controller; those of the mechanism are "
+                "left out by system.without_events()"
+            )
         return simulate_events(system, state, found, asked)
     if controller is None:
         return simulate_fixed(system, state, asked)
@@ -153,15 +169,15 @@ def simulate(
     return simulate_controlled(system, state, controller, key, asked)
 
 
-def _events_of(events: Sequence[Event], until: Event | str | None) -> list[Event]:
-    """All events of a run.
+def _events_of(system: System, events: Sequence[Event], until: Event | str | None) -> list[Event]:
+    """All events of a run, those of the mechanism included.
 
     Raises:
         TypeError: `until` or `events` is something else.
     """
     if isinstance(events, Event | str):
         raise TypeError("simulate: events must be a list, events=[mbd.Event(...)]")
-    found = list(events)
+    found = [*system.events, *events]
     if until is None:
         return found
     if isinstance(until, str):

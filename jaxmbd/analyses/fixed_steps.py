@@ -69,6 +69,7 @@ def begin(
         may_try_later: Whether the loop can take the step that some methods try for the first row.
     """
     assert asked.h is not None
+    system.refuse_events("a run")
     formulation = chosen_formulation(asked.formulation)
     integrator = chosen_integrator(asked.integrator, system)
     count = count_steps(asked.h, asked.t_end, asked.steps, asked.t0)

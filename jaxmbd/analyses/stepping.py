@@ -91,6 +91,7 @@ def start(
         RuntimeError: No motion can begin from the state; the message names the joint and the cure.
     """
     check_system(system, state, "start")
+    system.refuse_events("start")
     named, system = system, solved_by(system, linear_solver)
     formulation = chosen_formulation(formulation)
     integrator = chosen_integrator(integrator, system)

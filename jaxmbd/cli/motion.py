@@ -131,11 +131,20 @@ def simulate(
     _say_when(solution, until)
 
 
+_MOST = 20  # events that are listed
+
+
 def _say_when(solution: mbd.Solution, until: str | None) -> None:
-    """When the event happened that ends a run, if one was asked for."""
-    if solution.events is not None:
-        t = float(solution.t_event)
-        say(f"{until}: at t = {t:.9g} s" if np.isfinite(t) else f"{until}: did not happen")
+    """When the events of a run happened, if there are any."""
+    if solution.events is None:
+        return
+    table = solution.events.table()
+    for t, name in table[:_MOST]:
+        say(f"{name}: at t = {t:.9g} s")
+    if len(table) > _MOST:
+        say(f"and {len(table) - _MOST} more")
+    if until is not None and until not in [name for _, name in table]:
+        say(f"{until}: did not happen")
 
 
 def _reached(solution: mbd.Solution) -> mbd.Solution:

@@ -142,6 +142,8 @@ def with_given(system: mbd.System, texts: list[str] | None) -> mbd.System:
             )
         values[name] = constants if len(constants) > 1 else constants[0]
     for label in system.inputs:
+        if label.name not in values:
+            continue
         if label.drives:
             values[label.name] = (np.asarray(values[label.name]),) + (np.zeros(label.shape),) * 2
         else:
@@ -161,7 +163,8 @@ def _given(system: mbd.System, texts: list[str] | None) -> dict[str, list[mbd.Ex
         if name not in known:
             have = ", ".join(known) or "none"
             raise ValueError(f"--given: {system.name} has no input {name!r}; its inputs are {have}")
-    missing = [name for name in known if name not in found]
+    needed = [label.name for label in system.inputs if label.default is None]
+    missing = [name for name in needed if name not in found]
     if missing:
         raise ValueError(
             f"{system.name} has the input{'s' if missing[1:] else ''} {', '.join(missing)}: say "

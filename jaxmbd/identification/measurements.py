@@ -17,7 +17,8 @@ from jaxtyping import Array, ArrayLike, Float
 
 from ..model.names import nearest
 from ..model.system import System
-from ..results.columns import columns_by_name, columns_of, full_name, name_of
+from ..results.columns import columns_by_name, columns_of, full_name
+from ..results.headers import name_of
 from ..results.solution import Solution
 
 # Fields of `Solution.joint`, of joints that turn and of joints that slide.

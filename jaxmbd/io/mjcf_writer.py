@@ -67,6 +67,11 @@ def mjcf_text(mechanism: Mechanism) -> str:
     """The MJCF text of a mechanism; see `write_mjcf`."""
     for beam in mechanism.beams.values():
         raise refusal(beam, "it has no beams with large displacements")
+    for event in mechanism.events.values():
+        if event.actions:
+            raise ModelFileError(
+                f"event {event.name!r}: MJCF cannot hold it: it has no events that act"
+            )
     root = ET.Element("mujoco", model=mechanism.name)
     compiler = {"angle": "radian", "autolimits": "false", "inertiafromgeom": "false"}
     ET.SubElement(root, "compiler", compiler)
@@ -98,9 +103,21 @@ def mjcf_text(mechanism: Mechanism) -> str:
             ModelFileWarning,
             stacklevel=users_line(),
         )
+    _warn_of_left_out(mechanism)
     _check_characters(root)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _warn_of_left_out(mechanism: Mechanism) -> None:
+    """Warn of parts that change no motion and are not in the file."""
+    for what, parts in (("sensors", mechanism.sensors), ("events", mechanism.events)):
+        if parts:
+            warnings.warn(
+                f"{what} are not written to MJCF: {', '.join(map(repr, parts))}",
+                ModelFileWarning,
+                stacklevel=users_line(),
+            )
 
 
 def _check_characters(root: ET.Element) -> None:

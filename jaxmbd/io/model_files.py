@@ -27,6 +27,7 @@ from ..model.sections import Section
 from ..model.sensors import AbstractSensor
 from ..model.shapes import AbstractShape, shape_kinds
 from ..model.validation import users_line
+from .event_files import read_event
 from .older_format import is_older_format, read_older_format
 from .schema import mechanism_file
 from .schema_values import InputFile
@@ -41,6 +42,7 @@ _SECTIONS = {
     "sensors": "sensor",
     "beams": "beam",
     "constraints": "constraint",
+    "events": "event",
 }
 _BEAM = specs(Beam)
 _MAX_BYTES = 64 * 2**20
@@ -205,6 +207,8 @@ def _from_file(file: Any) -> Mechanism:
         m.add(_element(part, model.Frame))
     for part in file.sensors:
         m.add(_element(part, AbstractSensor))
+    for part in file.events:
+        m.add(read_event(part))
     return m
 
 

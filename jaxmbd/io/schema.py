@@ -32,6 +32,7 @@ from ..model.laws import AbstractLawDescription
 from ..model.primitives import primitives
 from ..model.sensors import AbstractSensor
 from ..model.shapes import AbstractShape, Composite, shape_kinds
+from .event_files import EventFile
 from .schema_values import (
     Axis,
     Inertia,
@@ -332,6 +333,7 @@ def _mechanism_file(*known: tuple[type, ...]) -> type[BaseModel]:
         frames=(frames, []),
         sensors=(sensors, []),
         beams=(list[beam], []),  # pyright: ignore[reportInvalidTypeForm]
+        events=(list[EventFile], []),
     )
 
 

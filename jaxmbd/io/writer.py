@@ -13,6 +13,7 @@ from ..files import written
 from ..model.beams import Beam
 from ..model.body import Body
 from ..model.elements import AbstractElement
+from ..model.events import Event
 from ..model.expressions import Components
 from ..model.given import Kind, Spec, primitive_specs, specs
 from ..model.inputs import Input
@@ -22,6 +23,7 @@ from ..model.primitives import AbstractPrimitive
 from ..model.shapes import AbstractShape, Composite
 from ..model.validation import inertia_matrix, is_concrete
 from ..model.visuals import Visual
+from .event_files import event_to_dict
 from .model_files import ModelFileError
 
 
@@ -60,7 +62,17 @@ def mechanism_to_dict(mechanism: Mechanism) -> dict[str, Any]:
             else {}
         ),
         **({"beams": [_beam(b) for b in mechanism.beams.values()]} if mechanism.beams else {}),
+        **({"events": [_event(e) for e in mechanism.events.values()]} if mechanism.events else {}),
     }
+
+
+def _event(event: Event) -> dict[str, Any]:
+    try:
+        return event_to_dict(event, _numbers)
+    except ModelFileError:
+        raise
+    except ValueError as error:
+        raise ModelFileError(str(error)) from None
 
 
 def _body(body: Body) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from . import given as given
 from .actions import Activate as Activate
 from .actions import Bounce as Bounce
 from .actions import Release as Release
+from .actions import Restart as Restart
 from .actions import SetInput as SetInput
 from .actions import SetState as SetState
 from .beams import Beam as Beam

@@ -55,6 +55,12 @@ class SetState(AbstractAction):
         return f"SetState {self.name!r}"
 
 
+class Restart(AbstractAction):
+    """Nothing changes; the step is divided there, and the method starts anew. So a force that bends
+    or jumps at the event, such as friction where a motion turns round, costs no order.
+    """
+
+
 class _Switching(AbstractAction):
     """Names of elements that are switched."""
 
@@ -130,8 +136,8 @@ def actions_of(action: object, who: str) -> tuple[AbstractAction, ...]:
     for one in found:
         if not isinstance(one, AbstractAction):
             raise TypeError(
-                f"{who}: {one!r} is no action; take mbd.SetInput, SetState, Activate, Release or "
-                "Bounce, or a list of them"
+                f"{who}: {one!r} is no action; take mbd.SetInput, SetState, Activate, Release, "
+                "Bounce or Restart, or a list of them"
             )
     return tuple(found)
 

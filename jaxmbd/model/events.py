@@ -8,7 +8,7 @@ import equinox as eqx
 from jaxtyping import PyTree
 
 from .actions import AbstractAction, actions_of
-from .validation import number
+from .validation import is_concrete, number
 
 # By direction: 1 where a value rises through zero, -1 where it falls, 0 for both.
 SIGNS = {"rising": 1.0, "falling": -1.0, "both": 0.0}
@@ -65,8 +65,8 @@ class Event(eqx.Module):
                 difference, "hinge.angle - 0.3", the value. Or a function, see `function`.
             value: That is passed; 0 by default.
             direction: Of the passage; "both" by default.
-            action: What happens there: `Activate`, `Release`, `Bounce`, `SetInput`, `SetState`, or
-                a list of them.
+            action: What happens there: `Activate`, `Release`, `Bounce`, `SetInput`, `SetState`,
+                `Restart`, or a list of them.
             terminal: Whether the run ends there.
             most: How many instants are kept.
 
@@ -104,12 +104,27 @@ class Event(eqx.Module):
         self.terminal = bool(terminal)
         self.most = 1 if terminal else most
 
+    def text(self) -> tuple[str, str]:
+        """When it happens, and what it does."""
+        when = self.quantity or "a function of the motion"
+        value = f"{float(self.value):g}" if is_concrete(self.value) else "a traced value"
+        sign = {"rising": ">", "falling": "<", "both": "="}[self.direction]
+        done = [action.text() for action in self.actions] + ["ends the run"] * self.terminal
+        return f"{when} {sign} {value}", ", ".join(done)
+
     def ending(self) -> "Event":
         """The same event, at which a run ends."""
+        return self._as(self.value, terminal=True)
+
+    def passing(self, value: object) -> "Event":
+        """The same event at another value."""
+        return self._as(value, terminal=self.terminal)
+
+    def _as(self, value: object, *, terminal: bool) -> "Event":
         when = self.function if self.quantity is None else self.quantity
         assert when is not None
-        said = {"value": self.value, "direction": self.direction, "action": self.actions}
-        return Event(self.name, when, terminal=True, **said)
+        said = {"direction": self.direction, "action": self.actions, "most": self.most}
+        return Event(self.name, when, value=value, terminal=terminal, **said)
 
 
 def _parsed(text: str) -> tuple[str, float | None, str | None]:

@@ -16,6 +16,7 @@ from .beams import Beam, described
 from .body import Body, ground, make_body
 from .coordinates import Angle, AngleStack
 from .doubts import warn_of_doubts
+from .events import Event
 from .forces import AbstractForceDescription, AbstractInertia, ForceStack
 from .frames import Frame
 from .given import Kind, specs
@@ -37,7 +38,14 @@ from .topology import Forest
 from .validation import Numbers, default_dtype, is_concrete, vector, warn_if_single
 from .visuals import Looks, Visual
 
-Part = AbstractRelation | AbstractForceDescription | AbstractLawDescription | Frame | AbstractSensor
+Part = (
+    AbstractRelation
+    | AbstractForceDescription
+    | AbstractLawDescription
+    | Frame
+    | AbstractSensor
+    | Event
+)
 _PLURALS = {
     "body": "bodies",
     "joint": "joints",
@@ -46,6 +54,7 @@ _PLURALS = {
     "frame": "frames",
     "sensor": "sensors",
     "beam": "beams",
+    "event": "events",
 }
 
 # Couplings, such as meshes of gears, up to which range-space elimination is accurate enough: in a
@@ -78,6 +87,7 @@ class Mechanism:
         self.frames: dict[str, Frame] = {}
         self.sensors: dict[str, AbstractSensor] = {}
         self.beams: dict[str, Beam] = {}
+        self.events: dict[str, Event] = {}
 
     def __repr__(self) -> str:
         return readable(self, _described)
@@ -251,7 +261,10 @@ class Mechanism:
 
     def add(self, part: Part) -> Part:
         """Add a joint, a driver, a constraint, a force, a law (stop, dry friction, contact), a
-        frame or a sensor, and return it.
+        frame, a sensor or an event, and return it.
+
+        Every run of `simulate` looks for the events of its mechanism. What they name may be added
+        later; a run says what is missing.
 
         Raises:
             ValueError: The name is taken, a body is unknown, or the part connects a body with
@@ -303,9 +316,13 @@ class Mechanism:
             sensor.check_numbers()
             self.sensors[sensor.name] = sensor
             return sensor
+        elif isinstance(part, Event):
+            self._check_name(part.name, "event", self.events)
+            self.events[part.name] = part
+            return part
         raise TypeError(
-            f"cannot add {part!r}: not a joint, driver, constraint, force, law, frame or sensor of "
-            "jaxmbd"
+            f"cannot add {part!r}: not a joint, driver, constraint, force, law, frame, sensor or "
+            "event of jaxmbd"
         )
 
     def values(self) -> dict[str, Any]:
@@ -313,9 +330,10 @@ class Mechanism:
 
         Paths: "gravity"; "bodies.NAME.mass" (inertia, r, A, v, omega); "joints.NAME.FIELD" with the
         fields of the joint or driver, for a `Constraint` "joints.NAME.primitives.0.s_i_bar";
-        "forces.NAME.FIELD", "laws.NAME.FIELD", "frames.NAME.FIELD", "sensors.NAME.FIELD";
-        "beams.NAME.FIELD" and "beams.NAME.section.E" (G, A, I, J, rho, shear). A field that holds a
-        function with arrays (an `equinox` module, a neural network) is one value.
+        "forces.NAME.FIELD", "laws.NAME.FIELD", "frames.NAME.FIELD", "sensors.NAME.FIELD",
+        "events.NAME.value"; "beams.NAME.FIELD" and "beams.NAME.section.E" (G, A, I, J, rho, shear).
+        A field that holds a function with arrays (an `equinox` module, a neural network) is one
+        value.
         """
         return parameters.values(self)
 
@@ -377,6 +395,7 @@ class Mechanism:
             beams=beams,
             inputs=inputs.labels,
             held=bool(inputs.labels) and all(x.default is not None for x in inputs.labels),
+            events=tuple(self.events.values()),
         )
         system = on_device(system)
         state = State(
@@ -618,6 +637,7 @@ def _described(m: Mechanism) -> str:
         counted(len(m.laws), "law"),
         counted(len(m.frames), "frame"),
         counted(len(m.sensors), "sensor"),
+        counted(len(m.events), "event"),
     ]
     counts = [part for part in parts[:1] + [p for p in parts[1:] if not p.startswith("0 ")]]
     gravity = f", gravity {numbers(m.gravity)} m/s²" if is_concrete(m.gravity) else ""
@@ -630,6 +650,7 @@ def _described(m: Mechanism) -> str:
             bodies = [b.name if isinstance(b, Body) else b for b in part.targets()]
             rows.append((part.what, repr(part.name), type(part).__name__, " - ".join(bodies)))
         lines += listed(rows)
+    lines += listed([("event", repr(e.name), *e.text()) for e in m.events.values()])
     return "\n".join(lines)
 
 

@@ -12,6 +12,8 @@ import jax
 import numpy as np
 
 from .body import Body, orientation
+from .elements import AbstractElement
+from .events import Event
 from .given import Kind, specs
 from .joints import AbstractRelation
 from .validation import inertia_matrix, is_concrete, number, vector
@@ -28,6 +30,7 @@ def _tables(mechanism) -> dict[str, Mapping[str, Any]]:
         "laws": mechanism.laws,
         "frames": mechanism.frames,
         "sensors": mechanism.sensors,
+        "events": mechanism.events,
     }
 
 
@@ -40,8 +43,8 @@ def values(mechanism) -> dict[str, Any]:
                 found[f"bodies.{body.name}.{field}"] = getattr(body, field)
     for kind, parts in _tables(mechanism).items():
         for name, part in parts.items():
-            for field in dataclasses.fields(part):
-                _collect(f"{kind}.{name}.{field.name}", getattr(part, field.name), found)
+            for field in _fields(part):
+                _collect(f"{kind}.{name}.{field}", getattr(part, field), found)
     for name, beam in mechanism.beams.items():
         for field in dataclasses.fields(beam):
             if field.name not in ("name", "section", "elements"):
@@ -50,6 +53,13 @@ def values(mechanism) -> dict[str, Any]:
             path = f"beams.{name}.section.{field.name}"
             _collect(path, getattr(beam.section, field.name), found)
     return found
+
+
+def _fields(part: AbstractElement | Event) -> list[str]:
+    """Fields of a part that may hold numbers."""
+    if isinstance(part, Event):
+        return ["value"]
+    return [field.name for field in dataclasses.fields(part)]
 
 
 def _collect(path: str, value: Any, found: dict[str, Any]) -> None:
@@ -136,7 +146,7 @@ def _has_field(kind: str, part: Any, fields: list[str]) -> bool:
         k = int(fields[1])
         return k < len(part.primitives) and hasattr(part.primitives[k], fields[2])
     labels = {k for k, (spec, _) in specs(type(part)).items() if spec.kind in _PARTS} | {"name"}
-    return len(fields) == 1 and fields[0] in {f.name for f in dataclasses.fields(part)} - labels
+    return len(fields) == 1 and fields[0] in set(_fields(part)) - labels
 
 
 def _changed_body(body: Body, changes: dict[str, Any]) -> Body:
@@ -175,6 +185,8 @@ def _is_unphysical(body: Body) -> bool:
 
 
 def _changed_part(part: Any, fields: list[str], value: object) -> Any:
+    if isinstance(part, Event):
+        return part.passing(value)
     if fields[0] != "primitives":
         return dataclasses.replace(part, **{fields[0]: value})
     primitives, k = list(part.primitives), int(fields[1])

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float
 from ..rotations.types import Array, Scalar
 from ..xla.indexing import take
 from .coordinates import AngleStack, each_followed, followed_in, with_turns
+from .events import Event
 from .forces import ForceStack
 from .forces.stateful import held_states, of_all, stateful, with_rule
 from .frames import FrameOnBody
@@ -132,6 +133,7 @@ class System(eqx.Module):
         light: Indices of links without inertia of their own.
         inputs: What a caller gives from step to step, see `Input`.
         held: Whether they have been given, by `with_inputs` or all by their defaults.
+        events: That every run of `simulate` looks for.
     """
 
     mass: Float[Array, " nb"]
@@ -158,6 +160,7 @@ class System(eqx.Module):
     light: tuple[int, ...] = eqx.field(static=True, default=())
     inputs: tuple[InputLabel, ...] = eqx.field(static=True, default=())
     held: bool = eqx.field(static=True, default=False)
+    events: tuple[Event, ...] = ()
 
     def __repr__(self) -> str:
         return readable(self, _described)
@@ -183,7 +186,12 @@ class System(eqx.Module):
             described=(),
             beams=(),
             inputs=tuple(x._replace(name="", unit="") for x in self.inputs),
+            events=(),
         )
+
+    def without_events(self) -> "System":
+        """The same system, whose runs look for no events of their own."""
+        return dataclasses.replace(self, events=()) if self.events else self
 
     @property
     def nb(self) -> int:
@@ -296,6 +304,19 @@ class System(eqx.Module):
             raise ValueError(
                 f"{who} knows no joints and forces with active=; mechanism {self.name!r} has "
                 f"{', '.join(map(repr, joints + names))}: {cure}"
+            )
+
+    def refuse_events(self, who: str) -> None:
+        """Raise where the mechanism has events, for what looks for none; it names them.
+
+        Raises:
+            ValueError: There are events.
+        """
+        if self.events:
+            raise ValueError(
+                f"{who} looks for no events; mechanism {self.name!r} has "
+                f"{', '.join(repr(event.name) for event in self.events)}: use simulate with fixed "
+                "steps and without a controller, or system.without_events()"
             )
 
     def refuse_inertias(
@@ -661,6 +682,7 @@ def _described(system: System) -> str:
         *([counted(forces, "force element")] if forces else []),
         *([counted(laws, "law")] if laws else []),
         *([counted(len(system.inputs), "input")] if system.inputs else []),
+        *([counted(len(system.events), "event")] if system.events else []),
     ]
     facts = ["with closed loops" if system.has_loops else "without closed loops"]
     if known(system.mass) and system.mass.ndim == 1 and not system.massless:

@@ -102,6 +102,15 @@ class MonotoneCubic(eqx.Module):
         outside += above * (self.values[-1] + 0.5 * self.slopes[-1] * above)
         return self.areas[k] + step * inside + outside
 
+    def kink(self, x: Scalar) -> Scalar:
+        """A smooth function of x with slope 1 or -1 at every point, where it is zero and the second
+        derivative of the cubic jumps, and only there.
+        """
+        k, step, s = self._place(x)
+        sign = jnp.where(k % 2 == 0, 1.0, -1.0).astype(step.dtype)
+        below, above = self._beyond(x)
+        return sign * (step * s * (1.0 - s) + below - above)
+
 
 Characteristic = MonotoneCubic | Callable
 
@@ -111,6 +120,13 @@ def at_rate(characteristic: Characteristic, x: Scalar, rate: Scalar) -> Scalar:
     if isinstance(characteristic, MonotoneCubic):
         return characteristic(x)
     return jnp.asarray(characteristic(x, rate), x.dtype)
+
+
+def kinks_of(characteristic: Characteristic | None, x: Scalar) -> Float[Array, " n"]:
+    """Of a table its `MonotoneCubic.kink`, otherwise nothing."""
+    if isinstance(characteristic, MonotoneCubic):
+        return characteristic.kink(x)[None]
+    return jnp.zeros(0, x.dtype)
 
 
 def has_potential(characteristic: Characteristic | None) -> bool:

@@ -20,14 +20,13 @@ from ..model.system import System
 from ..model.validation import is_concrete
 from ..rotations.types import Array, host
 from .elements import element_labels
+from .events import latest
 from .laws import slices
 from .sensors import entry_names, instant_readings
 from .solution import Solution
 
 _XYZ = ("x", "y", "z")
 _MOTION = {"r": "m", "v": "m/s", "omega": "rad/s", "a": "m/s²", "alpha": "rad/s²"}
-# What a formula of a spreadsheet begins with, and ' itself, so that names can be read back.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 # Shorter names of the same numbers, taken wherever a name is asked for.
 _SHORT = (
     (".force.", ".reaction_force."),
@@ -71,19 +70,6 @@ class Group:
     kind: str
     columns: list[Column]
     values: Callable[[Solution], Array] = field(repr=False)
-
-
-def written_as(header: str) -> str:
-    """A header that no spreadsheet takes for a formula: ' stands before one that begins like it."""
-    return f"'{header}" if header.startswith(_FORMULA) else header
-
-
-def name_of(written: str) -> str:
-    """The name of a column by its header in a file: what `written_as` adds and the unit in brackets
-    are left out.
-    """
-    is_marked = written.startswith(tuple(f"'{x}" for x in _FORMULA))
-    return re.sub(r" \[[^\[\]]*\]$", "", written[1:] if is_marked else written)
 
 
 def column_names(system: System, columns: Sequence[str] | None = None) -> list[str]:
@@ -153,9 +139,17 @@ def table_of(
     bodies, rows = solution.r.shape[1], solution.multipliers.shape[1]
     angles = solution.angles is not None
     groups = _groups(system, bodies, rows, laws=laws, angles=angles)
+    groups += _events(solution)
     parts = chosen(groups, columns)
     header = [column.header for group in parts for column in group.columns]
     return header, np.concatenate([group.values(solution) for group in parts], axis=1)
+
+
+def _events(solution: Solution) -> list[Group]:
+    if (found := solution.events) is None:
+        return []
+    columns = [Column(f"event.{name}", "s") for name in found.names]
+    return [Group("events", columns, lambda sol: latest(found, sol.t))]
 
 
 def chosen(groups: list[Group], columns: Sequence[str] | None) -> list[Group]:

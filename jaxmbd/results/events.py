@@ -59,6 +59,13 @@ def _described(events: EventTimes) -> str:
     return "\n".join([f"EventTimes: {counted(len(rows), 'event')}", *rows])
 
 
+def latest(events: EventTimes, t: Float[Array, " T"]) -> Float[Array, "T E"]:
+    """The last instant of each event up to some times, (T, E) [s], NaN where there was none."""
+    found = events.t[None]
+    known = jnp.where(found <= t[:, None, None], found, -jnp.inf).max(axis=-1)
+    return jnp.where(jnp.isfinite(known), known, jnp.nan)
+
+
 def before(events: EventTimes, end: Float[Array, ""]) -> EventTimes:
     """Those that happened no later than the run."""
     kept = ~(events.t > end)

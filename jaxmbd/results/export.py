@@ -16,7 +16,8 @@ from ..model.shapes import AbstractShape, Composite
 from ..model.system import System
 from ..model.visuals import Looks
 from ..outcomes import RESULTS
-from .columns import Column, table_of, written_as
+from .columns import Column, table_of
+from .headers import written_as
 from .solution import Solution
 
 ARRAYS = (

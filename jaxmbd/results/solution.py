@@ -333,7 +333,8 @@ class Solution(eqx.Module):
             columns: Names of columns, in which * stands for any text, such as ["pin.*",
                 "*.power"]; the time is always first, the others in the file's order. By default
                 coordinates and rates of joints, reactions, what force elements, stops and contacts
-                did, energies, positions and velocities of bodies. ["*"] adds accelerations,
+                did, energies, positions and velocities of bodies, and of every event the last
+                instant up to the row, "event.shut", nan before. ["*"] adds accelerations,
                 rotation matrices "rod.A11", multipliers "lam[pin: ...]" and "iterations".
 
         Raises:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.results.columns import column_names, name_of
+from jaxmbd.results.columns import column_names
 from jaxmbd.results.elements import element_motions
+from jaxmbd.results.headers import name_of
 from jaxmbd.results.moment import Moment
 from jaxmbd.rotations import so3
 from jaxmbd.viz.data import picture

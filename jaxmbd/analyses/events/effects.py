@@ -12,6 +12,7 @@ from ...model.actions import (
     Activate,
     Bounce,
     Release,
+    Restart,
     SetInput,
     SetState,
 )
@@ -103,7 +104,7 @@ def _effect(system: System, event: Event) -> Effect:
                     raise ValueError(f"{who}: {name!r} is a force; name a joint")
                 bounces.append(Change(action.restitution, found.rows))
                 struck.append(found.active)
-        else:
+        elif not isinstance(action, Restart):
             raise TypeError(f"{who}: jaxmbd knows no such action")
     return Effect(tuple(inputs), tuple(states), tuple(here), tuple(bounces), tuple(struck))
 

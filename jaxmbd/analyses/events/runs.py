@@ -28,6 +28,7 @@ from ..running.request import RunRequest
 from ..running.schedule import Schedule
 from ..running.warnings import warn_of_grazing, warn_of_run
 from .effects import effects_of
+from .kinks import Kink
 from .looking import EventRun, Looking, begun, goes_on
 from .turns import turn_of
 
@@ -80,7 +81,8 @@ def simulate_events(
     at_start, schedule = start.run, start.schedule
     if acting and schedule is None:  # no inputs: there are none to set
         schedule = Schedule(())
-        at_start = dataclasses.replace(at_start, inputs=jnp.zeros((3, 0), system.dtype))
+        none = jnp.zeros((3, 0), system.dtype)
+        at_start = eqx.tree_at(lambda r: r.inputs, at_start, none, is_leaf=lambda x: x is None)
     every, count = saves.every, saves.count
 
     def solution_of(rows: _Saved, told: tuple[EventRun, Float[Array, "E most"]]) -> Solution:
@@ -97,7 +99,10 @@ def simulate_events(
             least=has_least(run.progress),
             inputs=rows.inputs,
         )
-        instants = EventTimes(tuple(event.name for event in events), found, run.counts, run.grazed)
+        # A kink that is touched costs nothing.
+        bends = np.asarray([isinstance(event.function, Kink) for event in events])
+        grazed = jnp.where(bends, 0, run.grazed)
+        instants = EventTimes(tuple(event.name for event in events), found, run.counts, grazed)
         ended = run.progress.result == RESULTS.ended_by_event
         end = jnp.where(ended, run.t, jnp.inf)
         return dataclasses.replace(

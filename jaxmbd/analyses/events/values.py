@@ -10,8 +10,10 @@ from ...model.events import Event
 from ...model.system import System
 from ...outcomes import RESULTS
 from ...results.columns import columns_by_name
+from ...results.moment import Moment
 from ...results.solution import Row, make_solution
 from ...rotations.types import Scalar
+from .kinks import Kink, kinks_at
 
 
 def values_of(
@@ -26,8 +28,13 @@ def values_of(
     given = None if inputs is None else inputs[None]
     now = make_solution(t[None], rows, RESULTS.successful, {}, system, inputs=given)
     found, state = [], now.at(0)
+    bends = []
+    if any(isinstance(event.function, Kink) for event in events):
+        bends = kinks_at(Moment(t, inputs).of(system, state), state, t)
     for event in events:
-        if event.function is not None:
+        if isinstance(at := event.function, Kink):
+            value = bends[at.stack][at.element, at.value]
+        elif event.function is not None:
             value = event.function(state.pose, state.twist, state.element_states, t)
         else:
             assert event.quantity is not None

@@ -130,6 +130,7 @@ def periodic(
     check_system(system, state, "periodic")
     system.refuse_elements_with_states("periodic", "leave them out, or simulate the motion")
     system.refuse_laws("periodic", "leave them out")
+    system.refuse_events("periodic")
     if system.nonholonomic:
         system.refuse_velocity_rows("periodic", "simulate until the motion repeats")
     dtype = system.dtype

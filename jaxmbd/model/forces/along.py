@@ -11,7 +11,7 @@ from ...rotations.types import Array, Scalar
 from ..coordinates import AbstractAngle, Angle, Displacement
 from ..motions import Motion
 from ..state import Pose, Twist
-from ..tables import Characteristic, at_rate, stored_energy, without_potential
+from ..tables import Characteristic, at_rate, kinks_of, stored_energy, without_potential
 from ..validation import is_concrete
 from .base import OF_FORCE, OF_TORQUE, AbstractActuator, Output, point_wrench
 
@@ -123,6 +123,22 @@ class AlongCoordinates(AbstractActuator):
 
     def _motion(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Scalar, Scalar, Scalar]:
         """L, its rate, and f."""
+        length, rate, effort = self._free(pose, twist, t)
+        return length, rate, within(effort, self.effort_range)
+
+    def kinks(self, pose: Pose, twist: Twist, t: Scalar) -> Float[Array, " n"]:
+        """Where a table has points, and what is left to the limits of u and f."""
+        length, _, effort = self._free(pose, twist, t)
+        return jnp.concatenate(
+            [
+                kinks_of(self.characteristic, length),
+                _left(self._asked(t), self.control_range),
+                _left(effort, self.effort_range),
+            ]
+        )
+
+    def _free(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+        """L, its rate, and f without its limits."""
         length = self._sum([x.value(*_pair(x, pose)) for x in self.coordinates])
         rates = []
         for x in self.coordinates:
@@ -136,7 +152,7 @@ class AlongCoordinates(AbstractActuator):
         effort = effort - self.damping * rate + self.gain * u
         if self.stiffness_gain is not None and self.damping_gain is not None:
             effort = effort - u * (self.stiffness_gain * length + self.damping_gain * rate)
-        return length, rate, within(effort, self.effort_range)
+        return length, rate, effort
 
     def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
         """The force f along L, or the torque where L is an angle."""
@@ -148,10 +164,13 @@ class AlongCoordinates(AbstractActuator):
         return self.gain * force, self.gain * torque
 
     def control(self, t: Scalar) -> Scalar:
+        return within(self._asked(t), self.control_range)
+
+    def _asked(self, t: Scalar) -> Scalar:
+        """U without its limits."""
         if self.given is None:
             return jnp.zeros_like(t)
-        u = jnp.asarray(self.given(t), t.dtype) if callable(self.given) else self.given
-        return within(u, self.control_range)
+        return jnp.asarray(self.given(t), t.dtype) if callable(self.given) else self.given
 
     def _direction(self, pose: Pose) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
         """The wrenches of f = 1."""
@@ -194,6 +213,11 @@ class AlongCoordinates(AbstractActuator):
 def within(x: Any, limits: Float[Array, "2"] | None) -> Any:
     """Numbers, none of them below the first limit or above the second, where there are limits."""
     return x if limits is None else jnp.clip(x, limits[0], limits[1])
+
+
+def _left(x: Scalar, limits: Float[Array, "2"] | None) -> Float[Array, " n"]:
+    """What is left to the first limit and to the second, where there are limits."""
+    return jnp.zeros(0, x.dtype) if limits is None else jnp.stack([x - limits[0], limits[1] - x])
 
 
 def _pair(coordinate: Angle | Displacement, x):

@@ -120,6 +120,12 @@ class AbstractForce(eqx.Module):
         """
         return None
 
+    def kinks(self, pose: Pose, twist: Twist, t: Scalar) -> Float[Array, " n"]:
+        """Values at whose zeros the wrench is not smooth, such as the slack of a rope; none by
+        default. `simulate(..., split_kinks=True)` divides steps where one of them changes sign.
+        """
+        return jnp.zeros(0, pose.r.dtype)
+
     def broken(self, pose: Pose) -> Bool[Array, ""]:
         """Whether its formula does not hold at this pose; a run then fails and names it."""
         return jnp.zeros((), bool)

@@ -88,15 +88,30 @@ class LimitedEffort(AbstractForce):
         x, rate = motion_along(self.coordinate, pose, twist)
         effort = self.gear_ratio * value_at(self.command, t)
         if self.effort_limit is not None:
-            ahead = behind = self.effort_limit
-            if self.no_load_rate is not None:
-                # What a motor still has falls with its speed, in the direction in which it turns.
-                share = rate / self.no_load_rate
-                ahead, behind = (
-                    self.effort_limit * jnp.clip(1.0 - s, 0.0, 1.0) for s in (share, -share)
-                )
+            behind, ahead = self._limits(self.effort_limit, rate)
             effort = jnp.clip(effort, -behind, ahead)
         return x, rate, effort
+
+    def _limits(self, most: Scalar, rate: Scalar) -> tuple[Scalar, Scalar]:
+        """The largest effort downwards and upwards at a rate."""
+        if self.no_load_rate is None:
+            return most, most
+        # What a motor still has falls with its speed, in the direction in which it turns.
+        share = rate / self.no_load_rate
+        down, up = (most * jnp.clip(1.0 - s, 0.0, 1.0) for s in (-share, share))
+        return down, up
+
+    def kinks(self, pose: Pose, twist: Twist, t: Scalar) -> Float[Array, " n"]:
+        """What is left to both limits, and where these bend."""
+        if self.effort_limit is None:
+            return jnp.zeros(0, pose.r.dtype)
+        rate = motion_along(self.coordinate, pose, twist)[1]
+        effort = self.gear_ratio * value_at(self.command, t)
+        behind, ahead = self._limits(self.effort_limit, rate)
+        found = [effort + behind, ahead - effort]
+        if self.no_load_rate is not None:
+            found += [rate, rate - self.no_load_rate, rate + self.no_load_rate]
+        return jnp.stack(found)
 
     def wrench(
         self, pose: Pose, twist: Twist, t: Scalar

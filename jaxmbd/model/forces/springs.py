@@ -11,7 +11,14 @@ from ...rotations.vectors import cross
 from ..coordinates import Angle
 from ..motions import Motion
 from ..state import Pose, Twist
-from ..tables import Characteristic, at_rate, has_potential, stored_energy, without_potential
+from ..tables import (
+    Characteristic,
+    at_rate,
+    has_potential,
+    kinks_of,
+    stored_energy,
+    without_potential,
+)
 from .base import OF_FORCE, OF_TORQUE, AbstractActuator, Output, point_wrench
 
 
@@ -68,6 +75,20 @@ class LineForce(AbstractActuator):
         apart = self.apart and has_potential(self.characteristic)
         pull = damper if apart else spring + damper
         return length, rate, pull - self.control(t)
+
+    def kinks(self, pose: Pose, twist: Twist, t: Scalar) -> Float[Array, " n"]:
+        """Where a table has points; of what acts on one side the slack, and the pull of spring and
+        damper together.
+        """
+        length, rate = line_motion(self.s_i_bar, self.s_j_bar, pose, twist)
+        table = kinks_of(self.characteristic, length)
+        if not self.side:
+            return table
+        longer = length - self.free_length
+        spring = self.stiffness * longer
+        if self.characteristic is not None:
+            spring = at_rate(self.characteristic, length, rate)
+        return jnp.concatenate([table, jnp.stack([longer, spring + self.damping * rate])])
 
     def outputs(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Output, ...]:
         """The pull, positive in tension, and the distance of its points."""
@@ -183,6 +204,10 @@ class AngleTorque(AbstractActuator):
         _, _, torque = self._motion(pose, twist, t)
         force, unit = self.unit_wrench(pose)
         return force, torque * unit
+
+    def kinks(self, pose: Pose, twist: Twist, t: Scalar) -> Float[Array, " n"]:
+        """Where a table has points."""
+        return kinks_of(self.characteristic, self.angle.value(*_pair(pose)))
 
     def _motion(self, pose: Pose, twist: Twist, t: Scalar) -> tuple[Scalar, Scalar, Scalar]:
         """The angle, its rate, and the torque on body j."""

@@ -91,5 +91,9 @@ class CompliantContact(AbstractForce):
             self.power(pose, twist, t),
         )
 
+    def kinks(self, pose: Pose, twist: Twist, t: Scalar) -> Float[Array, " n"]:
+        """The gaps."""
+        return self.pair.witness(pose)[0]
+
     def potential(self, pose: Pose) -> Scalar:
         return jnp.sum(self.law.energy(-self.pair.witness(pose)[0]))

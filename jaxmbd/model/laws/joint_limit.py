@@ -117,6 +117,10 @@ class CompliantLimits(AbstractForce):
         own = along_outputs(isinstance(x, AbstractAngle), value, rate, self.effort(pose, twist))
         return (*own, self.power(pose, twist, t))
 
+    def kinks(self, pose: Pose, twist: Twist, t: Scalar) -> Float[Array, " n"]:
+        """The gaps."""
+        return self.limits.gaps(pose)
+
     def invariants(self, pose: Pose) -> Float[Array, " p"]:
         x, pair = self.limits.coordinate, each_body(pose)
         if isinstance(x, AbstractAngle):

@@ -27,6 +27,8 @@ from .analyses import Mobility as Mobility
 from .analyses import Modes as Modes
 from .analyses import Path as Path
 from .analyses import Periodic as Periodic
+from .analyses import Placement as Placement
+from .analyses import PlacementError as PlacementError
 from .analyses import RedundantJointWarning as RedundantJointWarning
 from .analyses import SimulationError as SimulationError
 from .analyses import SingularPoseWarning as SingularPoseWarning
@@ -43,6 +45,7 @@ from .analyses import campbell as campbell
 from .analyses import continuation as continuation
 from .analyses import count_steps as count_steps
 from .analyses import equilibrium as equilibrium
+from .analyses import follow as follow
 from .analyses import frequency_response as frequency_response
 from .analyses import inverse_dynamics as inverse_dynamics
 from .analyses import kinematics as kinematics
@@ -52,6 +55,7 @@ from .analyses import modes as modes
 from .analyses import move_apart as move_apart
 from .analyses import observe as observe
 from .analyses import periodic as periodic
+from .analyses import place as place
 from .analyses import plastic_impact as plastic_impact
 from .analyses import quantities as quantities
 from .analyses import run_batch as run_batch

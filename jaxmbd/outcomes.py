@@ -76,6 +76,10 @@ class RESULTS(eqx.Enumeration):
         "a joint was activated at an event at which it does not close; activate it where its "
         "bodies meet, or with mbd.Activate(..., here=True) to hold a coordinate where it is"
     )
+    goals_not_met = (
+        "goals that have to be met cannot be, within the limits; give one a weight, or begin from "
+        "another pose"
+    )
 
 
 def ended_as(result: RESULTS, *outcomes: RESULTS) -> bool:

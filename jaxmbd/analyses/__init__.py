@@ -26,6 +26,10 @@ from .kinematics import kinematics as kinematics
 from .mobility import Mobility as Mobility
 from .mobility import mobility as mobility
 from .move_apart import move_apart as move_apart
+from .placing.follow import follow as follow
+from .placing.place import place as place
+from .placing.placement import Placement as Placement
+from .placing.placement import PlacementError as PlacementError
 from .plastic_impact import Impact as Impact
 from .plastic_impact import plastic_impact as plastic_impact
 from .redundancy import breaks_redundancy as breaks_redundancy

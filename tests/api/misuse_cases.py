@@ -286,6 +286,16 @@ CASES = {
         lambda: mbd.set_joints(*built(), {"pin": {"displacement": 1.0}}),
         "has no 'displacement'; it has angle, rate",
     ),
+    "a limit that is no pair": (
+        lambda: mbd.place(
+            built()[0], {"pin.angle": 0.1}, start=built()[1], limits={"pin.angle": 1.0}
+        ),
+        "needs two bounds",
+    ),
+    "goals that are no mapping": (
+        lambda: mbd.place(built()[0], [("pin.angle", 0.1)], start=built()[1]),
+        "goals must be a mapping",
+    ),
     "a name that is taken": (lambda: mechanism().add_body("arm"), "names of bodies are unique"),
 }
 # IndexError and TypeError are Python's own words for what these are.

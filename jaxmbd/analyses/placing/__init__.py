@@ -1,0 +1,1 @@
+"""Placing a mechanism by goals and limits: inverse kinematics with loops, one pose or a path."""

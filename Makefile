@@ -53,7 +53,8 @@ test-versions: .venv-oldest .venv-newest
 	.venv-newest/bin/python -m pip install --quiet --upgrade -e '.[test]' jax jaxlib
 	for venv in $^; do \
 	  $$venv/bin/python -c 'import jax; print("jax", jax.__version__)' && \
-	  $$venv/bin/python -m pytest -p no:cacheprovider tests/xla tests/solvers tests/integrators/test_first_row.py || exit 1; \
+	  $$venv/bin/python -m pytest -n 2 --dist loadgroup -p no:cacheprovider tests/xla tests/solvers \
+	    tests/integrators/test_first_row.py || exit 1; \
 	done
 
 .venv-oldest:
@@ -68,9 +69,9 @@ lint: $(VENV)/.test
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 # The manual: every code cell runs, two pages at a time, and every link is followed; docs/_build/html/index.html opens from the file
-# system.
+# system. SHARE=K/N runs the cells of one of N parts of the pages.
 docs: $(VENV)/.docs
-	$(BIN)/sphinx-build -j 2 -W --keep-going -q -b html docs docs/_build/html
+	$(if $(SHARE),DOCS_SHARE=$(SHARE)) $(BIN)/sphinx-build -j 2 -W --keep-going -q -b html docs docs/_build/html
 
 # The notebooks with the outputs of the present code.
 notebooks: $(VENV)/.docs

@@ -38,6 +38,12 @@ nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / ".cache" / "docs")
 nb_execution_raise_on_error = True
 nb_execution_excludepatterns = ["notebooks/*"]  # stored with their outputs, see `make notebooks`
+# DOCS_SHARE=K/N runs one of N parts of the pages, as continuous integration does.
+if "DOCS_SHARE" in os.environ:
+    part, parts = map(int, os.environ["DOCS_SHARE"].split("/"))
+    pages = sorted(page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md"))
+    others = [page.as_posix() for k, page in enumerate(pages) if k % parts != part]
+    nb_execution_excludepatterns += others
 nb_execution_timeout = 300
 nb_merge_streams = True
 nb_mime_priority_overrides = [("html", "text/html", 10)]

@@ -28,9 +28,12 @@ class AbstractRootProblem(eqx.Module):
         exact_factors: Whether `factors` are those of the Jacobian to rounding, their own
             regularization apart, so that derivatives need no refinement with the residual's own
             derivative.
+        one_kernel: Whether the iteration is compiled as one kernel, as pays where it is a part of
+            every step of a run.
     """
 
     exact_factors: ClassVar[bool] = False
+    one_kernel: ClassVar[bool] = True
 
     @abc.abstractmethod
     def residual(self, x: Float[Array, " n"], args: PyTree) -> Float[Array, " n"]:
@@ -72,9 +75,10 @@ def implicit_root(
     def args_of(leaves: Values):
         return eqx.combine(jax.tree.unflatten(structure_of_args, leaves), static[1])
 
-    @in_lanes
-    def solve(dynamic: Values):
-        return one_kernel(lambda dynamic: problem.solve(*whole(dynamic)), dynamic)
+    def plain(dynamic: Values):
+        return problem.solve(*whole(dynamic))
+
+    solve = in_lanes(lambda dynamic: one_kernel(plain, dynamic)) if problem.one_kernel else plain
 
     def flat(*dynamic: Array):
         nonlocal shape

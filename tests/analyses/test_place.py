@@ -328,6 +328,8 @@ def test_a_path_is_followed_from_pose_to_pose():
     [
         ({"goals": {"tol.r": (0, 0, 0)}}, "goal 'tol.r': .* did you mean 'tool.r'"),
         ({"goals": {"j1.rate": 1.0}}, "rad/s, and a pose determines"),
+        ({"goals": {"iterations": 1.0}}, "an input, a count"),
+        ({"goals": {"stops.gap": 0.1}}, "of a rigid law"),
         ({"goals": {"tool.r": (0, 0)}}, "expected an array of shape"),
         ({"goals": {"tool.A": np.ones((3, 3))}}, "needs a rotation matrix"),
         ({"goals": {"tool.x": (0, 0, 0)}}, "needs a direction"),
@@ -340,7 +342,29 @@ def test_a_path_is_followed_from_pose_to_pose():
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(change, said):
-    system, state = chain()
+    m = mbd.Mechanism("arm")
+    m.add_body("link1", mass=1.0, inertia=(0.1,) * 3)
+    m.add(mbd.Revolute("j1", "ground", "link1", point=(0, 0, 0), axis=(0, 0, 1)))
+    m.add(mbd.JointLimit("stops", "j1", upper=1.0))
+    m.add(mbd.Frame("tool", "link1"))
+    system, state = m.build()
     given = {"goals": {"tool.r": (0.6, 0.5, 0.0)}, "start": state} | change
     with pytest.raises(ValueError, match=said):
         mbd.place(system, given.pop("goals"), **given)
+
+
+@pytest.mark.slow
+def test_single_precision_places_to_its_own_digits():
+    with jax.enable_x64(False), pytest.warns(UserWarning, match="double precision is off"):
+        system, state = bent()
+        limits = {"j1.angle": (-0.2, 0.9)}
+        found = mbd.place(system, {"tool.r": (0.6, 0.5, 0.0)}, start=state, limits=limits)
+        assert found.state.r.dtype == jnp.float32
+        targets = np.asarray([[0.6, 0.5, 0.0], [-0.3, 0.4, 0.0], [0.2, -0.7, 0.0]], np.float32)
+        one = jax.vmap(lambda p: mbd.place(system, {"tool.r": p}, start=state, throw=False))
+        batch = jax.jit(one)(targets)
+    system, state = bent()
+    exact = mbd.place(system, {"tool.r": (0.6, 0.5, 0.0)}, start=state, limits=limits)
+    np.testing.assert_allclose(found.state.r, exact.state.r, atol=2e-3)
+    tool = batch.state.r[:, 2] + 0.15 * batch.state.A[:, 2, :, 0]
+    np.testing.assert_allclose(tool, targets, atol=3e-4)  # as `place` claims in this precision

@@ -134,13 +134,29 @@ def aims_of(
     """
     if not isinstance(goals, Mapping):
         raise TypeError(f"{who}: goals must be a mapping, {{'tool.r': (0.3, 0.1, 0.5)}}")
-    units = {column.name: column.unit for column in columns_of(system)}
+    units = _units(system)
     for name in weights:
         if name not in goals:
             raise ValueError(f"{who}: weights: there is no goal {name!r}")
     found = [_goal(system, units, name, x, weights.get(name), who) for name, x in goals.items()]
     bounds = [_limit(units, name, pair, who) for name, pair in limits.items()]
     return Aims(tuple(found), tuple(bounds))
+
+
+def _units(system: System) -> dict[str, str]:
+    """Units of all quantities by name; "" for those that no pose determines, whatever their
+    unit: inputs, counts, and what rigid stops and contacts do.
+    """
+    laws = {name for stack in system.laws for name in stack.names}
+    return {
+        column.name: column.unit if column.smooth and not _is_of(column.name, laws) else ""
+        for column in columns_of(system)
+    }
+
+
+def _is_of(name: str, laws: set[str]) -> bool:
+    part = name.removeprefix("laws.").rpartition(".")[0]
+    return part in laws or part.partition("[")[0] in laws
 
 
 def instant(
@@ -199,9 +215,8 @@ def _limit(units: dict[str, str], name: str, pair: object, who: str) -> Limit:
 
 def _of_pose(name: str, unit: str, what: str) -> str:
     if unit not in _OF_POSES:
-        raise ValueError(
-            f"{what}: {name} is in {unit}, and a pose determines lengths and angles alone"
-        )
+        kind = f"is in {unit}" if unit else "is an input, a count, or of a rigid law"
+        raise ValueError(f"{what}: {name} {kind}, and a pose determines lengths and angles alone")
     return unit
 
 

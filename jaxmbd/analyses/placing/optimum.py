@@ -13,6 +13,7 @@ from ...linalg.linear_solve import held
 from ...model.state import Pose
 from ...rotations.types import Scalar
 from ...solvers import AbstractRootProblem, implicit_root
+from .precision import in_digits_of
 from .problem import Placing
 from .search import SearchState, search
 
@@ -29,7 +30,6 @@ class Optimum(eqx.Module):
         pose: The pose.
         near: Its angles.
         steps: Of the search.
-        met: Whether joints close, limits hold, and the goals that have to be met are.
         flat: Whether no neighbouring pose is better.
         multipliers: Of limits, positive where one is in force.
     """
@@ -37,7 +37,6 @@ class Optimum(eqx.Module):
     pose: Pose
     near: Float[Array, " w"]
     steps: Int[Array, ""]
-    met: Bool[Array, ""]
     flat: Bool[Array, ""]
     multipliers: Float[Array, " g"]
 
@@ -51,11 +50,13 @@ def optimum(placing: Placing, near: Float[Array, " w"]) -> Optimum:
     pose = placing.moved(base, x[: 6 * placing.system.nb])
     near = placing.system.wound(angles).angle_values(RA().with_ground(pose))
     z = x[x.size - found.at.z.size :]
-    return Optimum(pose, near, found.steps, found.met & ~found.compromise, flat, held(z))
+    return Optimum(pose, near, found.steps, flat, held(z))
 
 
 class _Optimality(AbstractRootProblem):
     """The conditions of Karush, Kuhn and Tucker at a pose, in the unknowns (δ, y, s, z)."""
+
+    one_kernel = False
 
     def _parts(self, x: Float[Array, " n"], args: PyTree) -> tuple[Array, Array, Array, Array]:
         placing, base, near, _ = args
@@ -74,13 +75,17 @@ class _Optimality(AbstractRootProblem):
             return value, (rows.equations(compromise), rows.gaps)
 
         gradient, (equations, gaps) = jax.grad(lagrangian, has_aux=True)(delta)
-        return jnp.concatenate([gradient, equations, gaps - s, s * z - _BARRIER])
+        return jnp.concatenate(
+            [gradient, equations, gaps - s, s * z - in_digits_of(x.dtype, _BARRIER)]
+        )
 
     def factors(self, x: Float[Array, " n"], args: PyTree) -> Any:
         delta, y, s, z = self._parts(x, args)
         K = jax.jacfwd(lambda x: self.residual(x, args))(x)
         n, m, g = delta.size, y.size, s.size
-        soft = jnp.concatenate([jnp.zeros(n), jnp.full(m, _SOFTNESS), jnp.zeros(2 * g)])
+        soft = jnp.concatenate(
+            [jnp.zeros(n), jnp.full(m, in_digits_of(x.dtype, _SOFTNESS)), jnp.zeros(2 * g)]
+        )
         return DenseFactors.of(K - jnp.diag(soft.astype(x.dtype)))
 
     def solve(self, guess: PyTree, args: PyTree) -> tuple[Float[Array, " n"], Bool[Array, ""]]:
@@ -88,8 +93,9 @@ class _Optimality(AbstractRootProblem):
         found: SearchState = guess
         at = found.at
         zero = jnp.zeros(6 * args[0].system.nb, at.y.dtype)
-        s = jnp.maximum(found.rows.gaps, _LEAST_SLACK)
-        x = jnp.concatenate([zero, at.y, s, jnp.maximum(at.z, _BARRIER / s)])
+        least, barrier = (in_digits_of(zero.dtype, x) for x in (_LEAST_SLACK, _BARRIER))
+        s = jnp.maximum(found.rows.gaps, least)
+        x = jnp.concatenate([zero, at.y, s, jnp.maximum(at.z, barrier / s)])
         scale = jnp.maximum(1.0, jnp.max(jnp.abs(at.y), initial=0.0))
 
         def size(rest: Array) -> Scalar:

@@ -20,7 +20,8 @@ from ..running.checks import check_system
 from .goals import Aims, Goals, Limits, aims_of, instant, miss_of
 from .optimum import Optimum, optimum
 from .placement import Placement, PlacementError
-from .problem import Placing
+from .precision import in_digits_of
+from .problem import Placing, largest
 
 # Of lengths [in parts of the mechanism's] and angles [rad]: a larger miss is told.
 _MISSED = 1e-8
@@ -125,8 +126,10 @@ def _placement(placing: Placing, start: State, found: Optimum) -> Placement:
         goal.name: jnp.sqrt(_squares(miss_of(goal, system, now, numbers))) for goal in aims.goals
     }
     rows = placing.rows(pose, found.near)
-    closed = jnp.max(jnp.abs(rows.closing), initial=0.0) <= _MISSED
-    met = found.met & jnp.all(jnp.isfinite(pose.r))
+    # What is claimed is seen at the pose itself.
+    least = in_digits_of(system.dtype, _MISSED)
+    closed = largest(rows.closing) <= least
+    met = (largest(rows.hard) <= least) & (largest(jnp.minimum(rows.gaps, 0.0)) <= least)
     result = RESULTS.where(met, RESULTS.successful, RESULTS.goals_not_met)
     result = RESULTS.where(closed, result, RESULTS.assembly_failed)
     costs = jnp.concatenate([rows.soft, rows.away])
@@ -170,7 +173,8 @@ def refuse_missed(
     if bool(found.result == RESULTS.assembly_failed):
         text = "the joints do not close near the start; begin from an assembled state"
     else:
-        hard = [goal for goal in aims.hard if float(found.misses[goal.name]) > _MISSED]
+        least = in_digits_of(system.dtype, _MISSED)
+        hard = [goal for goal in aims.hard if float(found.misses[goal.name]) > least]
         parts = [f"{g.name} misses by {float(found.misses[g.name]):.3g} {g.unit}" for g in hard]
         text = f"goals cannot be met together near the start: {', '.join(parts) or 'see misses'}"
         held = [

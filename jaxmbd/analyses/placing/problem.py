@@ -20,6 +20,7 @@ from ...model.state import Pose
 from ...model.system import System
 from ...rotations.types import Scalar
 from .goals import Aims, Goal, instant, miss_of, without_unit
+from .precision import in_digits_of
 
 MAX_TURN = 0.7  # [rad] a step: linearized joints say little beyond
 SOFTNESS = 1e-10  # of rows that repeat others
@@ -98,13 +99,13 @@ class Placing(eqx.Module):
 
             slopes, values = jax.jacfwd(of, has_aux=True)(jnp.zeros(n, dtype))
             gap = largest(values)
-            softness = SOFTNESS * jnp.eye(values.size, dtype=dtype)
+            softness = in_digits_of(dtype, SOFTNESS) * jnp.eye(values.size, dtype=dtype)
             lam = DenseFactors.of(slopes @ slopes.T + softness).solve(values)
             delta = -slopes.T @ lam
             share = jnp.minimum(1.0, MAX_TURN / (largest(delta) + 1e-30))
             goes_on = (gap < 0.7 * c.gap) & jnp.isfinite(gap) & (c.turns < _CORRECTIONS)
             moved = self.moved(c.pose, share * delta)
-            there = (gap <= _TIGHT) | (c.joints_alone & ~goes_on)
+            there = (gap <= in_digits_of(dtype, _TIGHT)) | (c.joints_alone & ~goes_on)
             pose = jax.tree.map(
                 lambda a, b, new: jnp.where(there, a, jnp.where(goes_on, new, b)),
                 *(c.pose, first.pose, moved),

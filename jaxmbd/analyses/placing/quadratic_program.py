@@ -7,6 +7,7 @@ from jaxtyping import Array, Float, Int
 
 from ...linalg import DenseFactors
 from ...rotations.types import Scalar
+from .precision import in_digits_of
 
 _MAX_TURNS = 30
 _REDUCTION = 0.1  # of the barrier in a turn
@@ -70,9 +71,11 @@ def solved(
         share = jnp.minimum(_to_boundary(i.s, ds), _to_boundary(i.z, dz))
         return _Iterate(i.s + share * ds, i.z + share * dz, i.turns + 1)
 
+    close = in_digits_of(free.dtype, _CLOSE)
+
     def goes_on(i: _Iterate) -> Array:
         off = jnp.max(jnp.abs(q + A @ i.z - i.s))
-        return (i.turns < _MAX_TURNS) & (jnp.maximum(jnp.max(i.s * i.z), off) > _CLOSE)
+        return (i.turns < _MAX_TURNS) & (jnp.maximum(jnp.max(i.s * i.z), off) > close)
 
     s = jnp.maximum(program.d, _LEAST_SLACK)
     first = _Iterate(s, jnp.full(k, _FIRST_MULTIPLIER, s.dtype), jnp.zeros((), int))

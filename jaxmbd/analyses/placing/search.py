@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ...formulations import RA
 from ...model.state import Pose
 from ...rotations.types import Scalar
+from .precision import in_digits_of
 from .problem import MAX_TURN, SOFTNESS, Placing, Rows, largest
 from .quadratic_program import Quadratic, solved
 
@@ -93,7 +94,11 @@ class _Turns:
 
     def __init__(self, placing: Placing):
         self.placing = placing
-        self.tiny = jnp.finfo(placing.system.dtype).tiny ** 0.5
+        dtype = placing.system.dtype
+        self.tiny = jnp.finfo(dtype).tiny ** 0.5
+        self.closed, self.within, self.flat, self.softness = (
+            in_digits_of(dtype, x) for x in (_CLOSED, _WITHIN, _FLAT, SOFTNESS)
+        )
 
     def _evaluated(self, point: Point) -> tuple[Rows, Rows]:
         """Rows at a point and their derivatives by displacements."""
@@ -172,9 +177,9 @@ class _Turns:
         # have to give way.
         gives = jnp.arange(c.size) >= rows.closing.size
         missing = largest(_missing(rows, s.compromise))
-        gives = gives & (missing > _CLOSED)
+        gives = gives & (missing > self.closed)
         least = jnp.minimum(_GIVING, 0.1 * missing**2) if rows.gaps.size else 0.0
-        soft = (SOFTNESS + jnp.where(gives, least + s.damping, 0.0)) / scale
+        soft = (self.softness + jnp.where(gives, least + s.damping, 0.0)) / scale
         return Quadratic(
             H + s.damping * scale * jnp.eye(n, dtype=H.dtype),
             rows.costs(s.compromise) @ F,
@@ -194,7 +199,9 @@ class _Turns:
         # Far from being met, equations may come first.
         better = better | ((open_old > _FAR) & (open_new <= 0.5 * open_old))
         # Nearly there, rounding decides about the merit.
-        better = better | ((open_new <= _CLOSED) & (new <= old + 1e-9 * (1.0 + jnp.abs(old))))
+        better = better | (
+            (open_new <= self.closed) & (new <= old + self.within * (1.0 + jnp.abs(old)))
+        )
         taken = jnp.isfinite(new) & better
         hessian = self._hessian(s.trial, s.compromise)
         at, rows, slopes, hessian = jax.tree.map(
@@ -222,9 +229,9 @@ class _Turns:
     def _ended(self, s: SearchState) -> SearchState:
         """The state with a compromise where no step helps, or the end."""
         flat, rows = self._flatness(s), s.rows
-        met = largest(rows.equations(s.compromise)) <= _CLOSED
-        met = met & (largest(jnp.minimum(rows.gaps, 0.0)) <= _WITHIN)
-        ends = met & (flat <= _FLAT)
+        met = largest(rows.equations(s.compromise)) <= self.closed
+        met = met & (largest(jnp.minimum(rows.gaps, 0.0)) <= self.within)
+        ends = met & (flat <= self.flat)
         ends = ends | (s.damping > _HIGHEST_DAMPING) | (s.steps >= s.last)
         goals = s.rows.hard.size > 0
         trade = ends & ~s.traded & ~met & goals

@@ -44,6 +44,7 @@ if "DOCS_SHARE" in os.environ:
     pages = sorted(page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md"))
     others = [page.as_posix() for k, page in enumerate(pages) if k % parts != part]
     nb_execution_excludepatterns += others
+    suppress_warnings = ["myst-nb.lexer"]  # a page that does not run knows no language
 nb_execution_timeout = 300
 nb_merge_streams = True
 nb_mime_priority_overrides = [("html", "text/html", 10)]

@@ -85,6 +85,8 @@ def _described(found: Placement) -> str:
     ):
         said = words if bool(found.result == result) else said
     lines = [f"Placement: {said}, {counted(int(found.steps), 'step')}"]
+    if not bool(found.settled):
+        lines[0] += "; no local optimum yet, so that derivatives are not those of one"
     for name, unit in found.units:
         lines.append(f"  {name}: off by {float(found.misses[name]):.2e} {unit}")
     for name, side in found.at_limits.items():

@@ -63,7 +63,6 @@ class SearchState(eqx.Module):
         steps: Trials so far.
         last: Steps at which it ends.
         done: Whether it has ended.
-        met: Whether all equations and limits hold.
     """
 
     trial: Point
@@ -80,7 +79,6 @@ class SearchState(eqx.Module):
     steps: Int[Array, ""]
     last: Int[Array, ""]
     done: Bool[Array, ""]
-    met: Bool[Array, ""]
 
 
 def search(placing: Placing, near: Float[Array, " w"]) -> SearchState:
@@ -143,7 +141,6 @@ class _Turns:
             no,
             jnp.zeros((), int),
             jnp.asarray(_MAX_STEPS, int),
-            no,
             no,
         )
 
@@ -247,7 +244,6 @@ class _Turns:
             traded=s.traded | trade,
             last=jnp.where(anew, s.steps + _MAX_STEPS, s.last),
             done=ends & ~anew,
-            met=met,
         )
 
     def _merit(self, s: SearchState, rows: Rows) -> Scalar:

@@ -29,6 +29,8 @@ from .analyses import Path as Path
 from .analyses import Periodic as Periodic
 from .analyses import Placement as Placement
 from .analyses import PlacementError as PlacementError
+from .analyses import Plan as Plan
+from .analyses import PlanError as PlanError
 from .analyses import RedundantJointWarning as RedundantJointWarning
 from .analyses import SimulationError as SimulationError
 from .analyses import SingularPoseWarning as SingularPoseWarning
@@ -54,6 +56,7 @@ from .analyses import mobility as mobility
 from .analyses import modes as modes
 from .analyses import move_apart as move_apart
 from .analyses import observe as observe
+from .analyses import optimal_control as optimal_control
 from .analyses import periodic as periodic
 from .analyses import place as place
 from .analyses import plastic_impact as plastic_impact

@@ -80,6 +80,11 @@ class RESULTS(eqx.Enumeration):
         "goals that have to be met cannot be, within the limits; give one a weight, or begin from "
         "another pose"
     )
+    optimum_not_found = (
+        "no optimal plan was found: the search ended before the conditions of optimality held; "
+        "allow more iterations, begin from another guess, or find a limit or a condition at the "
+        "end that cannot be met"
+    )
 
 
 def ended_as(result: RESULTS, *outcomes: RESULTS) -> bool:

@@ -30,6 +30,9 @@ from .placing.follow import follow as follow
 from .placing.place import place as place
 from .placing.placement import Placement as Placement
 from .placing.placement import PlacementError as PlacementError
+from .planning.optimal_control import optimal_control as optimal_control
+from .planning.plan import Plan as Plan
+from .planning.plan import PlanError as PlanError
 from .plastic_impact import Impact as Impact
 from .plastic_impact import plastic_impact as plastic_impact
 from .redundancy import breaks_redundancy as breaks_redundancy

@@ -98,7 +98,7 @@ class Aims(eqx.Module):
         """What is left to all limits, lower ones before upper ones, without units."""
         found = [jnp.zeros(0, system.dtype)]
         for limit in self.limits:
-            size = _size(limit.unit, system)
+            size = size_of(limit.unit, system)
             for sign, bound in ((1.0, limit.lower), (-1.0, limit.upper)):
                 if bound is not None:
                     found.append(sign * ((numbers[limit.name] - bound) / size)[None])
@@ -117,7 +117,7 @@ class Aims(eqx.Module):
 
 def without_unit(misses: Float[Array, " w"], goal: Goal, system: System) -> Float[Array, " w"]:
     """Lengths in parts of the mechanism's."""
-    return misses / _size(goal.unit, system)
+    return misses / size_of(goal.unit, system)
 
 
 def aims_of(
@@ -138,7 +138,7 @@ def aims_of(
     for name in weights:
         if name not in goals:
             raise ValueError(f"{who}: weights: there is no goal {name!r}")
-    found = [_goal(system, units, name, x, weights.get(name), who) for name, x in goals.items()]
+    found = [goal_of(system, units, name, x, weights.get(name), who) for name, x in goals.items()]
     bounds = [_limit(units, name, pair, who) for name, pair in limits.items()]
     return Aims(tuple(found), tuple(bounds))
 
@@ -170,9 +170,14 @@ def instant(
     return make_solution(jnp.reshape(t, (1,)), rows, RESULTS.successful, {}, system)
 
 
-def _goal(
+def goal_of(
     system: System, units: dict[str, str], name: str, value: object, weight: object, who: str
 ) -> Goal:
+    """A goal by its name, checked; `units` are those of quantities.
+
+    Raises:
+        ValueError: The name is unknown, or numbers make no sense.
+    """
     what = f"{who}: goal {name!r}"
     if weight is not None:
         weight = as_jax(array(weight, (), f"{what}: weight"))
@@ -257,7 +262,8 @@ def _direction(value: object, what: str) -> Array:
     return n / jnp.sqrt(jnp.sum(n**2))
 
 
-def _size(unit: str, system: System) -> Scalar:
+def size_of(unit: str, system: System) -> Scalar:
+    """Of one without unit: lengths count in parts of the mechanism's."""
     return system.length if unit == "m" else jnp.ones_like(system.length)
 
 

@@ -109,7 +109,10 @@ def needs_state(function: Callable[P, R]) -> Callable[P, R]:
 
 
 # What does not ask for the values of inputs, or takes them itself.
-_WITHOUT_INPUTS = ("simulate", "start", "set_joints", "mobility", "move_apart")
+_WITHOUT_INPUTS = (
+    *("simulate", "start", "set_joints", "mobility", "move_apart"),
+    "optimal_control",
+)
 
 
 def _refuse_inputs_not_given(system: System, entry: str) -> None:

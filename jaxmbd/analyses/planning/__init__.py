@@ -1,0 +1,1 @@
+"""Motions by the optimum, on the constraint manifold."""

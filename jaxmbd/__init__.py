@@ -4,6 +4,7 @@ from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
 
 from . import quiet as _quiet  # noqa: F401, I001  (before JAX)
+from .analyses import MPC as MPC
 from .analyses import Accelerations as Accelerations
 from .analyses import Adaptive as Adaptive
 from .analyses import AssemblyError as AssemblyError
@@ -37,6 +38,7 @@ from .analyses import SingularPoseWarning as SingularPoseWarning
 from .analyses import SpecialPoint as SpecialPoint
 from .analyses import Spin as Spin
 from .analyses import Stability as Stability
+from .analyses import Tracker as Tracker
 from .analyses import YieldingAxesWarning as YieldingAxesWarning
 from .analyses import accelerations as accelerations
 from .analyses import actuator_wrenches as actuator_wrenches
@@ -55,6 +57,7 @@ from .analyses import linearize as linearize
 from .analyses import mobility as mobility
 from .analyses import modes as modes
 from .analyses import move_apart as move_apart
+from .analyses import mpc as mpc
 from .analyses import observe as observe
 from .analyses import optimal_control as optimal_control
 from .analyses import periodic as periodic
@@ -67,6 +70,7 @@ from .analyses import simulate as simulate
 from .analyses import start as start
 from .analyses import state_rate as state_rate
 from .analyses import step as step
+from .analyses import track as track
 from .formulations import FORMULATIONS as FORMULATIONS
 from .formulations import RA as RA
 from .formulations import RP as RP

@@ -30,9 +30,13 @@ from .placing.follow import follow as follow
 from .placing.place import place as place
 from .placing.placement import Placement as Placement
 from .placing.placement import PlacementError as PlacementError
+from .planning.mpc import MPC as MPC
+from .planning.mpc import mpc as mpc
 from .planning.optimal_control import optimal_control as optimal_control
 from .planning.plan import Plan as Plan
 from .planning.plan import PlanError as PlanError
+from .planning.track import Tracker as Tracker
+from .planning.track import track as track
 from .plastic_impact import Impact as Impact
 from .plastic_impact import plastic_impact as plastic_impact
 from .redundancy import breaks_redundancy as breaks_redundancy

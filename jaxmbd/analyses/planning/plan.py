@@ -50,6 +50,8 @@ class Plan(eqx.Module):
         switching: By input, the slope of the Hamiltonian: by how much cost would grow for one more
             of it over a second, limits left aside, (N,). An input is at its lower limit where this
             is positive, at its upper one where it is negative, as Pontryagin's principle has it.
+        slopes: Of the ends of intervals by the numbers of their beginnings and by controls, in
+            local coordinates of the knots, (N, x, z).
         iterations: Of the search.
         seconds: Of processor time: "run", and "compile", which includes the first run of every
             program.
@@ -64,10 +66,12 @@ class Plan(eqx.Module):
     misses: float = eqx.field(static=True)
     in_force: dict[str, tuple[float, float]] = eqx.field(static=True)
     switching: dict[str, Float[Array, " N"]]
+    slopes: Float[Array, "N x z"]
     iterations: tuple[Iteration, ...] = eqx.field(static=True)
     seconds: dict[str, float] = eqx.field(static=True)
     problem: Problem
     point: Point
+    slacks: Gaps
     multipliers: Multipliers
     barrier: float = eqx.field(static=True)
 
@@ -179,10 +183,12 @@ def plan_of(problem: Problem, found: Found, barrier: float) -> Plan:
         found.misses,
         _in_force(problem, found),
         _switching(problem, found, length),
+        found.expansion.slopes.ends,
         tuple(found.iterations),
         found.seconds,
         problem,
         point,
+        found.slacks,
         found.multipliers,
         barrier,
     )

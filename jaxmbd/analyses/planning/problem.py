@@ -263,7 +263,7 @@ def of_end(problem: Problem, here: Chart, zeta: Array):
     x, last, horizon, _ = _split(problem, zeta)
     t = problem.t0 + problem.knots * length_of(problem, horizon)
     state, _ = at(system, here, x, t, 2)
-    now = _end_instant(problem, state, last, t)
+    now = instant_of(problem, state, last, t)
     cost, residuals = jnp.zeros((), dtype), jnp.zeros(0, dtype)
     if problem.final is not None:
         found = jnp.asarray(problem.final(Instant(system, now)), dtype)
@@ -278,9 +278,9 @@ def of_end(problem: Problem, here: Chart, zeta: Array):
     return cost, residuals, misses, jnp.concatenate([jnp.zeros(0, dtype), *gaps])
 
 
-def _end_instant(problem: Problem, state: State, last: Array, t: Scalar) -> Solution:
-    """The last instant, of which poses and velocities are known; accelerations and forces belong to
-    the interval before, and are NaN. So are inputs that are held.
+def instant_of(problem: Problem, state: State, last: Array, t: Scalar) -> Solution:
+    """The instant of a state, of which poses and velocities are known; accelerations and forces
+    belong to an interval, and are NaN. So are inputs that are held.
     """
     system, count = problem.system, jnp.zeros((), int)
     unknown = jnp.full_like(state.r, jnp.nan)

@@ -189,8 +189,8 @@ def test_the_end_of_the_search_is_quadratic_and_needs_second_derivatives(exact_l
     errors = [max(i.misses, i.slope) for i in exact_lift.iterations] + [exact_lift.residual]
     late = [e for e in errors if e < 0.1]
     for before, after in zip(late, late[1:], strict=False):
-        assert after < max(300.0 * before**2, 1e-12)
-    assert late[-1] < 1e-12 and len(late) >= 5
+        assert after < max(30.0 * before**2, 1e-12)
+    assert late[-1] < 1e-12 and len(late) >= 4
 
 
 def test_a_plan_goes_on_from_another_one(exact_lift):
@@ -226,3 +226,52 @@ def test_a_five_bar_takes_the_fastest_way_with_its_loop_closed():
     for name in ("left", "right"):
         assert sol[f"{name}.angle"][-1] == pytest.approx(-0.4, abs=1e-4)
         assert sol[f"{name}.rate"][-1] == pytest.approx(0.0, abs=1e-3)
+
+
+def test_a_plan_that_cannot_be_kept_names_what_it_misses():
+    system, state = sliding_block()
+    with pytest.raises(
+        mbd.PlanError, match=r"slide.*no optimal plan was found.*Missed.*rail\.disp"
+    ) as e:
+        mbd.optimal_control(
+            *(system, state, ["f"], 1.0),
+            stage=lambda now: now["f"] ** 2,
+            reach={"rail.displacement": 1.0, "rest": True},
+            limits={"f": (-1.0, 1.0)},  # it would take 4 N
+            knots=6,
+            steps=2,
+            max_iterations=30,
+        )
+    plan = e.value.plan
+    assert "rail.displacement" in plan.missed and "no optimum found" in repr(plan)
+    assert np.max(np.abs(plan.inputs["f"])) <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"inputs": ["g"]}, "no input 'g'; the inputs are f"),
+        ({"horizon": -1.0}, "the horizon must be positive"),
+        ({"horizon": (2.0, 1.0)}, "the lower bound 2 must be below the upper 1"),
+        ({"knots": 0}, "knots must be a positive integer"),
+        ({"steps": 3}, "steps must be one or an even number"),
+        ({"hold": "spline"}, "hold must be one of"),
+        ({"hessian": "bfgs"}, "hessian must be one of"),
+        ({"reach": {"rail.displacment": 1.0}}, "did you mean 'rail.displacement'"),
+        ({"reach": {"rail.reaction_force.z": 1.0}}, "poses and velocities alone are known"),
+        ({"limits": {"rail.displacement": (None, None)}}, "needs two bounds"),
+        ({"rates": {"g": (-1.0, 1.0)}}, "rates: there is no planned input 'g'"),
+        ({"given": {"f": 1.0}}, "planned and given"),
+        ({"guess": {"f": np.zeros(3)}}, "one for each of 6 intervals"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(change, words):
+    asked = {"inputs": ["f"], "horizon": 1.0, "knots": 6, "steps": 2} | change
+    with pytest.raises(ValueError, match=words):
+        mbd.optimal_control(*sliding_block(), asked.pop("inputs"), asked.pop("horizon"), **asked)
+
+
+def test_a_mechanism_without_inputs_says_how_to_give_it_one():
+    system, state = mbd.load("single_pendulum")
+    with pytest.raises(ValueError, match=r"has no input; give a force or a motor one"):
+        mbd.optimal_control(system, state)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import equinox as eqx
 from tqdm.auto import tqdm
 
 from ...model.state import State
@@ -101,6 +102,8 @@ def optimal_control(
     if hessian not in HESSIANS:
         raise ValueError(f"{WHO}: hessian must be one of {HESSIANS}, not {hessian!r}")
     exact = hessian == "exact"
+    if isinstance(guess, Plan):
+        problem = eqx.tree_at(lambda p: p.scale, problem, guess.problem.scale)
     search = Search(problem, exact=exact, tolerance=tolerance, limit=max_iterations)
     if isinstance(guess, Plan):
         search.begin(*continued(problem, start, guess), max(guess.barrier, 1e-4))
@@ -108,7 +111,7 @@ def optimal_control(
         search.begin(begun(problem, start, guess), None, None)
     with tqdm(total=max_iterations, desc="plan", disable=not progress, leave=False) as bar:
         found = search.run(bar if progress else None)
-    plan = plan_of(problem, found, search.barrier)
+    plan = plan_of(found, search.barrier)
     if throw and not ended_as(plan.result, RESULTS.successful):
         error = PlanError(_said(plan))
         error.plan = plan
@@ -123,4 +126,7 @@ def _said(plan: Plan) -> str:
         f". After {len(plan.iterations)} iterations the conditions of optimality hold to "
         f"{plan.residual:.1e}, motion and limits to {plan.misses:.1e}"
     )
+    if plan.missed:
+        missed = (f"{name} by {miss:.2g}" for name, miss in plan.missed.items())
+        text += f". Missed, in parts of the mechanism's length or in rad: {', '.join(missed)}"
     return text

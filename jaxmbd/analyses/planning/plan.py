@@ -18,7 +18,8 @@ from .expansion import local_costates
 from .interior import each, slopes_of_cost
 from .problem import Gaps, Multipliers, Point, Problem
 from .search import Found, Iteration
-from .wishes import Limit
+
+_MISSED = 1e-6
 
 
 class PlanError(RuntimeError):
@@ -46,6 +47,8 @@ class Plan(eqx.Module):
             units.
         misses: Of these the largest of what the motion, the conditions at the end and the limits
             miss.
+        missed: By condition at the end and by limit, by how much it is missed, if it is: without
+            units, lengths in parts of the mechanism's.
         in_force: By limit, the share of instants at which it is in force, lower and upper, (2,).
         switching: By input, the slope of the Hamiltonian: by how much cost would grow for one more
             of it over a second, limits left aside, (N,). An input is at its lower limit where this
@@ -64,6 +67,7 @@ class Plan(eqx.Module):
     result: RESULTS
     residual: float = eqx.field(static=True)
     misses: float = eqx.field(static=True)
+    missed: dict[str, float] = eqx.field(static=True)
     in_force: dict[str, tuple[float, float]] = eqx.field(static=True)
     switching: dict[str, Float[Array, " N"]]
     slopes: Float[Array, "N x z"]
@@ -149,6 +153,7 @@ def _described(plan: Plan) -> str:
         f"{plan.residual:.1e}, motion and limits to {plan.misses:.1e}",
         f"  {plan.seconds['run']:.1f} s of computing, {plan.seconds['compile']:.1f} s of compiling",
     ]
+    lines += [f"  {name}: missed by {miss:.1e}" for name, miss in plan.missed.items()]
     lines += [_of_limit(name, shares) for name, shares in plan.in_force.items() if any(shares)]
     return "\n".join(lines)
 
@@ -162,9 +167,10 @@ def _of_limit(name: str, shares: tuple[float, float]) -> str:
     return f"  {name}: {', '.join(sides)}"
 
 
-def plan_of(problem: Problem, found: Found, barrier: float) -> Plan:
+def plan_of(found: Found, barrier: float) -> Plan:
     """The plan that a search has found."""
-    point, system = found.point, problem.system
+    problem, point = found.problem, found.point
+    system = problem.system
     share = float(point.horizon[0]) if point.horizon.size else 1.0
     length = float(problem.length) * share
     t = problem.t0 + length * jnp.arange(problem.knots + 1, dtype=system.dtype) / problem.knots
@@ -177,10 +183,11 @@ def plan_of(problem: Problem, found: Found, barrier: float) -> Plan:
         t,
         point.states,
         inputs,
-        found.cost,
+        found.cost / float(problem.scale),
         found.result,
         found.residual,
         found.misses,
+        _missed(problem, found),
         _in_force(problem, found),
         _switching(problem, found, length),
         found.expansion.slopes.ends,
@@ -200,33 +207,48 @@ def _switching(problem: Problem, found: Found, length: float) -> dict[str, Array
     costates = local_costates(problem, expansion.charts, found.multipliers)
     inside, _ = slopes_of_cost(expansion)
     inside = inside + jnp.einsum("nx,nxz->nz", costates, expansion.slopes.ends)
-    by_input = inside[:, -m:] / problem.inputs.sizes[None] * (problem.knots / length)
+    share = problem.knots / (length * problem.scale)
+    by_input = inside[:, -m:] / problem.inputs.sizes[None] * share
     names = problem.inputs.names(problem.system)
     return {name: by_input[:, k] for k, name in enumerate(names)}
+
+
+def _by_limit(problem: Problem, each: np.ndarray) -> dict[str, np.ndarray]:
+    """Numbers of all gaps along the way by limit, (N, instants, sides)."""
+    found, place = {}, 0
+    own = [(x.name, x, 1) for x in problem.bounds if x is not None]
+    own += [(f"rate of {x.name}", x, 1) for x in problem.rates if x is not None]
+    own += [(x.name, x, problem.steps + x.jumps) for x in problem.limits]
+    for name, limit, instants in own:
+        width = limit.sides * instants
+        part = each[:, place : place + width]
+        found[name] = part.reshape(len(each), instants, limit.sides)
+        place += width
+    return found
 
 
 def _in_force(problem: Problem, found: Found) -> dict[str, tuple[float, float]]:
     """By limit, the shares of instants at which its lower and its upper bound are in force."""
     forced: Gaps = each(lambda z, s: z > s, found.multipliers.gaps, found.slacks)
-    shares: dict[str, tuple[float, float]] = {}
-    values = np.asarray(forced.each)
-    place = 0
-
-    def add(name: str, limit: Limit, instants: int) -> None:
-        nonlocal place
-        width = limit.sides * instants
-        part = values[:, place : place + width].reshape(len(values), instants, limit.sides)
-        place += width
+    limits = [*problem.bounds, *problem.rates, *problem.limits]
+    parts = _by_limit(problem, np.asarray(forced.each)).items()
+    shares = {}
+    for (name, part), limit in zip(parts, [x for x in limits if x is not None], strict=True):
         by_side = part.mean(axis=(0, 1)).tolist()
         lower = by_side[0] if limit.lower is not None else 0.0
         shares[name] = lower, by_side[-1] if limit.upper is not None else 0.0
-
-    for limit in problem.bounds:
-        if limit is not None:
-            add(limit.name, limit, 1)
-    for limit in problem.rates:
-        if limit is not None:
-            add(f"rate of {limit.name}", limit, 1)
-    for limit in problem.limits:
-        add(limit.name, limit, problem.steps + limit.jumps)
     return shares
+
+
+def _missed(problem: Problem, found: Found) -> dict[str, float]:
+    """By condition at the end and by limit, how far it is from being met, if it is."""
+    values, ends = found.expansion.values, problem.ends
+    misses = ends.by_name(np.asarray(values.misses), found.expansion.charts.speeds.shape[-1])
+    gaps = _by_limit(problem, np.asarray(values.gaps.each))
+    misses |= {name: float(np.max(-part, initial=0.0)) for name, part in gaps.items()}
+    place = 0
+    for limit in ends.ranges:
+        part = np.asarray(values.gaps.last)[place : place + limit.sides]
+        misses[f"{limit.name} at the end"] = float(np.max(-part, initial=0.0))
+        place += limit.sides
+    return {name: miss for name, miss in misses.items() if miss > _MISSED}

@@ -45,6 +45,7 @@ class Problem(eqx.Module):
         ranks: Of the joints at position and at velocity level.
         carried: Whether controls of the interval before count among the numbers of a knot.
         first_free: Whether those at the first knot are chosen as well.
+        scale: Costs count times this number, which makes the largest slope or curvature one.
     """
 
     system: System
@@ -56,6 +57,7 @@ class Problem(eqx.Module):
     rates: tuple[Limit | None, ...]
     horizon: Limit | None
     ends: Ends
+    scale: Scalar
     goal: Chart | None
     stage: Cost | None = eqx.field(static=True)
     final: Cost | None = eqx.field(static=True)
@@ -241,9 +243,10 @@ def _along(problem: Problem, fine: Fine, length: Scalar) -> tuple[Scalar, Array,
     weights = jnp.asarray(quadrature(problem.steps), dtype)
     cost, residuals = jnp.zeros((), dtype), jnp.zeros(0, dtype)
     if costs.ndim == 1:
-        cost = length * (weights @ costs)
+        cost = problem.scale * length * (weights @ costs)
     else:
-        residuals = (jnp.sqrt(length * weights)[:, None] * costs).reshape(-1)
+        shares = jnp.sqrt(problem.scale * length * weights)
+        residuals = (shares[:, None] * costs).reshape(-1)
     # The beginning is the end of the interval before, but for what jumps with an input.
     gaps = [x.gaps(values[x.name][0 if x.jumps else 1 :]).reshape(-1) for x in names]
     return cost, residuals, gaps
@@ -267,7 +270,10 @@ def of_end(problem: Problem, here: Chart, zeta: Array):
     cost, residuals = jnp.zeros((), dtype), jnp.zeros(0, dtype)
     if problem.final is not None:
         found = jnp.asarray(problem.final(Instant(system, now)), dtype)
-        cost, residuals = (found, residuals) if found.ndim == 0 else (cost, jnp.ravel(found))
+        if found.ndim == 0:
+            cost = problem.scale * found
+        else:
+            residuals = jnp.sqrt(problem.scale) * jnp.ravel(found)
     units = jnp.tile(system.units(), system.nb)
     u = jnp.concatenate([state.v, state.omega], axis=1).reshape(-1) / units
     misses = problem.ends.misses(system, now, here.speeds.T @ u)

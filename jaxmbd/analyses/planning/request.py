@@ -97,6 +97,7 @@ def problem_of(
         rates=_rates(rates, names, sizes, system),
         horizon=free,
         ends=ends,
+        scale=jnp.ones((), system.dtype),
         goal=goal,
         stage=wishes.stage,
         final=wishes.final,

@@ -30,6 +30,7 @@ from .interior import (
     errors,
     misses_of,
     mixed,
+    slopes_of_cost,
     step_of,
 )
 from .problem import Gaps, Multipliers, Point, Problem, Values, values_at
@@ -66,6 +67,7 @@ class Found:
     """Where a search ended.
 
     Attributes:
+        problem: With the scale of its costs.
         point, slacks, multipliers: The last guess.
         expansion: There.
         gains: Of the last step, see `riccati.Solved`.
@@ -77,6 +79,7 @@ class Found:
         seconds: Of processor time in programs and of compiling them, "run" and "compile".
     """
 
+    problem: Problem
     point: Point
     slacks: Gaps
     multipliers: Multipliers
@@ -159,6 +162,36 @@ class Search:
         self.multipliers = multipliers or no_multipliers(self.problem, point)
         self.first = barrier
 
+    def _scaled(self, expansion: Expansion) -> Expansion:
+        """The first expansion with costs that matter as much as limits and the motion do."""
+        if self.given is not None:
+            return expansion
+        inside, end = slopes_of_cost(expansion)
+        parts = inside, end, expansion.hessian, expansion.hessian_end
+        largest = max(float(jnp.max(jnp.abs(x))) for x in parts)
+        scale = jnp.asarray(1.0 / min(max(largest, 1e-8), 1e8) if largest else 1.0)
+        whole = scale * self.problem.scale
+        self.problem = eqx.tree_at(lambda p: p.scale, self.problem, whole)
+        v, s, root = expansion.values, expansion.slopes, jnp.sqrt(scale)
+
+        def costs(x: Values) -> Values:
+            return dataclasses.replace(
+                x,
+                cost=scale * x.cost,
+                cost_end=scale * x.cost_end,
+                residuals=root * x.residuals,
+                residuals_end=root * x.residuals_end,
+            )
+
+        # Multipliers are zero as yet: all second derivatives are those of costs.
+        return dataclasses.replace(
+            expansion,
+            values=costs(v),
+            slopes=costs(s),
+            hessian=scale * expansion.hessian,
+            hessian_end=scale * expansion.hessian_end,
+        )
+
     def _limits(self, expansion: Expansion) -> None:
         """First slacks, and multipliers where there are none yet."""
         gaps = expansion.values.gaps
@@ -184,6 +217,7 @@ class Search:
                     "expand", self.problem, self.point, self.multipliers, self.exact
                 )
                 if not history:
+                    expansion = self._scaled(expansion)
                     self._limits(expansion)
                 own = self.programs(
                     "errors", self.problem, expansion, self.slacks, self.multipliers
@@ -197,12 +231,11 @@ class Search:
                     break
                 self._lower(own)
                 share = self._advance(expansion, own)
-                history.append(
-                    Iteration(cost, misses, float(own.slope), self.barrier, self.damping, share)
-                )
+                numbers = float(own.slope), self.barrier, self.damping, share
+                history.append(Iteration(cost / float(self.problem.scale), misses, *numbers))
                 if bar is not None:
                     bar.update(1)
-                    bar.set_postfix(cost=f"{cost:.4g}", residual=f"{residual:.1e}")
+                    bar.set_postfix(cost=f"{history[-1].cost:.4g}", residual=f"{residual:.1e}")
                 if share == 0.0:
                     break
         except KeyboardInterrupt:
@@ -211,6 +244,7 @@ class Search:
             result = RESULTS.interrupted
         assert expansion is not None
         return Found(
+            self.problem,
             *(self.point, self.slacks, self.multipliers, expansion, residual, misses, cost),
             history,
             result,

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ...model.names import nearest
@@ -91,10 +92,27 @@ class Ends(eqx.Module):
             found.append(speeds)
         return jnp.concatenate(found)
 
-    @property
-    def names(self) -> list[str]:
-        """Of the goals, for reports."""
-        return [goal.name for goal in self.goals] + ([REST] if self.rest else [])
+    def by_name(self, misses: Float[np.ndarray, " k"], speeds: int) -> dict[str, float]:
+        """The largest miss of each condition; functions, whose numbers are not known, share
+        theirs.
+        """
+        found, place = {}, 0
+        functions = [goal.name for goal in self.goals if goal.kind == "function"]
+        known = sum(goal.width for goal in self.goals) + self.rest * speeds
+        for goal in self.goals:
+            if goal.kind != "function":
+                width = goal.width
+                name = goal.name
+            elif goal.name == functions[0]:
+                width, name = len(misses) - known, ", ".join(functions)
+            else:
+                continue
+            found[name] = float(np.max(np.abs(misses[place : place + width]), initial=0.0))
+            place += width
+        if self.rest or self.state is not None:
+            name = REST if self.rest else "the state"
+            found[name] = float(np.max(np.abs(misses[place:]), initial=0.0))
+        return found
 
 
 def limits_of(system: System, limits: Bounds, who: str) -> tuple[Limit, ...]:

@@ -33,49 +33,75 @@ def _cost(ax, history, label):
     ax.set(xlabel=label, ylabel="cost")
 
 
-def swing_up(t, first, best, before, after, exact, histories, step_sizes, folder):
-    figure, (force, angle, cost) = panels(3)
-    force.plot(t, first, **BEFORE, label="first guess")
-    force.plot(t, best, **AFTER, label="optimized")
+def swing_up(plan, fine, exact, limits, folder):
+    figure, (force, angle, place, errors) = panels(4)
+    for ax, limit in ((force, limits[0]), (place, limits[1])):
+        for side in (-limit, limit):
+            ax.axhline(side, color="0.4", lw=0.8, ls=":")
+    force.plot(plan.t, plan.inputs["push"], **AFTER)
     force.set(xlabel="t [s]", ylabel="force on the cart [N]")
-    legend_above(force)
-    angle.plot(
-        after.t, np.degrees(exact[0][:, 1]), **REFERENCE, label="optimized, minimal coordinates"
-    )
-    for sol, style, label in ((before, BEFORE, "first guess"), (after, AFTER, "optimized")):
-        A = np.asarray(sol.A)[:, 1]
-        turned = np.unwrap(np.arctan2(-A[:, 0, 2], A[:, 2, 2]))
-        angle.plot(sol.t, np.degrees(turned), **style, label=label)
-    low, high = angle.get_ylim()
-    turns = [x for x in range(-1800, 1801, 180) if low <= x <= high]
-    for upright in turns:
-        if upright % 360:
-            angle.axhline(upright, color="0.6", lw=0.8, ls=":")
-    angle.set(xlabel="t [s]", ylabel="pole from hanging [°]", yticks=turns)
+    A = np.asarray(fine.A)[:, 1]
+    turned = np.unwrap(np.arctan2(-A[:, 0, 2], A[:, 2, 2]))
+    angle.plot(fine.t, np.degrees(exact[0][:, 1]), **REFERENCE, label="minimal coordinates")
+    angle.plot(fine.t, np.degrees(turned), **AFTER, label="replay")
+    angle.set(xlabel="t [s]", ylabel="pole from hanging [°]")
+    angle.yaxis.set_major_locator(MultipleLocator(90.0))
     legend_above(angle)
-    done = 0
-    for k, (history, h) in enumerate(zip(histories, step_sizes, strict=True)):
-        at = done + np.arange(len(history))
-        cost.semilogy(at, history, color=f"C{k}", lw=1.2, label=f"step {1e3 * h:g} ms")
-        done = at[-1]
-    cost.set(xlabel="iteration", ylabel="cost")
-    legend_above(cost)
+    place.plot(fine.t, exact[0][:, 0], **REFERENCE)
+    place.plot(fine.t, np.asarray(fine.r)[:, 0, 0], **AFTER)
+    place.plot(plan.t, np.asarray(plan.states.r)[:, 0, 0], ls="", marker=".", ms=4, color="k")
+    place.set(xlabel="t [s]", ylabel="cart [m]")
+    errors.semilogy([i.misses for i in plan.iterations], **BEFORE, label="motion and limits")
+    errors.semilogy([i.slope for i in plan.iterations], **AFTER, label="slope of the Lagrangian")
+    errors.set(xlabel="iteration", ylabel="error")
+    legend_above(errors)
     save(figure, folder / "swing_up.png")
+
+
+def fastest(plans, folder):
+    figure, axes = panels(3)
+    for ax, (name, plan) in zip(axes, plans.items(), strict=False):
+        for k, (label, torque) in enumerate(plan.inputs.items()):
+            ax.step(plan.t[:-1], torque, where="post", color=f"C{k}", lw=1.2, label=label)
+        ax.set(xlabel="t [s]", ylabel=f"{name.replace('_', '-')}: torque [N·m]")
+        legend_above(ax, 3)
+    plan = plans["delta"]
+    for k, (label, slopes) in enumerate(plan.switching.items()):
+        axes[2].plot(plan.t[:-1], slopes, color=f"C{k}", lw=1.2, label=label)
+    axes[2].axhline(0.0, color="0.4", lw=0.8, ls=":")
+    axes[2].set(xlabel="t [s]", ylabel="delta: slope of the Hamiltonian [1/(N·m)]")
+    save(figure, folder / "fastest.png")
+
+
+def predictive(runs, rates, stands, limit, folder):
+    only = [k for k in range(len(rates)) if stands["mpc"][k] and not stands["lqr"][k]]
+    k = only[-1] if only else 0
+    figure, (angle, force) = panels(2, width=5.0)
+    for name, style in (("lqr", BEFORE), ("mpc", AFTER)):
+        sol = runs[name][k]
+        angle.plot(sol.t, np.degrees(np.asarray(sol["hinge.angle"])), **style, label=name.upper())
+        force.plot(sol.t, sol["push"], **style)
+    angle.set(xlabel="t [s]", ylabel="pole from upright [°]", ylim=(-60.0, 60.0))
+    legend_above(angle)
+    for side in (-limit, limit):
+        force.axhline(side, color="0.4", lw=0.8, ls=":")
+    force.set(xlabel="t [s]", ylabel="force on the cart [N]")
+    save(figure, folder / "predictive.png")
 
 
 def four_bar(t, torque, target, wanted, after, exact, folder):
     figure, (profile, path, miss) = panels(3)
     profile.plot(target.t, wanted, **REFERENCE, label="inverse dynamics")
-    profile.plot(t, torque, **AFTER, label="optimized")
+    profile.plot(t, torque, **AFTER, label="plan")
     profile.set(xlabel="t [s]", ylabel="motor torque [N·m]")
     legend_above(profile)
     goal = np.asarray(target.r)[:, 1]
     path.plot(goal[:, 0], goal[:, 2], **REFERENCE, label="path")
-    path.plot(exact[:, 0], exact[:, 2], **AFTER, label="optimized, minimal coordinates")
+    path.plot(exact[:, 0], exact[:, 2], **AFTER, label="plan, minimal coordinates")
     path.set(xlabel="coupler's x [m]", ylabel="coupler's z [m]")
     legend_above(path)
     for r, style, label in (
-        (np.asarray(after.r)[:, 1], BEFORE | {"ls": "-", "lw": 0.7}, "step of training"),
+        (np.asarray(after.r)[:, 1], BEFORE | {"ls": "-", "lw": 0.7}, "replay"),
         (exact, AFTER, "minimal coordinates"),
     ):
         gap = np.linalg.norm(r - goal, axis=1)

@@ -124,3 +124,60 @@ def parallelogram(feedback=None, tilt=0.0):
     if feedback is not None:
         m.add(mbd.UserForce("feedback", list(m.bodies), feedback))
     return m
+
+
+def five_bar():
+    """Two cranks and two rods in a plane, which meet at the tip, with a motor on each crank."""
+    m = mbd.Mechanism("five-bar", gravity=(0.0, 0.0, 0.0))
+    tip = np.array([0.0, 1.0144])
+    for side, sign in (("left", -1.0), ("right", 1.0)):
+        base, knee = np.array([0.3 * sign, 0.0]), np.array([0.55 * sign, 0.433])
+        for name, p, q, mass in (("crank", base, knee, 0.5), ("rod", knee, tip, 0.4)):
+            length = float(np.linalg.norm(q - p))
+            c, s = (q - p) / length
+            m.add_body(
+                f"{side} {name}",
+                shape=mbd.Box((length, 0.03, 0.03), mass=mass),
+                r=(0.5 * (p + q)[0], 0.0, 0.5 * (p + q)[1]),
+                A=np.array([[c, 0, -s], [0, 1, 0], [s, 0, c]]),
+            )
+        p, q = ((x[0], 0.0, x[1]) for x in (base, knee))
+        crank, rod = f"{side} crank", f"{side} rod"
+        m.add(mbd.Revolute(side, m.ground, crank, point=p, axis=(0, -1, 0)))
+        m.add(mbd.Revolute(f"{side} knee", crank, rod, point=q, axis=(0, -1, 0)))
+        m.add(mbd.Actuator(f"{side} motor", side, control=mbd.Input(f"{side} torque", unit="N·m")))
+    point = (tip[0], 0.0, tip[1])
+    m.add(mbd.Revolute("wrist", "left rod", "right rod", point=point, axis=(0, -1, 0)))
+    m.add(mbd.Frame("tip", "left rod", point=point))
+    return m
+
+
+def delta():
+    """A Delta robot: three arms on hinges and six thin rods, which hold a platform so that it only
+    translates. The rods count as links; half of their mass is with the arms and half with the
+    platform.
+    """
+    m = mbd.Mechanism("delta")
+    base, arm, rod, reach = 0.2, 0.3, 0.8, 0.06  # radii and lengths [m]
+    lean = np.radians(30.0)  # of the arms below the horizontal
+    knee = base + arm * np.cos(lean)
+    height = -arm * np.sin(lean) - np.sqrt(rod**2 - (knee - reach) ** 2)
+    m.add_body("platform", mass=0.5, inertia=(1e-3, 1e-3, 2e-3), r=(0.0, 0.0, height))
+    for k, turn in enumerate(np.radians([0.0, 120.0, 240.0])):
+        out = np.array([np.cos(turn), np.sin(turn), 0.0])
+        side = np.array([-np.sin(turn), np.cos(turn), 0.0])
+        down = np.array([0.0, 0.0, -1.0])
+        along = np.cos(lean) * out + np.sin(lean) * down
+        body = m.add_body(
+            f"arm {k}",
+            shape=mbd.Box((arm, 0.03, 0.03), mass=0.5),
+            r=base * out + 0.5 * arm * along,
+            A=np.stack([along, side, np.cross(along, side)], axis=1),
+        )
+        m.add(mbd.Revolute(f"hip {k}", m.ground, body, point=base * out, axis=side))
+        m.add(mbd.Actuator(f"motor {k}", f"hip {k}", control=mbd.Input(f"torque {k}", unit="N·m")))
+        for n, sign in enumerate((-0.05, 0.05)):
+            top = base * out + arm * along + sign * side
+            end = reach * out + sign * side + np.array([0.0, 0.0, height])
+            m.add(mbd.Distance(f"rod {k}{n}", body, "platform", point_i=top, point_j=end))
+    return m

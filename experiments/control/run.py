@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from scipy.optimize import least_squares, minimize
 from tqdm import tqdm
 
 import jaxmbd as mbd
@@ -21,293 +20,8 @@ import jaxmbd as mbd
 from ..minimal_coordinates import integrate
 from ..options import parts
 from . import figures, minimal, problems
-
-METHOD = mbd.GeneralizedAlpha(rho_inf=0.8)
-REPLAY = mbd.BDF2()
-FINER = 10  # steps of the replay in a step of the training
-
-
-def replayed(built, h, steps):
-    """The motion of a system and state by another integrator at a tenth of the step, same rows."""
-    return mbd.simulate(
-        *built, h=h / FINER, steps=steps * FINER, save_every=FINER, integrator=REPLAY, throw=False
-    )
-
-
-def pole_angle(sol, near=0.0):
-    """Angle of the pole of the cart-pole over time, 0 where it hangs, over any number of turns;
-    that of the start is the one nearest to `near`.
-    """
-    A = np.asarray(sol.A)
-    s, c = -A[..., 1, 0, 2], A[..., 1, 2, 2]
-    sin, cos = s * np.cos(near) - c * np.sin(near), c * np.cos(near) + s * np.sin(near)
-    return near + np.unwrap(np.arctan2(sin, cos), axis=-1)
-
-
-def from_upright(angle):
-    """How far an angle of the cart-pole's pole is from standing [degrees], of any turn."""
-    return np.degrees(np.abs((np.asarray(angle) % (2.0 * np.pi)) - np.pi))
-
-
-def largest(x):
-    return float(np.max(np.abs(np.asarray(x))))
-
-
-# Swing-up
-
-
-def descend(cost, x0, limit, what):
-    """L-BFGS with exact gradients; the best point and the cost of every iteration."""
-    both = jax.jit(jax.value_and_grad(cost))
-    history = [float(both(x0)[0])]
-    with tqdm(total=limit, desc=what, leave=False) as bar:
-
-        def after(intermediate_result):
-            history.append(float(intermediate_result.fun))
-            bar.update(1)
-            bar.set_postfix(cost=f"{history[-1]:.3g}")
-
-        def function(x):
-            value, gradient = both(jnp.asarray(x))
-            return float(value), np.asarray(gradient)
-
-        options = {"maxiter": limit, "maxcor": 30, "ftol": 1e-14, "gtol": 1e-9}
-        found = minimize(
-            function, np.asarray(x0), jac=True, method="L-BFGS-B", callback=after, options=options
-        )
-    return jnp.asarray(found.x), history
-
-
-def swing_cost(values, sol):
-    """The pole stands at rest in the middle at the end; the rail ends at 1 m."""
-    tilt = sol.A[-1, 1, :, 2]  # the pole's axis; (0, 0, -1) when it stands
-    end = 20.0 * ((1.0 + tilt[2]) + tilt[0] ** 2) + 2.0 * sol.r[-1, 0, 0] ** 2
-    end = end + 1.0 * sol.v[-1, 0, 0] ** 2 + 0.2 * sol.omega[-1, 1, 1] ** 2
-    track = jnp.mean(jnp.maximum(jnp.abs(sol.r[:, 0, 0]) - 1.0, 0.0) ** 2)
-    return end + 10.0 * track + 1e-4 * jnp.mean(values**2)
-
-
-def oscillating_forces(t, count):
-    """Samples (count, knots) of forces with random amplitude, rate and phase."""
-    key = jax.random.split(jax.random.key(1), 3)
-    amplitude = jax.random.uniform(key[0], (count, 1), minval=3.0, maxval=20.0)
-    rate = jax.random.uniform(key[1], (count, 1), minval=2.0, maxval=7.0)
-    phase = jax.random.uniform(key[2], (count, 1), maxval=2.0 * np.pi)
-    return amplitude * jnp.sin(rate * t + phase)
-
-
-def swing_up(quick, out):
-    """A force on the cart that takes the pole from hanging to standing, at rest, in the middle."""
-    duration, knots, guesses = (0.4, 9, 4) if quick else (3.0, 61, 1024)
-    stages = ((0.01, 5),) if quick else ((5e-3, 150), (1e-3, 40))  # step, iterations
-    h = stages[-1][0]
-    steps = round(duration / h)
-
-    def built(values):
-        return problems.cart_pole(problems.Samples(values, duration)).build()
-
-    def motion(values, h=h, integrator=METHOD):
-        return mbd.simulate(
-            *built(values), h=h, steps=round(duration / h), integrator=integrator, throw=False
-        )
-
-    def cost(values, h=stages[0][0]):
-        return swing_cost(values, motion(values, h))
-
-    t = np.linspace(0.0, duration, knots)
-    begin = time.process_time()
-    # Hanging still is stationary: start from the best of a batch of oscillating forces.
-    forces = oscillating_forces(t, guesses)
-    costs = mbd.run_batch(cost, forces, chunk=128, progress=False)
-    best = first = forces[np.nanargmin(costs)]
-    histories = []
-    for step, limit in stages:
-        best, history = descend(
-            lambda x, step=step: cost(x, step), best, limit, f"swing up, {1e3 * step:g} ms"
-        )
-        histories.append(history)
-    took = time.process_time() - begin
-
-    before, after, fine = motion(first), motion(best), replayed(built(best), h, steps)
-    exact = integrate(
-        minimal.CartPole(lambda t, q, v: problems.Samples(best, duration)(t)).accelerations,
-        np.zeros(2),
-        np.zeros(2),
-        np.asarray(after.t),
-    )
-    sizes = [step for step, _ in stages]
-    figures.swing_up(t, first, best, before, after, exact, histories, sizes, out)
-    if not quick:
-        figures.cart_pole_films(before, after, "swing_up", out)
-
-    def end(sol):
-        return {
-            "angle_from_upright_deg": float(from_upright(pole_angle(sol)[-1])),
-            "position_m": float(sol.r[-1, 0, 0]),
-            "speed_m_per_s": float(sol.v[-1, 0, 0]),
-            "rate_rad_per_s": -float(sol.omega[-1, 1, 1]),
-        }
-
-    def error(sol):
-        rows = slice(None, None, steps // (sol.t.size - 1))
-        return {
-            "angle_deg": np.degrees(largest(pole_angle(sol) - exact[0][rows, 1])),
-            "position_m": largest(np.asarray(sol.r)[:, 0, 0] - exact[0][rows, 0]),
-        }
-
-    q, v = (x[-1] for x in exact)
-    others = {"generalized_alpha": METHOD, "bdf2": REPLAY, "implicit_euler": mbd.ImplicitEuler()}
-    study = [
-        {"integrator": name, "step_s": k * h} | error(motion(best, k * h, method))
-        for name, method in others.items()
-        for k in ((1, 2) if quick else (1, 2, 5, 10, 20))
-    ]
-    return {
-        "duration_s": duration,
-        "knots": knots,
-        "guesses": guesses,
-        "stages": [
-            {"step_s": step, "iterations": len(history) - 1, "cost": [history[0], history[-1]]}
-            for (step, _), history in zip(stages, histories, strict=True)
-        ],
-        "step_s": h,
-        "end": {
-            "training": end(after),
-            "replay": end(fine),
-            "minimal_coordinates": {
-                "angle_from_upright_deg": float(from_upright(q[1])),
-                "position_m": float(q[0]),
-                "speed_m_per_s": float(v[0]),
-                "rate_rad_per_s": float(v[1]),
-            },
-        },
-        "largest_error_of_the_motion": {"training": error(after), "replay": error(fine)},
-        "error_by_step": study,
-        "largest_force_N": largest(best),
-        "largest_position_m": largest(exact[0][:, 0]),
-        "seconds": took,
-    }
-
-
-# Four-bar
-
-
-def fit_path(residuals, first, windows, evaluations):
-    """Gauss-Newton with exact Jacobians over growing windows; the best point and all costs."""
-    value, jacobian = jax.jit(residuals), jax.jit(jax.jacfwd(residuals))
-    best, history = first, []
-    for until in tqdm(windows, desc="four-bar", leave=False):
-        until = jnp.asarray(until)
-
-        def function(x, until=until):
-            found = np.asarray(value(jnp.asarray(x), until))
-            history.append(float(found @ found))
-            return found
-
-        found = least_squares(
-            function,
-            np.asarray(best),
-            jac=lambda x, until=until: np.asarray(jacobian(jnp.asarray(x), until)),
-            max_nfev=evaluations,
-            xtol=1e-10,
-            ftol=1e-10,
-        )
-        best = found.x
-    return jnp.asarray(best), history
-
-
-def hat_functions(t, knots):
-    """Values (T, knots) at t of the functions that interpolate between knots."""
-    return np.stack([np.interp(t, knots, e) for e in np.eye(knots.size)], axis=1)
-
-
-def four_bar(quick, out):
-    """The motor torque that takes the coupler along its path with a given timing, against inverse
-    dynamics.
-    """
-    duration, h, knots = (0.6, 0.02, 7) if quick else (3.0, 5e-3, 61)
-    steps = round(duration / h)
-    t, times = np.linspace(0.0, duration, knots), np.arange(steps + 1) * h
-
-    def angle(t):  # one turn from rest to rest
-        s = t / duration
-        return 2.0 * jnp.pi * (10.0 * s**3 - 15.0 * s**4 + 6.0 * s**5) * (0.2 if quick else 1.0)
-
-    driven = problems.four_bar(angle).with_values({"gravity": (0.0, 0.0, 0.0)})
-    driven.add(mbd.ViscousFriction("bearing", "pin_crank", rotational=20.0))
-    needed = mbd.inverse_dynamics(*driven.build(), times)
-    target, wanted = needed.solution, np.asarray(needed.efforts["motor"])
-
-    def built(control):
-        return problems.four_bar_motor(control).build()
-
-    def motion(control):
-        return mbd.simulate(*built(control), h=h, steps=steps, integrator=METHOD, throw=False)
-
-    def samples(values):
-        return problems.Samples(1e3 * values, duration)
-
-    def residuals(values, until):
-        sol = motion(samples(values))
-        miss = (sol.r[:, 1] - target.r[:, 1])[:, jnp.array([0, 2])]
-        miss = jnp.where(sol.t[:, None] <= until + 1e-9, miss, 0.0) / jnp.sqrt(1.0 * steps)
-        return jnp.concatenate([1e3 * miss.ravel(), 1e-2 * jnp.diff(values, 2)])
-
-    first = jnp.zeros(knots)
-    begin = time.process_time()
-    # The path grows: a late part that is far off would pull the early part away from a solution.
-    windows = (duration,) if quick else np.linspace(0.5, duration, 11)
-    best, history = fit_path(residuals, first, windows, 8 if quick else 20)
-    took = time.process_time() - begin
-
-    before, after = motion(samples(first)), motion(samples(best))
-    fine = replayed(built(samples(best)), h, steps)
-    by_inverse = motion(needed.motion("motor"))
-
-    def exact_path(control):
-        """The coupler's path by minimal coordinates."""
-        equations = minimal.FourBar(control)
-        q, _ = integrate(equations.accelerations, np.pi / 3.0, 0.0, times)
-        return jax.vmap(equations.poses)(jnp.asarray(q))[0][:, 1]
-
-    exact = exact_path(samples(best))
-    figures.four_bar(t, 1e3 * best, target, wanted, after, exact, out)
-    if not quick:
-        figures.four_bar_films(before, after, out)
-
-    def miss(r):
-        return float(np.max(np.linalg.norm(np.asarray(r - target.r[:, 1]), axis=1)))
-
-    hats = hat_functions(times, t)
-    closest = hats @ np.linalg.lstsq(hats, wanted, rcond=None)[0]
-    relative = lambda x: float(np.linalg.norm(x - wanted) / np.linalg.norm(wanted))  # noqa: E731
-    return {
-        "duration_s": duration,
-        "knots": knots,
-        "windows": len(windows),
-        "step_s": h,
-        "largest_miss_m": {
-            "no_torque": miss(before.r[:, 1]),
-            "training": miss(after.r[:, 1]),
-            "replay": miss(fine.r[:, 1]),
-            "minimal_coordinates": miss(exact),
-        },
-        "largest_miss_of_the_torque_of_inverse_dynamics_m": {
-            "training": miss(by_inverse.r[:, 1]),
-            "minimal_coordinates": miss(exact_path(needed.motion("motor"))),
-        },
-        "largest_error_of_the_motion_m": {
-            "training": float(largest(after.r[:, 1] - exact)),
-            "replay": float(largest(fine.r[:, 1] - exact)),
-        },
-        "torque_rms_difference_to_inverse_dynamics": relative(hats @ (1e3 * np.asarray(best))),
-        "the_same_for_the_closest_samples": relative(closest),
-        "largest_torque_Nm": largest(1e3 * best),
-        "cost": [float(jnp.sum(residuals(first, duration) ** 2)), history[-1]],
-        "evaluations": len(history),
-        "seconds": took,
-    }
-
+from .plans import fastest, four_bar, peer, predictive, swing_up
+from .replays import FINER, METHOD, REPLAY, from_upright, largest, pole_angle, replayed
 
 # Policy
 
@@ -515,7 +229,26 @@ def lqr(quick, out):
     }
 
 
-PARTS = {"swing_up": swing_up, "four_bar": four_bar, "policy": policy, "lqr": lqr}
+PARTS = {
+    "swing_up": swing_up,
+    "four_bar": four_bar,
+    "fastest": fastest,
+    "predictive": predictive,
+    "peer": peer,
+    "policy": policy,
+    "lqr": lqr,
+}
+# Numbers that stand at the top of the results as well.
+FIELDS = {
+    "swing_up": {
+        "swing_up_cost": "cost",
+        "swing_up_rail_max": "largest_position_m",
+        "swing_up_force_max": "largest_force_N",
+        "swing_up_seconds": "seconds",
+    },
+    "four_bar": {"four_bar_kkt": "residual", "four_bar_seconds": "seconds"},
+    "predictive": {"mpc_milliseconds": "milliseconds"},
+}
 Parts = parts(PARTS)
 
 
@@ -526,6 +259,7 @@ def run(out: Path, quick: bool, *, chosen: Parts = None):
     results = json.loads(target.read_text()) if target.exists() else {}
     for part in tqdm(chosen or PARTS, desc="control"):
         results[part] = PARTS[part](quick, out)
+        results |= {name: results[part][key] for name, key in FIELDS.get(part, {}).items()}
         target.write_text(json.dumps(results, indent=1) + "\n")
         jax.clear_caches()
     print(json.dumps(results, indent=1))

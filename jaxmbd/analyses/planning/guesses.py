@@ -1,5 +1,6 @@
 """First guesses of a plan."""
 
+import dataclasses
 from collections.abc import Mapping
 
 import equinox as eqx
@@ -8,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...model.state import State
+from ...formulations import RA
+from ...model.state import Pose, State, Twist
 from ...model.validation import Numbers
+from ...results.solution import Solution
 from .charts import at, chart, coordinates_of
 from .plan import Plan
 from .problem import Multipliers, Point, Problem
@@ -17,14 +20,16 @@ from .request import WHO
 from .shooting import flown
 
 
-def begun(problem: Problem, start: State, guess: Mapping[str, Numbers] | None) -> Point:
-    """A first guess: the motion by some inputs, or the way to a state that has to be reached, or
-    none.
+def begun(problem: Problem, start: State, guess: Mapping[str, Numbers] | Solution | None) -> Point:
+    """A first guess: the motion by some inputs, or another motion, or the way to a state that has
+    to be reached, or none.
     """
     system, N, m = problem.system, problem.knots, problem.inputs.count
     dtype = system.dtype
     controls = _middle(problem)
     names = problem.inputs.names(system)
+    motion = guess if isinstance(guess, Solution) else None
+    guess = None if isinstance(guess, Solution) else guess
     if guess is not None:
         for name in guess:
             if name not in names:
@@ -40,7 +45,9 @@ def begun(problem: Problem, start: State, guess: Mapping[str, Numbers] | None) -
                 controls = controls.at[:, k].set(values / problem.inputs.sizes[k])
     horizon = jnp.ones(1 if problem.horizon is not None else 0, dtype)
     first = controls[0] if problem.carried else jnp.zeros(0, dtype)
-    if guess is not None:
+    if motion is not None:
+        states = _along(problem, start, *_at_knots(problem, motion))
+    elif guess is not None:
         states = _rolled_out(problem, start, controls)
     elif problem.goal is not None:
         states = _straight(problem, start)
@@ -48,6 +55,56 @@ def begun(problem: Problem, start: State, guess: Mapping[str, Numbers] | None) -
         states = jax.tree.map(lambda x: jnp.broadcast_to(x, (N + 1, *x.shape)), start)
     assert controls.shape == (N, m)
     return Point(states, first, controls, horizon)
+
+
+def _at_knots(problem: Problem, motion: Solution) -> tuple[Pose, Twist]:
+    """Poses and twists of a motion at the knots.
+
+    Raises:
+        ValueError: It is of another mechanism, or does not last as long.
+    """
+    if motion.r.shape[1] != problem.system.nb:
+        raise ValueError(
+            f"{WHO}: guess: the motion is of {motion.r.shape[1]} bodies, and mechanism "
+            f"{problem.system.name!r} has {problem.system.nb}"
+        )
+    t, t0, length = np.asarray(motion.t), float(problem.t0), float(problem.length)
+    times = t0 + length * np.arange(problem.knots + 1) / problem.knots
+    rows = np.abs(t[None, :] - times[:, None]).argmin(axis=1)
+    if np.max(np.abs(t[rows] - times)) > 0.5 * length / problem.knots:
+        raise ValueError(
+            f"{WHO}: guess: the motion has rows from {t[0]:g} to {t[-1]:g} s, and knots are from "
+            f"{t0:g} to {times[-1]:g} s; give one with a row near each of them"
+        )
+    found = (np.asarray(x)[rows] for x in (motion.r, motion.A, motion.v, motion.omega))
+    r, A, v, omega = (jnp.asarray(x, problem.system.dtype) for x in found)
+    return Pose(r, A), Twist(v, omega)
+
+
+@eqx.filter_jit
+def _along(problem: Problem, start: State, poses: Pose, twists: Twist) -> State:
+    """Closed states near some poses and twists, the first of them the start, with turns counted
+    from there.
+    """
+    system = problem.system
+    length = problem.length / problem.knots
+
+    def one(before: State, given: tuple[Pose, Twist, Array]) -> tuple[State, State]:
+        pose, twist, k = given
+        assert before.angles is not None
+        angles = system.wound(before.angles).angle_values(RA().with_ground(pose))
+        state = dataclasses.replace(
+            before, r=pose.r, A=pose.A, v=twist.v, omega=twist.omega, angles=angles
+        )
+        t = problem.t0 + k * length
+        here = chart(system, state, t, problem.ranks)
+        closed, good = at(system, here, jnp.zeros(problem.local, length.dtype), t)
+        state = jax.tree.map(lambda a, b: jnp.where(good, a, b), closed, before)
+        return state, state
+
+    k = jnp.arange(problem.knots + 1, dtype=length.dtype)
+    _, states = jax.lax.scan(one, start, (poses, twists, k))
+    return jax.tree.map(lambda a, b: a.at[0].set(b), states, start)
 
 
 def _middle(problem: Problem) -> Float[Array, "N m"]:

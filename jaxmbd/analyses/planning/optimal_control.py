@@ -9,6 +9,7 @@ from ...model.state import State
 from ...model.system import System
 from ...model.validation import Numbers
 from ...outcomes import RESULTS, ended_as
+from ...results.solution import Solution
 from .guesses import begun, continued
 from .plan import Plan, PlanError, plan_of
 from .problem import Cost
@@ -33,7 +34,7 @@ def optimal_control(
     knots: int = 40,
     steps: int = 4,
     hold: str = "constant",
-    guess: Mapping[str, Numbers] | Plan | None = None,
+    guess: Mapping[str, Numbers] | Solution | Plan | None = None,
     given: Mapping[str, Numbers] | None = None,
     hessian: str = "exact",
     tolerance: float = 1e-8,
@@ -75,7 +76,8 @@ def optimal_control(
         hold: Whether inputs are held in an interval, "constant", or go from knot to knot in
             straight lines, "linear".
         guess: Inputs to begin with, by name: a number, or an array with one for each interval; or a
-            plan, which must have as many knots. Without it the mechanism stays where it is.
+            motion of the same bodies, such as that of `kinematics` with drivers; or a plan, which
+            must have as many knots. Without it the mechanism stays where it is.
         given: Constant values of the other inputs, by name.
         hessian: "exact", second derivatives; or "gauss_newton", for costs that are squares alone.
         tolerance: To which the conditions of optimality hold, without units.

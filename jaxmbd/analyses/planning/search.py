@@ -112,7 +112,10 @@ class Programs:
 
     def __call__(self, name: str, *args: Any) -> Any:
         begin = time.process_time()
-        kinds = [(x.shape, x.dtype) if eqx.is_array(x) else x for x in jax.tree.leaves(args)]
+        kinds = [
+            (x.shape, x.dtype, getattr(x, "weak_type", False)) if eqx.is_array(x) else x
+            for x in jax.tree.leaves(args)
+        ]
         like = name, jax.tree.structure(args), tuple(kinds)
         kept = _KEPT[name].find(args, {})
         found = _PROGRAMS[name](*args) if kept is None else kept(args, {})
@@ -169,7 +172,7 @@ class Search:
         inside, end = slopes_of_cost(expansion)
         parts = inside, end, expansion.hessian, expansion.hessian_end
         largest = max(float(jnp.max(jnp.abs(x))) for x in parts)
-        scale = jnp.asarray(1.0 / min(max(largest, 1e-8), 1e8) if largest else 1.0)
+        scale = self._number(1.0 / min(max(largest, 1e-8), 1e8) if largest else 1.0)
         whole = scale * self.problem.scale
         self.problem = eqx.tree_at(lambda p: p.scale, self.problem, whole)
         v, s, root = expansion.values, expansion.slopes, jnp.sqrt(scale)
@@ -191,6 +194,10 @@ class Search:
             hessian=scale * expansion.hessian,
             hessian_end=scale * expansion.hessian_end,
         )
+
+    def _number(self, x: float) -> Scalar:
+        # With a type of its own: programs are compiled anew for one that follows others.
+        return jnp.asarray(x, self.problem.system.dtype)
 
     def _limits(self, expansion: Expansion) -> None:
         """First slacks, and multipliers where there are none yet."""
@@ -294,7 +301,7 @@ class Search:
         return damping * (8.0 if self.damping else 100.0)
 
     def _step(self, expansion: Expansion, damping: float, misses: Values | None = None) -> Step:
-        numbers = jnp.asarray(self.barrier), jnp.asarray(damping)
+        numbers = self._number(self.barrier), self._number(damping)
         gone = expansion.values if misses is None else misses
         args = self.problem, expansion, self.slacks, self.multipliers, *numbers, gone
         return self.programs("step", *args)
@@ -326,7 +333,7 @@ class Search:
 
     def _try(self, expansion: Expansion, step: Step, share: float) -> _Trial:
         at = self.point, self.slacks
-        return self.programs("try", self.problem, expansion, at, step, jnp.asarray(share))
+        return self.programs("try", self.problem, expansion, at, step, self._number(share))
 
     def _corrected(
         self, expansion: Expansion, step: Step, trial: _Trial, share: float
@@ -368,7 +375,7 @@ class Search:
 
     def _take(self, trial: _Trial, step: Step, share: float) -> None:
         self.point, self.slacks = trial.point, trial.slacks
-        new = mixed(self.multipliers, step.multipliers, jnp.asarray(share), step.share_z)
+        new = mixed(self.multipliers, step.multipliers, self._number(share), step.share_z)
         kept = each(
             lambda z, s: jnp.clip(z, self.barrier / (_APART * s), _APART * self.barrier / s),
             new.gaps,

@@ -115,10 +115,14 @@ _WITHOUT_INPUTS = (
 )
 
 
+# What asks for poses alone, which no force changes.
+_OF_POSES = ("assemble", "place", "follow")
+
+
 def _refuse_inputs_not_given(system: System, entry: str) -> None:
     if not system.inputs or system.held or entry in _WITHOUT_INPUTS:
         return
-    if entry == "assemble" and not any(x.drives for x in system.inputs):
+    if entry in _OF_POSES and not any(x.drives for x in system.inputs):
         return
     first = next((x.name for x in system.inputs if x.default is None), None)
     if first is None:

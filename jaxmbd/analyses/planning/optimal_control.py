@@ -59,7 +59,7 @@ def optimal_control(
     Args:
         system: The mechanism.
         state: From which the motion begins; it is assembled first.
-        inputs: Names of the `Input`s that are planned; by default all.
+        inputs: Names of those that are planned, see `Input`; by default all.
         horizon: How long the motion takes [s]; or (shortest, longest), where that is chosen too.
         stage: A function of an instant, `now["hinge.angle"]`, `now.t`, whose values are integrated
             over time; where it returns several numbers, half the sum of their squares is.

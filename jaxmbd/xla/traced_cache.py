@@ -117,19 +117,10 @@ class KeptPrograms:
         program.__name__ = self._function.__name__  # reports of timing show it
         options: dict[str, Any] = {"compiler_options": self._options} if self._options else {}
         jitted = jax.jit(program, **options)
-        compiled: list[Program] = []
 
         def run(args: tuple, kwargs: dict[str, PyTree]) -> PyTree:
             arrays = [x for x in jax.tree.leaves((args, kwargs)) if eqx.is_array(x)]
-            # The program itself, and not `jitted`: that would compile a second time for what the
-            # first call returned, because such arrays are bound to their device.
-            if not compiled:
-                compiled.append(jitted.lower(*arrays).compile())
-            try:
-                found = compiled[0](*arrays)
-            except (TypeError, ValueError):  # arrays on another device
-                found = jitted(*arrays)
-            return rebuild(out, found)
+            return rebuild(out, jitted(*arrays))
 
         return run
 

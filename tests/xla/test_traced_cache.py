@@ -13,7 +13,6 @@ import jaxmbd as mbd
 from helpers import ALL_FORMULATIONS, name_of
 from jaxmbd.analyses import fixed_steps
 from jaxmbd.rotations import skew
-from jaxmbd.rotations.vectors import cross
 from jaxmbd.xla import disk_cache as cache
 from jaxmbd.xla import traced_cache as kept
 from jaxmbd.xla.descriptions import Undescribed, describe, rebuild, with_slots
@@ -193,26 +192,3 @@ def test_a_header_that_was_changed_makes_nothing(folder, tmp_path, what):
     spoiled = content[: start + 2] + b"?" + content[start + 3 :]
     file.write_bytes(spoiled)
     assert kept._read(file) is None
-
-
-def test_what_a_program_returned_goes_into_it_again_without_another_compilation(folder):
-    """What an exported program returns is bound to its device, and `jax.jit` compiles anew for
-    that.
-    """
-    compiled = []
-
-    def listen(event, seconds, **_):
-        if event == "/jax/core/compile/backend_compile_duration":
-            compiled.append(seconds)
-
-    a, b = np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 0.0])
-    args = jax.device_put(a), jax.device_put(b)
-    program = kept.KeptPrograms(cross, None).find(args, {})
-    first = program(args, {})
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        again = program((first, args[1]), {})
-    finally:
-        jax.monitoring.clear_event_listeners()
-    assert not compiled
-    np.testing.assert_allclose(again, np.cross(np.cross(a, b), b), atol=1e-15)

@@ -19,7 +19,6 @@ from tqdm.auto import tqdm
 
 from ...outcomes import RESULTS
 from ...rotations.types import Scalar
-from ...xla.traced_cache import KeptPrograms
 from .expansion import Expansion, expanded, moved
 from .interior import (
     Errors,
@@ -117,9 +116,7 @@ class Programs:
             for x in jax.tree.leaves(args)
         ]
         like = name, jax.tree.structure(args), tuple(kinds)
-        kept = _KEPT[name].find(args, {})
-        found = _PROGRAMS[name](*args) if kept is None else kept(args, {})
-        found = jax.block_until_ready(found)
+        found = jax.block_until_ready(_PROGRAMS[name](*args))
         self.seconds["run" if like in _SEEN else "compile"] += time.process_time() - begin
         _SEEN.add(like)
         return found
@@ -138,7 +135,6 @@ def _tried(problem: Problem, expansion: Expansion, at: tuple, step: Step, share:
 
 _FUNCTIONS = {"expand": expanded, "errors": errors, "step": step_of, "try": _tried}
 _PROGRAMS = {name: eqx.filter_jit(function) for name, function in _FUNCTIONS.items()}
-_KEPT = {name: KeptPrograms(function, None) for name, function in _FUNCTIONS.items()}
 _SEEN: set[Any] = set()
 
 

@@ -56,6 +56,8 @@ def test_along_a_plan_of_a_linear_motion_the_gain_is_that_of_the_regulator(pull)
     _, command = controller((), seen, pull.t[3])
     assert float(command[0]) == pytest.approx(float(pull.inputs["f"][3]) - gain @ x, abs=1e-9)
     assert controller.period == 20
+    _, between = controller((), seen, 0.5 * (pull.t[3] + pull.t[4]))  # of a run with other steps
+    assert np.isnan(between[0])
 
 
 def test_feedback_brings_a_pendulum_back_to_its_plan():

@@ -22,6 +22,7 @@ from .seen import AbstractStateController, state_of
 from .wishes import Limit, limits_of, values_of
 
 _WHO = "track"
+_BETWEEN = 1e-4  # of an interval, from a knot
 
 
 class Tracker(AbstractStateController):
@@ -44,13 +45,17 @@ class Tracker(AbstractStateController):
 
     def __call__(self, memory: tuple, seen: Float[Array, " n"], t: Scalar) -> tuple:
         system = self.problem.system
-        k = jnp.round((t - self.problem.t0) / self.length).astype(int)
-        k = jnp.clip(k, 0, self.problem.knots)
+        place = (t - self.problem.t0) / self.length
+        nearest = jnp.round(place)
+        k = jnp.clip(nearest.astype(int), 0, self.problem.knots)
         here = jax.tree.map(lambda x: take(x, k), self.charts)
         assert here.center.angles is not None
         x = coordinates_of(system, here, state_of(system, seen, here.center.angles))
         u = take(self.planned, k) - take(self.gains, k) @ x
-        return memory, within_bounds(self.problem, u)
+        # Gains and states are those of knots: samples in between, of a run with other steps, are
+        # told by NaN instead of being led astray.
+        between = (jnp.abs(place - nearest) > _BETWEEN) & (place < self.problem.knots)
+        return memory, jnp.where(between, jnp.nan, within_bounds(self.problem, u))
 
 
 def within_bounds(problem: Problem, inputs: Float[Array, " m"]) -> Float[Array, " m"]:
@@ -80,7 +85,8 @@ def track(
         plan: What to follow.
         weights: By quantity, what its squared distance from the plan costs a second.
         inputs: By planned input, what its squared change costs a second; all are needed.
-        h: Step size of the simulation [s], of which the time between two knots is a multiple.
+        h: Step size of the simulation [s], of which the time between two knots is a multiple. In a
+            run with other steps, samples between knots give NaN.
         after: Inputs after the end of the plan; zero by default. From there on, the last state is
             kept.
         delay: See `Controller`, in times between two knots.

@@ -13,8 +13,9 @@ class RESULTS(eqx.Enumeration):
         "axes, or start closer to a closed pose"
     )
     newton_max_steps = (
-        "Newton's iteration did not converge; reduce the step size, or check for a sudden load, a "
-        "locking position or a driver that asks for the impossible"
+        "Newton's iteration did not converge, or ended where joints do not close; reduce the step "
+        "size, or check for a sudden load, a locking position or a driver that asks for the "
+        "impossible; in single precision, use double"
     )
     contact_not_converged = (
         "the laws of contact and friction found no common solution; reduce the step size, or the "

@@ -8,7 +8,6 @@ from functools import partial, singledispatch
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..formulations.base import AbstractFormulation, BodyMotion, Coordinates
@@ -32,6 +31,9 @@ from .rows import (
 # Share of the multipliers that E holds, from which they are told as undetermined: they then miss
 # its square, a hundredth.
 _NOTICED = 0.1
+# The power k of `minimum_norm` by accurate factors. Beside an eigenvalue of S of a hundredth of the
+# mean, p is 1e-6 in double and 1e-3 in single precision (`motion.softness`).
+PROJECTIONS = 2
 
 
 @singledispatch
@@ -243,7 +245,7 @@ def minimum_norm(
     With K = [[H, Rᵀ], [R, -E]] the solution of K (·, y) = (0, -E λ) is y = P λ with P = (S + E)⁻¹ E
     and S = R H⁻¹ Rᵀ: as E goes to zero, the projection of λ on the null space of Rᵀ. With E finite
     it also holds a fraction p = E/(σ + E) of λ along every other eigenvector of S, which λ - Pᵏ λ
-    reduces to pᵏ (`projections`). The norm is λᵀ E λ, in which P is symmetric. `rough` factors may
+    reduces to pᵏ, k `PROJECTIONS`. The norm is λᵀ E λ, in which P is symmetric. `rough` factors may
     be wrong by some parts of E, so that the null space's p is not one: λ - 4 P³ λ + 3 P⁴ λ forgives
     that to first order. Powers alone would amplify it, and multipliers would grow from step to
     step. `first` is P λ, where that is known.
@@ -260,7 +262,7 @@ def minimum_norm(
 
     # A loop, because one solve is a large part of a step's program.
     first = project(lam) if first is None else first
-    most = 4 if rough else projections(x.dtype)
+    most = 4 if rough else PROJECTIONS
     _, powers = jax.lax.scan(again, first, None, length=most - 1)
     part = powers[-1]
     if rough:
@@ -270,15 +272,6 @@ def minimum_norm(
         shorter = jnp.sum(norm * (lam - part) ** 2) <= jnp.sum(norm * lam**2)
         part = jnp.where(shorter, part, 0.0)
     return x.at[n:].add(-part)
-
-
-def projections(dtype: np.dtype) -> int:
-    """The power k of `minimum_norm` by accurate factors.
-
-    E is about √eps times the mean eigenvalue of S. Beside an eigenvalue of a hundredth of that
-    mean, p is 1e-6 in double and 0.03 in single precision.
-    """
-    return 2 if jnp.finfo(dtype).bits > 32 else 4
 
 
 def undetermined_part(x: Float[Array, " n"], factors: SaddleFactors) -> Float[Array, " m"]:

@@ -2,6 +2,7 @@
 shared by the methods that solve them.
 """
 
+import dataclasses
 import functools
 import operator
 from typing import ClassVar, Protocol, runtime_checkable
@@ -19,6 +20,7 @@ from ..model.system import System
 from ..rotations.types import Scalar
 from ..solvers import AbstractRootProblem, KeptFactors, Newton, NewtonInfo, implicit_root
 from ..solvers.predictor import Past
+from .closing import closes
 from .index1 import closest_velocity
 from .index3_newton import Guess, Settings, solve_step
 from .index3_step import Step
@@ -80,6 +82,18 @@ class Index3Step(AbstractRootProblem):
     def _step(self, args: StepData) -> Step:
         return Step(self.formulation, args, self.tangent)
 
+    def _settings(self) -> Settings:
+        return Settings(self.mode, self.criterion, self.max_steps)
+
+    def left(self, args: StepData, tolerance: Scalar | float | None) -> Scalar | float:
+        """What the tolerance leaves of errors in positions, relative to the system's length."""
+        most = self._settings().options(tolerance, args.u.dtype).tolerance
+        if self.criterion == "position":
+            return most
+        # Of accelerations, in the units of a body's unknowns.
+        units = args.system.units(args.u.shape[1])
+        return most * held(args.scales.position) / jnp.min(units)
+
     def split(self, x: Float[Array, " n"], u: Float[Array, "nb d"]):
         """Accelerations and multipliers."""
         return x[: u.size].reshape(u.shape), x[u.size :]
@@ -97,9 +111,8 @@ class Index3Step(AbstractRootProblem):
 
     def solve(self, guess: PyTree, args: StepData):
         last, active, tolerance, undetermined, past = guess
-        settings = Settings(self.mode, self.criterion, self.max_steps)
         known = Guess(last, undetermined, past)
-        return solve_step(self._step(args), settings, tolerance, known, active)
+        return solve_step(self._step(args), self._settings(), tolerance, known, active)
 
 
 def inner_formulation(
@@ -173,6 +186,10 @@ def take_step(
     )
     a, lam = problem.split(x, args.u)
     q, u = jax.vmap(formulation.retract)(args.q, args.displacement(a)), args.velocity(a)
+    closed = closes(
+        formulation, held(args.system), held(q), problem.left(args, method.newton.tolerance)
+    )
+    info = dataclasses.replace(info, converged=info.converged & closed)
     if method.velocity_projection:
         u = closest_velocity(formulation, system, q, u, args.t)
     return q, u, a, lam, info, held(past)

@@ -10,7 +10,7 @@ from ..linalg import factorize
 from ..linalg.linear_solve import linear_solve
 from ..model.state import Pose
 from ..model.system import System
-from .index1 import projections, saddle_matrix
+from .index1 import PROJECTIONS, saddle_matrix
 from .motion import mass_matrix
 from .rows import rows
 
@@ -29,7 +29,7 @@ def least_multipliers(system: System, pose: Pose, lam: Float[Array, " m"]) -> Fl
     regularized = partial(matrix.matvec, regularized=True)
     n = 6 * system.nb
     part = lam
-    for _ in range(projections(lam.dtype)):
+    for _ in range(PROJECTIONS):
         right = jnp.concatenate([jnp.zeros(n, lam.dtype), -matrix.regularization * part])
         part = linear_solve(regularized, factors, right)[n:]
     return lam - part

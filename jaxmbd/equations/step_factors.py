@@ -1,10 +1,10 @@
 """Factors of the matrices of a step: the exact one, and those that are kept for later steps."""
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from ..linalg import SaddleMatrix, factorize
+from .motion import softness
 
 # Factors that are kept have so many times the usual E.
 _SOFT = 30.0
@@ -48,10 +48,10 @@ def kept_of(matrix: SaddleMatrix, strategy: str) -> SoftenedFactors:
     the larger E, the smaller what old factors make of rounding. Its price is a contraction of the
     order of E.
     """
-    softness = matrix.regularization
-    if softness is None:
+    usual = matrix.regularization
+    if usual is None:
         factors = factorize(matrix, strategy, checked=False)
         return SoftenedFactors(factors, None, None)
-    soft = eqx.tree_at(lambda m: m.regularization, matrix, _SOFT * softness)
+    soft = eqx.tree_at(lambda m: m.regularization, matrix, _SOFT * usual)
     factors, judge = (factorize(m, strategy, checked=False) for m in (soft, matrix))
-    return SoftenedFactors(factors, judge, softness / jnp.sqrt(jnp.finfo(softness.dtype).eps))
+    return SoftenedFactors(factors, judge, usual / softness(usual.dtype))

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..equations import midpoint
 from ..equations import null_space as ns
+from ..equations.closing import closes
 from ..equations.index1 import closest_velocity, judged_accelerations
 from ..equations.index3 import check_settings
 from ..equations.rows import inner_rows, row_bodies
@@ -21,6 +22,7 @@ from ..equations.spanning_tree import Tree, spanning_tree
 from ..formulations import RA, AbstractFormulation, Directors
 from ..formulations.directors import mass_block
 from ..linalg import DenseFactors, dense_solve, factorize, linear_solve
+from ..linalg.linear_solve import held
 from ..linalg.strategy import SaddleFactors
 from ..model.system import System
 from ..rotations.types import Scalar
@@ -145,6 +147,9 @@ class EnergyMomentum(AbstractIntegrator):
         )
         x, info = implicit_root(problem, (memory.mu, active, self.newton.tolerance), args)
         new, mu = problem.split(x, args)
+        left = 0.0 if self.newton.tolerance is None else self.newton.tolerance
+        closed = closes(formulation, held(args.end), held(new), left)
+        info = dataclasses.replace(info, converged=info.converged & closed)
         v = 2.0 * (new - q) / h - u
         memory = Memory(None if self.reduced else mu, memory.rank)
         return Motion(new, v, (v - u) / h, motion.lam, memory), info

@@ -46,8 +46,8 @@ def factorize(
     `checked` verifies every solution of a strategy that does not choose its pivots by size, see
     `CheckedFactors`. What does not suit range-space elimination goes by size: bodies that more than
     rows couple; small matrices that are factored seldom, which checked ones are, for which LU
-    compiles faster; redundant rows, unless unchecked and in double precision. `dense_limit` is the
-    number of unknowns up to which checked factors fall back on dense ones.
+    compiles faster; redundant rows, unless unchecked. `dense_limit` is the number of unknowns up to
+    which checked factors fall back on dense ones.
     """
     matrix = held(matrix)  # factors have no derivative, and tangents would cost their own
     if not (matrix.bodies or matrix.couplings):
@@ -58,11 +58,11 @@ def factorize(
     redundant = softness is not None
     if strategy == "range_space":
         seldom = (seldom or checked) and matrix.size <= _SMALL
-        if matrix.couplings or seldom or (redundant and (checked or not double)):
+        if matrix.couplings or seldom or (redundant and checked):
             strategy = by_size(matrix.size)
-        elif redundant:
+        elif redundant and double:
             # Eliminating J H⁻¹ Jᵀ without pivoting leaves larger errors where rows repeat; E must
-            # be large beside them.
+            # be large beside them. In single precision what slow directions need limits it more.
             matrix = eqx.tree_at(lambda m: m.regularization, matrix, _SOFTER * softness)
     if strategy == "dense":
         return DenseFactors.of(matrix)

@@ -88,7 +88,8 @@ def in_lanes(function: Callable[[PyTree], PyTree]) -> Callable[[PyTree], PyTree]
         flags = jax.tree.leaves(batched)
         if not switches().lanes:
             return _plain(function, leaves, flags, structure, size)
-        chunk = _CHUNK if jax.default_backend() == "cpu" else _GPU_CHUNK
+        single = all(x.dtype != jnp.float64 for x in leaves)  # of half the bytes
+        chunk = _CHUNK * (1 + single) if jax.default_backend() == "cpu" else _GPU_CHUNK
         if size > chunk:
             own = [x for x, flag in zip(leaves, flags, strict=True) if flag]
 

@@ -19,7 +19,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from .jaxprs import Array
+from .jaxprs import Array, compiled_sum
 from .options import switches
 
 _SPARSE = 8  # places to gather, with those of no value, over values: from which a scatter is faster
@@ -143,7 +143,7 @@ def summed(values: Array, places: Places, count: int, axis: int, *, together: bo
         zero = jnp.zeros((*shape[:axis], count + 1, *shape[axis + 1 :]), values.dtype)
         return lax.slice_in_dim(zero.at[at].add(values), 0, count, axis=axis)
     if together and most > 1:
-        return jnp.sum(taken(values, Places(table), axis), axis=axis)
+        return compiled_sum(taken(values, Places(table), axis), (axis,))
     parts = [taken(values, Places(row), axis) for row in table]
     return sum(parts[1:], parts[0]) if parts else jnp.zeros(shape, values.dtype)
 

@@ -70,15 +70,16 @@ def operation(name: str) -> Primitive:
 def compiled_sum(x: Array, axes: Iterable[int | np.integer]) -> Array:
     """The sum over some axes, compiled like everything else; without a derivative.
 
-    XLA as of jax 0.11 gives sums that involve an array of 4096 numbers or more to a library, which
-    takes up to ten times as long as what it would compile itself. It knows them by their form, and
-    this one, the same to the last bit, has another. `tests/xla/test_upstream_defects.py` fails when
-    it no longer does.
+    XLA as of jax 0.11, in single precision before too, gives sums that involve an array of 4096
+    numbers or more to a library, which takes up to ten times as long as what it would compile
+    itself, and which a kernel cannot call. It knows them by their form, and this one, the same to
+    the last bit, has another. `tests/xla/test_upstream_defects.py` fails when it no longer does.
     """
-    axes = tuple(int(k) for k in axes)
-    if JAXLIB < (0, 11) or not jnp.issubdtype(jnp.result_type(x), jnp.floating):
-        return jnp.sum(x, axis=axes, dtype=jnp.result_type(x))
-    return lax.reduce(x, np.zeros((), jnp.result_type(x)), lambda a, b: a - (-b), axes)
+    axes, kind = tuple(int(k) for k in axes), jnp.result_type(x)
+    own = jnp.issubdtype(kind, jnp.floating) and (JAXLIB >= (0, 11) or kind == jnp.float32)
+    if not own:
+        return jnp.sum(x, axis=axes, dtype=kind)
+    return lax.reduce(x, np.zeros((), kind), lambda a, b: a - (-b), axes)
 
 
 def solve_part(eqn: JaxprEqn, xs: list[T]) -> tuple[ClosedJaxpr, list[T]]:

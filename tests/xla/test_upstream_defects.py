@@ -104,6 +104,15 @@ text = jax.jit(lambda A: jnp.sum(2.0 * A, axis=(0, 1))).lower(A).compile().as_te
 print("present" if "__ynn" in text else "absent")
 """
 
+_SINGLE = """
+A = jnp.linspace(0.1, 0.9, 41472, dtype=jnp.float32).reshape(18, 18, 128)
+
+def compiled(reduced):
+    return jax.jit(lambda A: reduced(jnp.abs(A), axis=(0, 1)) + 1.0).lower(A).compile().as_text()
+
+print("present" if all("__ynn" in compiled(f) for f in (jnp.sum, jnp.max)) else "absent")
+"""
+
 _SUMS_IN_KERNELS = """
 from jaxmbd.xla import cpu_fusion
 
@@ -152,6 +161,9 @@ DEFECTS = {
     ),
     "sums over large arrays are given to a slower library": Defect(
         "jaxmbd.xla.jaxprs:compiled_sum", ("0.12.0.1",), _SUMS
+    ),
+    "in single precision, sums and extremes are given to that library too": Defect(
+        "jaxmbd.xla.cpu_fusion:_EXTREMES", TRIED, _SINGLE
     ),
     "sums that are given to a library fail in a kernel": Defect(
         "jaxmbd.xla.cpu_fusion:_IN_RUN",

@@ -68,6 +68,7 @@ EXPERIMENTS = {
     "benchmarks": Experiment("benchmarks.run", cores=1),
     "scale": Experiment("benchmarks.scale", cores=1),
     "batch": Experiment("benchmarks.batch"),
+    "gpu": Experiment("benchmarks.gpu"),
     "paired": Experiment("benchmarks.paired", cores=1),
     "first_result": Experiment("benchmarks.first_result"),
 }

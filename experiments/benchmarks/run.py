@@ -121,7 +121,11 @@ def run(out: Path, quick: bool, *, models: Models = None, formulations: Formulat
             rows["numpy"] = {"us_per_step": yard[0] * 1e6, "iterations": yard[1]}
     console = Console(width=120)
     console.print(table)
-    (out / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    path = out / "results.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    # Of the experiment `gpu`.
+    results |= {key: x for key, x in known.items() if key.startswith("wrong_and_successful")}
+    path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     console.print(f"wrote {out / 'results.json'}")
 
 

@@ -1,5 +1,7 @@
 """The benchmark's yardstick computes what the package computes, and its quick version runs."""
 
+import json
+
 import pytest
 
 from experiments.benchmarks.run import yardstick_agrees
@@ -35,3 +37,14 @@ def test_batches_are_measured_in_both_precisions(tmp_path):
         assert row["8"]["state_steps_per_s"] > 0 and row["8"]["failed"] == 0
     assert rows["double_pendulum rA kept"]["float64"]["8"]["violation"] < 1e-13
     assert (tmp_path / "batch_cpu.png").exists()
+
+
+def test_what_is_prepared_for_a_gpu_runs_on_a_cpu(tmp_path):
+    found = quick_experiment("gpu", tmp_path, file="device_cpu.json")
+    assert not found["left_out"] and not any("error" in row for row in found["rows"].values())
+    gradient = found["rows"]["gradient double_pendulum 64"]
+    assert gradient["gap_to_cpu"] == 0.0 and 1.0 < gradient["ratio_to_forward"] < 10.0
+    results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    for precision in ("float64", "float32"):
+        wrong = results[f"wrong_and_successful_{precision}"]
+        assert (wrong["count"], wrong["of"]) == (0, 256)

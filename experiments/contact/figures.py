@@ -106,7 +106,8 @@ def juggled(out, found):
     axes[0].set(
         xlabel="x [m]", ylabel="height of the ball [m]", title="four strikes, and the marks"
     )
-    colors = dict(zip(juggling.METHODS, ("tab:blue", "tab:orange", "tab:green"), strict=True))
+    tab = ("tab:blue", "tab:red", "tab:orange", "tab:green")
+    colors = dict(zip(juggling.METHODS, tab, strict=True))
     for name, color in colors.items():
         if name not in found:
             continue

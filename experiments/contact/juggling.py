@@ -143,16 +143,24 @@ def start(seed):
     return np.concatenate([speeds, rng.uniform(-0.05, 0.05, STRIKES)])
 
 
-def _by_derivatives(counted, seed, budget):
+def _least_squares(counted, seed, budget, jacobian):
     settings = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15, "x_scale": "jac"}
     least_squares(
         counted.misses,
         start(seed),
-        counted.jacobian,
+        jacobian,
         bounds=np.transpose(LIMITS),
         max_nfev=budget // (2 * STRIKES + 1),
         **settings,
     )
+
+
+def _by_derivatives(counted, seed, budget):
+    _least_squares(counted, seed, budget, counted.jacobian)
+
+
+def _by_differences(counted, seed, budget):
+    _least_squares(counted, seed, budget, "2-point")
 
 
 def _nelder_mead(counted, seed, budget):
@@ -176,6 +184,7 @@ def _differential_evolution(counted, seed, budget):
 
 METHODS = {
     "derivatives": _by_derivatives,
+    "differences": _by_differences,
     "nelder_mead": _nelder_mead,
     "differential_evolution": _differential_evolution,
 }

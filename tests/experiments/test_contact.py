@@ -102,7 +102,8 @@ def test_the_contact_experiment_keeps_its_figures(tmp_path):
     # The elastic spring and the turning points are exact; the pendulum's own motion is not.
     assert found["dry_oscillator_error"] < 1e-7
     assert found["dry_pendulum_error"]["0.00125"] < 1e-5
-    assert found["slider_crank_with_play"]["energy_rises_by"] < 1e-5
+    # It falls in every step of the first 10 ms; later the local error of third order shows, 2e-6.
+    assert found["slider_crank_with_play"]["energy_rises_by"] < 0.0
     assert found["slider_crank_with_play"]["deepest"] < 1e-8
     # Of second order: 1.3e-3, 3.3e-4, 8e-5 of the first 10 ms with steps of 50, 25, 12.5 µs.
     assert found["slider_crank_dry_guide"]["energy_balance_error"] < 5e-4

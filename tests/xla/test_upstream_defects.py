@@ -163,7 +163,7 @@ DEFECTS = {
         "jaxmbd.xla.jaxprs:compiled_sum", ("0.12.0.1",), _SUMS
     ),
     "in single precision, sums and extremes are given to that library too": Defect(
-        "jaxmbd.xla.cpu_fusion:_EXTREMES", TRIED, _SINGLE
+        "jaxmbd.xla.cpu_fusion:_EXTREMES", ("0.10.1", "0.12.0.1"), _SINGLE
     ),
     "sums that are given to a library fail in a kernel": Defect(
         "jaxmbd.xla.cpu_fusion:_IN_RUN",

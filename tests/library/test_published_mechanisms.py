@@ -16,6 +16,12 @@ MOBILITY = {
     "planar_pair": (3, 0, 9),
     "six_body_linkage": (30, 1, 1),
 }
+# Kissel, Taves, Negrut, Table 7; the driver is one of the DP1.
+CONSTRAINTS = {
+    "single_pendulum": {"CD": 3, "DP1": 3},
+    "four_link": {"CD": 12, "DP1": 6},
+    "slider_crank": {"CD": 6, "DP1": 7, "DP2": 4, "D": 1},
+}
 
 
 @pytest.mark.parametrize("name", MOBILITY)
@@ -60,3 +66,10 @@ def test_the_six_body_linkage_moves_by_its_closed_form():
     first, second = (np.asarray(sol.joint(f"hinge_{k}").angle) for k in (1, 2))
     assert first[-1] > 0.4 and second[-1] > 1.0
     np.testing.assert_allclose((1 - np.sin(first)) * (1 + np.sin(second)), 1.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_a_mechanism_has_the_published_basic_constraints(name):
+    system, _ = mbd.load(name)
+    found = {type(stack.primitive).__name__: len(stack) for stack in system.constraints}
+    assert found == CONSTRAINTS[name]

@@ -19,6 +19,11 @@ from .iteration import AbstractEquations, NewtonOptions, Start, Vector
 from .kept_factors import KeptFactors
 
 
+# Units in the last place of a correction, relative to the system's length, that rounding makes: in
+# single precision more than contraction leaves of a small first correction.
+_ROUNDING = 2.0
+
+
 class NewtonInfo(eqx.Module):
     """Outcome of one solve.
 
@@ -86,7 +91,8 @@ def newton(
     if options.max_steps:
         state, factors, renewed = first.run(state)
     seen = jnp.isfinite(state.previous)
-    contraction = jnp.where(seen, state.norm / state.previous, jnp.nan)
+    above = jnp.maximum(state.norm - _ROUNDING * jnp.finfo(state.norm.dtype).eps, 0.0)
+    contraction = jnp.where(seen, above / state.previous, jnp.nan)
     contraction = jnp.where(state.done, contraction, 1.0)
     doubt, found, left = no, None, None
     if equations.stalls:

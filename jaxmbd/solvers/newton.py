@@ -18,7 +18,6 @@ from .frozen import AbstractUndetermined, FrozenStage, ReusedStage
 from .iteration import AbstractEquations, NewtonOptions, Start, Vector
 from .kept_factors import KeptFactors
 
-
 # Units in the last place of a correction, relative to the system's length, that rounding makes: in
 # single precision more than contraction leaves of a small first correction.
 _ROUNDING = 2.0

@@ -53,12 +53,13 @@ def inside(folder: Path, name: str, *, anywhere: bool = False, cure: str = "move
 # How files of a kind begin; an existing file that begins otherwise holds something else.
 _BEGINNINGS = {
     ".npz": (b"PK",),
-    ".csv": (b"t [s]",),  # and all of `_is_table`
+    ".csv": (b"t [s]", b"\xef\xbb\xbft [s]"),  # and all of `_is_table`
     ".png": (b"\x89PNG",),
     ".pdf": (b"%PDF",),
     ".svg": (b"<?xml", b"<svg"),
     ".gif": (b"GIF8",),
     ".mp4": (b"\0\0\0",),
+    ".webm": (b"\x1aE\xdf\xa3",),
     ".html": (b"<",),
     ".glb": (b"glTF",),
 }
@@ -176,7 +177,7 @@ def _is_table(path: Path) -> bool:
     every column, and a row of numbers with neither more nor fewer digits than they need, to the
     ends of these lines. Tables of other origin differ in one of these.
     """
-    with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+    with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         text = file.read(_LONGEST)
     try:
         header, *rows = itertools.islice(csv.reader(io.StringIO(text, newline="")), 2)

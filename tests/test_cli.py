@@ -373,7 +373,7 @@ def test_inverse_dynamics_gives_the_torque_of_the_driver(jaxmbd, tmp_path):
     np.testing.assert_allclose(table.values["motor.effort"], wanted, rtol=1e-9)
     with open("i.csv", encoding="utf-8") as file:
         header = file.readline().rstrip()
-    assert header == "t [s],motor.effort [N·m],motor.rate [rad/s],motor.power [W]"
+    assert header == "t [s],motor.effort [N m],motor.rate [rad/s],motor.power [W]"
 
 
 def test_linearize_gives_the_frequency_of_a_hanging_pendulum(jaxmbd, tmp_path):
@@ -610,7 +610,7 @@ def test_inputs_of_a_model_are_given_on_the_command_line(jaxmbd, tmp_path):
     assert done.code == 0
     header, *rows = out.read_text(encoding="utf-8").splitlines()
     t, push = np.array([row.split(",") for row in rows], float)[
-        :, [header.split(",").index(name) for name in ("t [s]", "push[1] [N·m]")]
+        :, [header.split(",").index(name) for name in ("t [s]", "push[1] [N m]")]
     ].T
     np.testing.assert_allclose(push, np.minimum(2.0 * t, 1.0), rtol=0, atol=1e-15)
     assert "inputs, held at zero here: push [N·m]" in jaxmbd("info", model).stdout

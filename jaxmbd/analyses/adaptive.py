@@ -21,7 +21,8 @@ from ..model.validation import Numbers, is_concrete
 from ..outcomes import RESULTS
 from ..results.columns import refuse_unknown
 from ..results.interpolation import between
-from ..results.solution import Row, Solution, make_row, make_solution
+from ..results.saved_rows import Row, make_row, make_solution
+from ..results.solution import Solution
 from ..rotations.types import Scalar
 from ..xla.checkpoint import checkpointed, saved
 from ..xla.cpu_fusion import one_kernel

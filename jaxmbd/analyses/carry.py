@@ -20,7 +20,8 @@ from ..model.state import State
 from ..model.system import System
 from ..outcomes import RESULTS
 from ..results.columns import columns_by_name, columns_of, refuse_unknown
-from ..results.solution import Solution, make_row, make_solution
+from ..results.saved_rows import make_row, make_solution
+from ..results.solution import Solution
 from ..rotations.types import Scalar
 from ..xla.batch_last import batched_in_lanes
 from ..xla.checkpoint import checkpointed

@@ -15,7 +15,8 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
 from ..outcomes import RESULTS, ended_as
-from ..results.solution import Row, Solution, make_solution
+from ..results.saved_rows import Row, make_solution
+from ..results.solution import Solution
 from ..rotations.types import host
 from .assembly import AssemblyReport
 from .running.checks import check_run, chosen_formulation, chosen_integrator, count_steps

@@ -20,7 +20,8 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import Numbers, as_jax, is_concrete
 from ..outcomes import RESULTS, ended_as
-from ..results.solution import Row, Solution, make_row, make_solution
+from ..results.saved_rows import Row, make_row, make_solution
+from ..results.solution import Solution
 from ..rotations.types import Scalar
 from ..solvers import AbstractRootProblem, Functions, Newton, NewtonOptions, Start, implicit_root
 from ..solvers import newton as newton_method

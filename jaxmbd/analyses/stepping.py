@@ -17,7 +17,8 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import Numbers, as_jax, concrete, is_concrete
 from ..outcomes import RESULTS, ended_as
-from ..results.solution import Solution, make_solution
+from ..results.saved_rows import make_solution
+from ..results.solution import Solution
 from ..rotations.types import host
 from .carry import Carry, row_of, taken
 from .commanded import check_controller, commanded, commanded_step, left_to_caller

@@ -14,7 +14,8 @@ from ..formulations import AbstractFormulation
 from ..integrators import AbstractIntegrator
 from ..model.mechanism import Mechanism
 from ..model.system import System
-from ..results.columns import columns_of, full_name
+from ..results.asking import full_name
+from ..results.columns import columns_of
 from ..results.solution import Solution
 from ..xla.shared_programs import shared_jit
 from .excitations import AbstractExcitation

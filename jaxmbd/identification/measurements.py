@@ -17,7 +17,8 @@ from jaxtyping import Array, ArrayLike, Float
 
 from ..model.names import nearest
 from ..model.system import System
-from ..results.columns import columns_by_name, columns_of, full_name
+from ..results.asking import full_name
+from ..results.columns import columns_by_name, columns_of
 from ..results.headers import name_of
 from ..results.solution import Solution
 

@@ -14,7 +14,8 @@ from rich.table import Table
 from ..model.mechanism import Mechanism
 from ..model.names import nearest
 from ..model.system import System
-from ..results.columns import columns_of, full_name
+from ..results.asking import full_name
+from ..results.columns import columns_of
 from .measurements import terms_of
 from .parameters import Point
 from .problem import Evaluation, FitProblem

@@ -5,9 +5,8 @@ A new quantity is a function that yields groups, and an entry in `_groups`.
 
 import dataclasses
 import math
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import jax.numpy as jnp
@@ -19,6 +18,7 @@ from ..model.sensors import Sensor
 from ..model.system import System
 from ..model.validation import is_concrete
 from ..rotations.types import Array, host
+from .asking import fitting, full_name
 from .elements import element_labels
 from .events import latest
 from .laws import slices
@@ -26,13 +26,9 @@ from .sensors import entry_names, instant_readings
 from .solution import Solution
 
 _XYZ = ("x", "y", "z")
+_ASCII = str.maketrans({"·": " ", "²": "^2", "³": "^3"})
 _MOTION = {"r": "m", "v": "m/s", "omega": "rad/s", "a": "m/s²", "alpha": "rad/s²"}
-# Shorter names of the same numbers, taken wherever a name is asked for.
-_SHORT = (
-    (".force.", ".reaction_force."),
-    (".moment.", ".reaction_moment."),
-    (".normal_force", ".force.normal"),
-)
+_POSE_AND_TWIST = ("r", "v", "omega")
 
 
 @dataclass(frozen=True)
@@ -53,8 +49,8 @@ class Column:
 
     @property
     def header(self) -> str:
-        """As tables have it: "pin.angle [rad]"."""
-        return f"{self.name} [{self.unit}]"
+        """As tables have it: "pin.angle [rad]"; the unit in ASCII, which every program reads."""
+        return f"{self.name} [{self.unit.translate(_ASCII)}]"
 
 
 @dataclass(frozen=True)
@@ -103,18 +99,6 @@ def refuse_unknown(names: Iterable[str], system: System) -> None:
             )
 
 
-def full_name(name: str, known: Collection[str]) -> str:
-    """The name in tables of a quantity that may be asked for by a shorter one: "pin.force.x" of a
-    joint is "pin.reaction_force.x", "foot.normal_force" of a contact is "foot.force.normal".
-    """
-    return next((x for x in _spellings(name) if x in known), name)
-
-
-def _spellings(name: str) -> list[str]:
-    """A name as it is asked for, then in full."""
-    return [name, *(name.replace(short, full) for short, full in _SHORT)]
-
-
 def columns_by_name(solution: Solution, system: System, names: Iterable[str]) -> list[Array]:
     """Columns of a motion that are known to exist, (T,) each; traced where the motion is."""
     groups = _groups_of(system)
@@ -133,16 +117,21 @@ def _groups_of(system: System) -> list[Group]:
 
 
 def table_of(
-    solution: Solution, system: System | None, columns: Sequence[str] | None, *, laws: bool
-) -> tuple[list[str], np.ndarray]:
-    """Header and rows of a table with the usual columns, or those chosen."""
+    solution: Solution, system: System | None, columns: Sequence[str] | None
+) -> tuple[list[Column], np.ndarray]:
+    """Columns and rows, (T, n), of a table with the usual columns, or those chosen."""
     bodies, rows = solution.r.shape[1], solution.multipliers.shape[1]
-    angles = solution.angles is not None
+    angles, laws = solution.angles is not None, has_laws(solution, system)
     groups = _groups(system, bodies, rows, laws=laws, angles=angles)
     groups += _events(solution)
     parts = chosen(groups, columns)
-    header = [column.header for group in parts for column in group.columns]
-    return header, np.concatenate([group.values(solution) for group in parts], axis=1)
+    found = [column for group in parts for column in group.columns]
+    return found, np.concatenate([group.values(solution) for group in parts], axis=1)
+
+
+def has_laws(solution: Solution, system: System | None) -> bool:
+    """Whether a motion holds what stops, dry friction and contacts did."""
+    return system is not None and bool(system.laws) and "law_forces" in solution.stats
 
 
 def _events(solution: Solution) -> list[Group]:
@@ -160,18 +149,8 @@ def chosen(groups: list[Group], columns: Sequence[str] | None) -> list[Group]:
     if columns is None:
         wanted = {column.name for group in groups for column in group.columns if column.usual}
     else:
-        wanted = {"t"} | {name for asked in columns for name in _fitting(asked, names)}
+        wanted = {"t"} | {name for asked in columns for name in fitting(asked, names)}
     return [part for group in groups if (part := _some(group, wanted)).columns]
-
-
-def _fitting(asked: str, names: list[str]) -> list[str]:
-    for spelling in _spellings(asked):
-        pattern = re.compile(".*".join(map(re.escape, spelling.split("*"))), re.DOTALL)
-        found = [name for name in names if pattern.fullmatch(name)]
-        if found:
-            return found
-    near = nearest(asked, names, cutoff=0.4) or names[:8]
-    raise ValueError(f"there is no column {asked!r}; did you mean {', '.join(near)}?")
 
 
 def _some(group: Group, wanted: set[str]) -> Group:
@@ -355,10 +334,14 @@ def _inputs(system: System) -> Iterator[Group]:
 
 
 def _bodies(system: System | None, count: int) -> Iterator[Group]:
+    """Positions, velocities and accelerations of bodies. A usual table has those of no body that a
+    coordinate of a joint describes already.
+    """
     names = [f"body{k}" for k in range(count)] if system is None else system.bodies
+    described = set() if system is None else _described(system)
     for b, name in enumerate(names):
         columns = [
-            Column(f"{name}.{field}.{axis}", unit, field in ("r", "v", "omega"))
+            Column(f"{name}.{field}.{axis}", unit, field in _POSE_AND_TWIST and b not in described)
             for field, unit in _MOTION.items()
             for axis in _XYZ
         ]
@@ -368,6 +351,16 @@ def _bodies(system: System | None, count: int) -> Iterator[Group]:
             return _beside([_part(getattr(sol, field), b) for field in (*_MOTION, "A")])
 
         yield Group("bodies", columns, values)
+
+
+def _described(system: System) -> set[int]:
+    """Bodies at a joint that has an angle or a displacement, driven or not."""
+    return {
+        b
+        for c in system.connections
+        if c.angle is not None or c.element.has_displacement
+        for b in (c.i, c.j)
+    }
 
 
 def _multipliers(system: System | None, rows: int) -> Group:

@@ -193,11 +193,6 @@ def arrays_of(solution: Solution, names: Iterable[str] = ARRAYS) -> dict[str, np
     return {name: np.asarray(x) for name, x in arrays.items()}
 
 
-def has_laws(solution: Solution, system: System | None) -> bool:
-    """Whether a motion holds what stops, dry friction and contacts did."""
-    return system is not None and bool(system.laws) and "law_forces" in solution.stats
-
-
 def contact_arrays(solution: Solution, system: System) -> dict[str, np.ndarray]:
     """Points, forces and states of all places of contact: (T, n, 3), (T, n, 3) and (T, n)."""
     found = list(solution.contact_places(system).values())
@@ -255,8 +250,8 @@ def write_csv(
     """
     system = solution.system if system is None else system
     check_fit(solution, system)
-    laws = has_laws(solution, system)
-    _write_rows(path, *table_of(solution, system, columns, laws=laws))
+    found, rows = table_of(solution, system, columns)
+    _write_rows(path, [column.header for column in found], rows)
 
 
 def write_table(path: Path, columns: dict[str, np.ndarray], units: Mapping[str, str]) -> None:
@@ -280,7 +275,10 @@ def write_table(path: Path, columns: dict[str, np.ndarray], units: Mapping[str, 
 
 
 def _write_rows(path: str | Path, header: list[str], rows: np.ndarray) -> None:
+    # Spreadsheets take a table for one of the computer's own alphabet unless a mark begins it,
+    # which other programs stumble over: only names that need it bring one.
+    encoding = "utf-8" if all(map(str.isascii, header)) else "utf-8-sig"
     with written(
-        path, "w", "result file", newline="", encoding="utf-8", errors="backslashreplace"
+        path, "w", "result file", newline="", encoding=encoding, errors="backslashreplace"
     ) as file:
         file.writelines(table_text([written_as(name) for name in header], rows.tolist()))

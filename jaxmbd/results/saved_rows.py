@@ -1,4 +1,4 @@
-"""Rows of a motion before they are a solution."""
+"""Rows of a motion, and the solution that they become."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +12,8 @@ from ..formulations import RA, AbstractFormulation
 from ..formulations.base import Coordinates
 from ..model.state import Pose, Twist
 from ..model.system import System
+from ..outcomes import RESULTS
+from .solution import Solution
 
 
 class Row(eqx.Module):
@@ -61,3 +63,35 @@ def make_row(
         observed,
     )
     return jax.tree.map(lambda x: jnp.where(ok, x, jnp.nan) if eqx.is_inexact_array(x) else x, row)
+
+
+def make_solution(
+    t: Float[Array, " T"],
+    rows: Row,
+    result: RESULTS,
+    stats: Mapping[str, PyTree],
+    system: System | None = None,
+    *,
+    least: bool = True,
+    inputs: Float[Array, "T 3 n"] | None = None,
+) -> Solution:
+    """Stacked rows to a solution; `least` says whether their multipliers are of least norm."""
+    return Solution(
+        t=t,
+        r=rows.pose.r,
+        A=rows.pose.A,
+        v=rows.twist.v,
+        omega=rows.twist.omega,
+        a=rows.a,
+        alpha=rows.alpha,
+        multipliers=rows.lam,
+        angles=rows.angles,
+        element_states=rows.element_states,
+        iterations=rows.iterations,
+        result=result,
+        stats=dict(stats) | rows.extra,
+        inputs=inputs,
+        system=system,
+        observed=tuple(rows.extra),
+        least=least and not (system is not None and system.presses),
+    )

@@ -1,7 +1,7 @@
 """Solution: what an analysis returns, and the questions one asks of it."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int
 
 from ..model.coordinates import JointMotion
 from ..model.frames import FrameMotion, FrameOnBody, frame_motion, still
@@ -30,8 +30,6 @@ from .joints import joint_motion
 from .laws import LawMotion, law_motion
 from .moment import Moment
 from .reactions import Reaction, least_norm, normal_forces, reactions
-from .saved_rows import Row as Row
-from .saved_rows import make_row as make_row
 from .sensors import SensorReadings, sensor_readings
 from .violation import Violation, violations
 
@@ -333,9 +331,10 @@ class Solution(eqx.Module):
             columns: Names of columns, in which * stands for any text, such as ["pin.*",
                 "*.power"]; the time is always first, the others in the file's order. By default
                 coordinates and rates of joints, reactions, what force elements, stops and contacts
-                did, energies, positions and velocities of bodies, and of every event the last
-                instant up to the row, "event.shut", nan before. ["*"] adds accelerations,
-                rotation matrices "rod.A11", multipliers "lam[pin: ...]" and "iterations".
+                did, energies, positions of frames, readings, positions and velocities of bodies
+                that no coordinate of a joint describes, and of every event the last instant up to
+                the row, "event.shut", nan before. ["*"] adds all bodies, accelerations, rotation
+                matrices "rod.A11", multipliers "lam[pin: ...]" and "iterations".
 
         Raises:
             ValueError: There is no such column, the solution is a batch, or of another system.
@@ -345,34 +344,54 @@ class Solution(eqx.Module):
 
         write_csv(path, self, system, columns)
 
+    def table(self, columns: Sequence[str] | None = None, system: System | None = None) -> Any:
+        """The table of `to_csv` as a data frame, one row per instant: of pandas where that is
+        installed, with `attrs["units"]`, else of polars.
 
-def make_solution(
-    t: Float[Array, " T"],
-    rows: Row,
-    result: RESULTS,
-    stats: Mapping[str, PyTree],
-    system: System | None = None,
-    *,
-    least: bool = True,
-    inputs: Float[Array, "T 3 n"] | None = None,
-) -> Solution:
-    """Stacked rows to a solution; `least` says whether their multipliers are of least norm."""
-    return Solution(
-        t=t,
-        r=rows.pose.r,
-        A=rows.pose.A,
-        v=rows.twist.v,
-        omega=rows.twist.omega,
-        a=rows.a,
-        alpha=rows.alpha,
-        multipliers=rows.lam,
-        angles=rows.angles,
-        element_states=rows.element_states,
-        iterations=rows.iterations,
-        result=result,
-        stats=dict(stats) | rows.extra,
-        inputs=inputs,
-        system=system,
-        observed=tuple(rows.extra),
-        least=least and not (system is not None and system.presses),
-    )
+        Args:
+            columns: Names as `to_csv` takes them, such as ["pin.*", "energy.total"].
+            system: The one that moved, for a solution that carries none.
+
+        Raises:
+            ImportError: Neither library is installed.
+            ValueError: There is no such column, the solution is a batch, or of another system.
+        """
+        from .tables import data_frame
+
+        return data_frame(self, system, columns)
+
+    def plot(
+        self,
+        names: Sequence[str] | str,
+        system: System | None = None,
+        *,
+        against: str = "t",
+        out: str | Path | None = None,
+    ) -> Any:
+        """Plot quantities by their names in tables, with units; those of one unit share axes.
+        Needs matplotlib.
+
+        Args:
+            names: One or more, such as "pin.angle" or ["spring.force", "pin.reaction_force.*"],
+                in which * stands for any text.
+            system: The one that moved, for a solution that carries none.
+            against: What stands on the horizontal axis, such as "crank.angle"; by default the
+                time, at which dotted lines mark events.
+            out: Where to save the figure (PNG, PDF, SVG by its ending).
+
+        Returns:
+            The matplotlib figure.
+
+        Raises:
+            ImportError: Matplotlib is not installed.
+            ValueError: There is no such quantity, the solution is a batch, or of another system.
+            OSError: The file cannot be written; the message names the path.
+        """
+        try:
+            from .charts import chart
+        except ImportError as error:
+            raise ImportError(
+                f"plots need the extra viz: pip install 'jaxmbd[viz]' ({error})"
+            ) from None
+
+        return chart(self, names, system, against=against, out=out)

@@ -17,6 +17,7 @@ from mpl_toolkits.mplot3d import Axes3D
 from ..files import check_writable, placed
 from ..model.system import System
 from ..model.validation import Numbers
+from ..results.figures import label, quiet_fonts, save_figure
 from ..results.solution import Solution
 from .beams import beam_lines
 from .data import (
@@ -24,12 +25,9 @@ from .data import (
     cube,
     drawn,
     ends,
-    label,
     outlines,
     parts,
     picture,
-    quiet_fonts,
-    save_figure,
 )
 
 MAX_FRAMES = 20_000

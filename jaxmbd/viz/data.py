@@ -1,15 +1,12 @@
 """What pictures are made of: arrays of a result and the drawing of its system."""
 
-import contextlib
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..files import placed
 from ..io.results import CONTACTS, plain_drawing, read_npz
 from ..model.elements import kinds
 from ..model.joints import AbstractRelation
@@ -70,36 +67,6 @@ def picture(
         stats.get("drawing") or _plain(arrays, arrays["lam"].shape[1]),
         stats.get("result", "unknown"),
     )
-
-
-def label(text: str, most: int = 40) -> str:
-    """A name as matplotlib may print it: one line, of bounded length, without formulas."""
-    # Whatever is not printable (line breaks, control characters, halves of surrogate pairs) becomes
-    # a space.
-    text = "".join(c if c.isprintable() else " " for c in text)
-    text = text if len(text) <= most else text[: most - 1] + "…"
-    # A leading underscore would leave a line out of the legend, and a pair of "$" would be read as
-    # a formula.
-    return (" " + text if text.startswith("_") else text).replace("$", r"\$")
-
-
-@contextlib.contextmanager
-def quiet_fonts() -> Iterator[None]:
-    """Leave out matplotlib's warnings for characters that its font lacks; it draws a box for
-    each.
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
-        yield
-
-
-def save_figure(figure: Any, out: str | Path) -> None:
-    """Write a matplotlib figure in the format that the suffix names, PNG by default."""
-    path = Path(out)
-    path = path if path.suffix else path.with_name(f"{path.name}.png")
-    with quiet_fonts(), placed(path, "picture") as target:
-        figure.savefig(target, dpi=130)
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from ..files import placed
 from ..identification import ExperimentReport, FitReport
 from ..identification.posterior import Posterior
-from .data import quiet_fonts
+from ..results.figures import quiet_fonts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..model.system import System
+from ..results.figures import keep_flat, label, save_figure, thinned
 from ..results.solution import Solution
-from .data import Picture, label, listed, picture, save_figure
+from .data import Picture, listed, picture
 
 QUANTITIES = {
     "r": "position [m]",
@@ -25,7 +26,6 @@ QUANTITIES = {
 FIRST_BODIES, MAX_BODIES = 8, 40  # drawn by default, and when named
 
 _WITHOUT_BODY = {"lam", "iterations"}
-_POINTS = 2000  # of a line at most, several for every dot of a picture
 
 
 def plot(
@@ -115,29 +115,14 @@ def _draw(ax: Axes, data: Picture, quantity: str, body: int, *, first: bool) -> 
     if quantity in _WITHOUT_BODY:
         names = data.drawing["rows"] if quantity == "lam" else [""]
         for k, name in enumerate(names):
-            ax.plot(*_thinned(t, np.atleast_2d(values.T)[k]), lw=1.0, label=label(name))
+            ax.plot(*thinned(t, np.atleast_2d(values.T)[k]), lw=1.0, label=label(name))
         if quantity == "lam" and len(names) <= 12:
             ax.legend(fontsize=6, ncols=2)
     else:
         for k, axis in enumerate("xyz"):
-            ax.plot(*_thinned(t, values[:, body, k]), lw=1.2, label=axis)
+            ax.plot(*thinned(t, values[:, body, k]), lw=1.2, label=axis)
         if first:
             ax.legend(fontsize=7, ncols=3, loc="upper right")
-        # Rounding noise around a constant should look constant.
-        least = 1e-6 * float(np.max(np.abs(values), initial=1e-12))
-        low, high = ax.get_ylim()
-        if high - low < least:
-            ax.set_ylim(0.5 * (low + high - least), 0.5 * (low + high + least))
+        keep_flat(ax, values[:, body])
     ax.grid(alpha=0.3)
     ax.margins(x=0.0)
-
-
-def _thinned(t: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A line with the lowest and the highest point of every short interval, so that no peak is
-    lost.
-    """
-    if len(t) <= _POINTS:
-        return t, y
-    parts = np.array_split(np.arange(len(t)), _POINTS // 2 - 1)
-    rows = np.unique([0, len(t) - 1, *(p[k(y[p])] for p in parts for k in (np.argmin, np.argmax))])
-    return t[rows], y[rows]

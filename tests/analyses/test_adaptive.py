@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 import jaxmbd as mbd
 from experiments import reference_solutions
 from jaxmbd.results.interpolation import between
-from jaxmbd.results.solution import Row
+from jaxmbd.results.saved_rows import Row
 
 pytestmark = pytest.mark.xdist_group("adaptive")  # fixtures and programs are shared
 

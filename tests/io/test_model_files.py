@@ -474,7 +474,7 @@ def test_a_result_file_holds_the_arrays_under_their_own_names(tmp_path):
     header, *rows = (tmp_path / "r.csv").read_text().splitlines()
     assert len(rows) == 21 and "upper.r.x [m]" in header and "lam[" not in header
     sol.to_csv(tmp_path / "r.csv", columns=["lam*"])
-    assert ",lam[upper_pin: DP1 1] [N or N·m]," in (tmp_path / "r.csv").read_text()
+    assert ",lam[upper_pin: DP1 1] [N or N m]," in (tmp_path / "r.csv").read_text()
     assert not list(tmp_path.glob("*.partial"))
 
 

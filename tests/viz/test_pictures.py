@@ -14,9 +14,8 @@ import pytest
 import jaxmbd as mbd
 from jaxmbd import viz
 from jaxmbd.results.export import drawing
+from jaxmbd.results.figures import label, thinned
 from jaxmbd.viz.animation import _frames
-from jaxmbd.viz.data import label
-from jaxmbd.viz.plots import _thinned
 
 
 @pytest.fixture(scope="module")
@@ -139,14 +138,14 @@ def test_plot_of_hundreds_of_multipliers_is_quick_and_has_no_legend(tmp_path):
     assert len(figure.axes[0].lines) == 600
 
 
-def test_a_long_line_is_thinned_without_losing_a_peak():
+def test_a_long_line_isthinned_without_losing_a_peak():
     t = np.linspace(0.0, 1.0, 100_000)
     y = np.sin(20 * t)
     y[[31, 77_777]] = 9.0, -9.0
-    thin_t, thin_y = _thinned(t, y)
+    thin_t, thin_y = thinned(t, y)
     assert len(thin_t) <= 2000 and (thin_t[0], thin_t[-1]) == (0.0, 1.0)
     assert (thin_y.max(), thin_y.min()) == (9.0, -9.0) and np.all(np.diff(thin_t) > 0)
-    np.testing.assert_array_equal(_thinned(t[:2000], y[:2000]), (t[:2000], y[:2000]))
+    np.testing.assert_array_equal(thinned(t[:2000], y[:2000]), (t[:2000], y[:2000]))
 
 
 # --- what a picture shows ---

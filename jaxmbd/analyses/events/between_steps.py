@@ -15,7 +15,8 @@ from ...model.events import SIGNS, Event
 from ...model.system import System
 from ...outcomes import RESULTS
 from ...results.events import EventTimes, before
-from ...results.solution import Row, Solution, make_solution
+from ...results.saved_rows import Row, make_solution
+from ...results.solution import Solution
 from ...rotations.types import Scalar
 from .search import CORRECTIONS, NARROWING, bracketed, corrected, narrowed, passes
 from .values import values_of

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from ...model.events import SIGNS, Event
 from ...model.system import System
 from ...outcomes import RESULTS
-from ...results.solution import Row
+from ...results.saved_rows import Row
 from ...rotations.types import Scalar
 from ..running.one_step import FixedSteps, Progress, one_step, row_after
 from ..running.schedule import OfTime, Schedule, StepNumber, earlier

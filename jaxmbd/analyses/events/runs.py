@@ -17,7 +17,8 @@ from ...model.validation import is_concrete
 from ...outcomes import RESULTS, ended_as
 from ...results.columns import refuse_unknown
 from ...results.events import EventTimes, before
-from ...results.solution import Row, Solution, make_solution
+from ...results.saved_rows import Row, make_solution
+from ...results.solution import Solution
 from ...xla.checkpoint import checkpointed
 from ..fixed_steps import begin, has_least, refuse_host_work, run_stats, times
 from ..running.checks import chosen_integrator

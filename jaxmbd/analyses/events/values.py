@@ -11,7 +11,7 @@ from ...model.system import System
 from ...outcomes import RESULTS
 from ...results.columns import columns_by_name
 from ...results.moment import Moment
-from ...results.solution import Row, make_solution
+from ...results.saved_rows import Row, make_solution
 from ...rotations.types import Scalar
 from .kinks import Kink, kinks_at
 

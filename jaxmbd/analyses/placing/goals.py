@@ -15,9 +15,10 @@ from ...model.state import Pose, Twist
 from ...model.system import System
 from ...model.validation import Numbers, array, as_jax, concrete, is_concrete
 from ...outcomes import RESULTS
-from ...results.columns import columns_of, full_name
-from ...results.saved_rows import Row
-from ...results.solution import Solution, make_solution
+from ...results.asking import full_name
+from ...results.columns import columns_of
+from ...results.saved_rows import Row, make_solution
+from ...results.solution import Solution
 from ...rotations import so3
 from ...rotations.types import Scalar
 from .numbers import numbers_of

@@ -10,7 +10,8 @@ from ...model.state import State
 from ...model.system import System
 from ...model.validation import Numbers, as_jax
 from ...outcomes import RESULTS
-from ...results.columns import columns_of, full_name, refuse_unknown
+from ...results.asking import full_name
+from ...results.columns import columns_of, refuse_unknown
 from .goals import instant
 from .numbers import numbers_of
 

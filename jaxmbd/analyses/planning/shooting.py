@@ -16,8 +16,8 @@ from ...formulations import RA
 from ...model.state import Pose, State, Twist
 from ...model.system import System
 from ...outcomes import RESULTS
-from ...results.saved_rows import Row
-from ...results.solution import Solution, make_solution
+from ...results.saved_rows import Row, make_solution
+from ...results.solution import Solution
 from ...rotations import so3
 from ...rotations.types import Scalar
 from .charts import Chart

@@ -14,7 +14,8 @@ from ...model.names import nearest
 from ...model.state import State
 from ...model.system import System
 from ...model.validation import Numbers, array, as_jax, concrete, is_concrete
-from ...results.columns import columns_of, full_name
+from ...results.asking import full_name
+from ...results.columns import columns_of
 from ...results.solution import Solution
 from ...rotations.types import Scalar
 from ..placing.goals import Goal, goal_of, is_whole, miss_of, size_of

@@ -14,7 +14,7 @@ from ...model.state import Pose, State
 from ...model.system import System
 from ...model.validation import is_concrete
 from ...outcomes import RESULTS
-from ...results.solution import Row, make_row
+from ...results.saved_rows import Row, make_row
 from ...rotations.types import Scalar
 from ..assembly import AssemblyReport, assemble
 from .checks import valid_numbers

@@ -14,7 +14,7 @@ from ...formulations import AbstractFormulation
 from ...integrators import AbstractIntegrator, Motion
 from ...model.system import System
 from ...outcomes import RESULTS
-from ...results.solution import Row, make_row
+from ...results.saved_rows import Row, make_row
 from ...rotations.types import Scalar
 from ...xla.checkpoint import saved
 from .anew import started_anew

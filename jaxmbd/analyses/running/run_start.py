@@ -10,7 +10,7 @@ from ...equations.laws import gap_shares
 from ...model.compiled import compiled_once
 from ...model.system import System
 from ...outcomes import RESULTS
-from ...results.solution import Row, make_row
+from ...results.saved_rows import Row, make_row
 from .initial_state import InitialState, first_row
 from .one_step import FixedSteps, Progress
 from .start_checks import INSIDE

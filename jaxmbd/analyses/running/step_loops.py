@@ -15,7 +15,7 @@ from jaxtyping import Int, PyTree
 from ...model.compiled import Compiled
 from ...model.system import System
 from ...outcomes import RESULTS
-from ...results.solution import Row
+from ...results.saved_rows import Row
 from ...rotations.types import Array, host
 from ...xla.batch_last import batched_in_lanes
 from ...xla.checkpoint import checkpointed

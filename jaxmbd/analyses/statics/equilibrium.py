@@ -18,7 +18,7 @@ from ...model.state import State, Twist
 from ...model.system import System
 from ...model.validation import Numbers, as_jax, is_concrete
 from ...outcomes import RESULTS, ended_as
-from ...results.solution import Row, make_solution
+from ...results.saved_rows import Row, make_solution
 from ...rotations.types import Scalar
 from ..assembly import assemble
 from ..running.checks import check_system, needs_state, valid_numbers

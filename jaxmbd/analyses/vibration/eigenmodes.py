@@ -13,7 +13,8 @@ from ...model.state import Pose, State, Twist
 from ...model.system import System
 from ...model.validation import as_jax
 from ...outcomes import RESULTS
-from ...results.solution import Row, Solution, make_solution
+from ...results.saved_rows import Row, make_solution
+from ...results.solution import Solution
 
 
 class Modes(eqx.Module):

@@ -16,7 +16,8 @@ from ...model.state import State
 from ...model.system import System
 from ...model.validation import Numbers, as_jax, is_concrete
 from ...outcomes import RESULTS, ended_as
-from ...results.solution import Solution, make_solution
+from ...results.saved_rows import make_solution
+from ...results.solution import Solution
 from ...rotations import so3
 from ...rotations.types import Scalar
 from ..assembly import AssemblyReport

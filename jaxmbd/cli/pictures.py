@@ -65,7 +65,10 @@ def view(
     ],
     out_file: Annotated[
         Path | None,
-        typer.Option("--out", help="Page (.html), or the animated model alone (.glb)."),
+        typer.Option(
+            "--out",
+            help="Page (.html), film (.mp4, .webm, .gif), picture (.png), or the model (.glb).",
+        ),
     ] = None,
     plot: Annotated[
         list[str] | None,
@@ -80,14 +83,20 @@ def view(
         typer.Option("--sweep", help="Move MODEL a little along each of its degrees of freedom."),
     ] = False,
     speed: Annotated[float, typer.Option(help="Seconds of motion per second.")] = 1.0,
+    size: Annotated[
+        tuple[int, int], typer.Option(help="Width and height of a film or picture [pixels].")
+    ] = (960, 540),
 ) -> None:
     """Show RESULT, or MODEL as it is described, in three dimensions: one page for any browser."""
+    from jaxmbd.viz.viewer import ENDINGS
+
     stem = Path(source.partition(":")[0])
     target = out_file or stem.with_suffix(".html")
-    check_out(target, (".html", ".glb"))
+    check_out(target, ENDINGS)
     system = None if model is None else mbd.load(model)[0]
     with busy(f"drawing {target.name}"):
-        mbd.view(source, system, out=target, plots=plot or (), sweep=sweep, speed=speed)
+        made = mbd.view(source, system, plots=plot or (), sweep=sweep, speed=speed)
+        made.save(target, size=size)
     say(f"wrote {target}")
 
 

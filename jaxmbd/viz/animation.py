@@ -3,7 +3,6 @@
 import io
 import math
 import operator
-import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,6 +18,7 @@ from ..model.system import System
 from ..model.validation import Numbers
 from ..results.figures import label, quiet_fonts, save_figure
 from ..results.solution import Solution
+from . import ffmpeg
 from .beams import beam_lines
 from .data import (
     Picture,
@@ -164,7 +164,7 @@ def _check_arguments(
         raise ValueError(
             f"view must be two finite angles in degrees, elevation and azimuth, not {view}"
         )
-    if ending == ".mp4" and _ffmpeg() is None:
+    if ending == ".mp4" and ffmpeg.find() is None:
         raise ValueError(
             "writing .mp4 needs ffmpeg, which is not on the path: pip install imageio-ffmpeg, or "
             "write .gif or .html instead"
@@ -204,7 +204,7 @@ def _save(
             with plt.rc_context({"animation.embed_limit": 1e6}):
                 target.write_text(film.to_jshtml(fps=fps), encoding="utf-8")
         else:
-            with plt.rc_context({"animation.ffmpeg_path": _ffmpeg()}):
+            with plt.rc_context({"animation.ffmpeg_path": ffmpeg.find()}):
                 _write(FFMpegWriter(fps=fps), figure, update, frames, target, dpi=110)
 
 
@@ -251,19 +251,6 @@ def _background(figure: Figure, dpi: int) -> tuple[Any, Any]:
     axes.set_axis_off()
     axes.patch.set_visible(False)
     return axes, figure.figimage(image, zorder=-10, origin="upper")
-
-
-def _ffmpeg() -> str | None:
-    """The program ffmpeg: on the path, or that of the package imageio-ffmpeg."""
-    found = shutil.which(plt.rcParams["animation.ffmpeg_path"])
-    if found is None:
-        try:
-            import imageio_ffmpeg  # pyright: ignore[reportMissingImports]
-
-            found = imageio_ffmpeg.get_ffmpeg_exe()
-        except (ImportError, RuntimeError):  # not installed, or without the program
-            return None
-    return found
 
 
 def _title(data: Picture, k: int) -> str:

@@ -66,7 +66,7 @@ class Scene:
         middle: Center of what is drawn [m].
         half: Half the edge of a cube that holds the mechanism [m]; the whole motion, unless it
             travels far.
-        radius: Of a ball that holds what `half` is about [m].
+        outermost: Points that a camera must see, (n, 3) [m].
         reach: Half the edge of a cube that holds the whole motion [m].
         lowest: The lowest height that is drawn, along `up` [m].
         size: Of a joint [m].
@@ -78,7 +78,7 @@ class Scene:
     up: np.ndarray
     middle: np.ndarray
     half: float
-    radius: float
+    outermost: np.ndarray
     reach: float
     lowest: float
     size: float
@@ -94,17 +94,17 @@ def quaternions(A: np.ndarray) -> np.ndarray:
 
 
 def look(scene: Scene) -> dict[str, Any]:
-    """A camera that sees everything: position, target and up, in global components."""
+    """A camera: the direction from what it looks at, target and up, in global components. How far
+    away it sees everything depends on the window.
+    """
     up = scene.up
     k = int(np.argmax(np.abs(up)))
     side, front = np.eye(3)[(k + 1) % 3], np.eye(3)[(k + 2) % 3]
     away = math.cos(math.radians(22)) * (0.57 * side - 0.82 * front) + math.sin(
         math.radians(22)
     ) * np.abs(up) * np.sign(up[k])
-    # A little less than what holds the ball: few mechanisms fill it.
-    distance = 0.95 * scene.radius / math.sin(math.radians(0.5 * _FOV))
     return {
-        "position": (scene.middle + distance * away).tolist(),
+        "from": away.tolist(),
         "target": scene.middle.tolist(),
         "up": up.tolist(),
         "fov": _FOV,

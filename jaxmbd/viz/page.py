@@ -70,6 +70,7 @@ def _described(scene: Scene, film: Film) -> dict[str, Any]:
         "size": scene.size,
         "middle": scene.middle.tolist(),
         "floor": _floor(scene, film),
+        "outermost": np.round(scene.outermost / scene.half, 4).ravel().tolist(),
         "camera": look(scene),
         "planes": _planes(scene, film),
         "bodies": [

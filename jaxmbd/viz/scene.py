@@ -11,6 +11,7 @@ import numpy as np
 from ..model.validation import Numbers
 from . import marks, meshes
 from .data import Picture, cube, drawn, ends, extent, outlines
+from .framing import outermost
 from .meshes import Surface
 from .nodes import Node, Part, Scene
 
@@ -41,14 +42,13 @@ class _Builder:
     def __init__(self, data: Picture):
         self.data = data
         self.middle, self.reach = cube(data)
-        self.half, self.radius = self.reach, _radius(data, self.reach)
+        self.half = self.reach
         first = {name: x[:1] for name, x in data.arrays.items()}
         start = Picture(first, data.drawing, data.result)
         middle, half = cube(start)
         # What travels is seen from near, and followed; a point that flies has no size of its own.
         if self.reach > _TRAVELS * half:
             self.middle, self.half = middle, 2.0 * half
-            self.radius = 1.4 * _radius(start, half)
         self.r, self.A = data.arrays["r"], data.arrays["A"]
         self.nb = self.r.shape[1]
         self.connections = drawn(data)
@@ -75,11 +75,17 @@ class _Builder:
             up,
             self.middle,
             self.half,
-            self.radius,
+            self._outermost(nodes),
             self.reach,
             self._lowest(up),
             self.g,
         )
+
+    def _outermost(self, nodes: list[Node]) -> np.ndarray:
+        if self.half == self.reach:
+            return outermost(nodes, len(self.r))
+        # Some room around what the camera follows.
+        return self.middle + 1.4 * (outermost(nodes, 1) - self.middle)
 
     def _lowest(self, up: np.ndarray) -> float:
         """Of everything that is drawn, along a coordinate axis."""
@@ -288,12 +294,6 @@ class _Builder:
 def _hexadecimal(color: Sequence[float]) -> str:
     """A color from 0 to 1 as six digits."""
     return "".join(f"{round(255 * x):02x}" for x in color[:3])
-
-
-def _radius(data: Picture, half: float) -> float:
-    """Of a ball around everything that is drawn; of a point at rest, as `cube` has it."""
-    low, high = extent(data)
-    return max(0.5 * float(np.linalg.norm(high - low)), 0.5 * half)
 
 
 def _between(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

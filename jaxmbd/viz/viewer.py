@@ -23,12 +23,14 @@ from .data import Picture, finite_rows, listed, picture
 from .film import chosen, film
 from .gltf import glb
 from .page import page
+from .recording import ENDINGS as RECORDED
+from .recording import record
 from .scene import scene
 
 SHOWN = ("reactions", "moments", "labels", "axes", "paths")
 _PER_SECOND, _MOST_ROWS = 60.0, 2000  # rows of a view
 _SWEEP = 2.0  # what a degree of freedom is shown for [s]
-_ENDINGS = (".html", ".glb")
+ENDINGS = (".html", ".glb", *RECORDED)
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,39 @@ class View:
     html: str
     glb: bytes
 
-    def save(self, path: str | Path) -> Path:
-        """Write the page (.html) or the model (.glb).
+    def save(
+        self,
+        path: str | Path,
+        *,
+        size: tuple[int, int] = (960, 540),
+        fps: int = 25,
+        at: float | None = None,
+        progress: bool = False,
+    ) -> Path:
+        """Write the page (.html), the model (.glb), a film (.mp4, .webm, .gif) or a picture (.png).
+
+        Films and pictures are drawn by a Chromium, Chrome or Edge on this machine, which needs no
+        screen and no graphics card; films also need ffmpeg, on the path or by the package
+        `imageio-ffmpeg`. They show the scene as the page does at its start; a film lasts the
+        motion's time over `speed`.
+
+        Args:
+            path: The file; its ending says what is written.
+            size: Width and height of a film or picture [pixels]; those of films are even.
+            fps: Frames per second of a film, up to 120 (.gif: 50).
+            at: Instant of a picture [s]; by default the first one.
+            progress: Show a progress bar on standard error while a film is drawn.
 
         Raises:
-            ValueError: Another ending.
-            OSError: The file cannot be written.
+            ValueError: An argument out of range, or another ending.
+            OSError: The file cannot be written, or there is no browser or no ffmpeg.
+            RuntimeError: The browser could not draw the page, or ffmpeg failed.
         """
         path = Path(path)
         ending = _ending(path)
+        if ending in RECORDED:
+            record(self.html, path, size=size, fps=fps, at=at, progress=progress)
+            return path
         data = self.glb if ending == ".glb" else self.html.encode()
         with written(path, "wb", "view") as file:
             file.write(data)
@@ -102,7 +128,8 @@ def view(
             a model file.
         system: The system of a solution that carries none, or of a result file, whose reactions
             and contact forces it gives.
-        out: Where to write it: .html, or .glb for the model alone.
+        out: Where to write it: .html, .glb for the model alone, or a film or picture, see
+            `View.save`.
         plots: Quantities that are plotted from the start, by owner and name, such as "pin.angle",
             "rod.velocity", "pin.reaction force", "slider_crank.energy".
         show: What is switched on from the start, of `reactions`, `moments`, `labels`, `axes`,
@@ -152,8 +179,8 @@ def view(
 
 def _ending(path: Path) -> str:
     ending = path.suffix.lower()
-    if ending not in _ENDINGS:
-        raise ValueError(f"cannot write a view to {path.name!r}; use {' or '.join(_ENDINGS)}")
+    if ending not in ENDINGS:
+        raise ValueError(f"cannot write a view to {path.name!r}; use one of {listed(ENDINGS)}")
     return ending
 
 

@@ -1,100 +1,17 @@
-"""Chromium without a window, driven through its debugging pipe: JSON texts that end with a zero.
-
-No package is needed for this, and nothing listens on a network.
-"""
+"""The browser that draws pictures of views, and what tests ask about its page."""
 
 import base64
 import contextlib
-import json
-import os
-import select
-import shutil
-import subprocess
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-_FLAGS = (
-    "--headless --no-sandbox --disable-gpu --use-angle=swiftshader --enable-unsafe-swiftshader "
-    "--disable-quic --no-first-run --disable-background-networking --disable-component-update "
-    "--disable-sync --hide-scrollbars --force-device-scale-factor=1 --remote-debugging-pipe"
-).split()
+from jaxmbd.viz import browser as driver
+
+find = driver.find
 
 
-def find() -> str | None:
-    """The path of a Chromium, or None."""
-    return next((path for name in NAMES if (path := shutil.which(name))), None)
-
-
-class Browser:
-    """One page. `events` holds what it reported."""
-
-    def __init__(self, to_browser: int, from_browser: int):
-        self._write, self._read = to_browser, from_browser
-        self._rest, self._count, self._session = b"", 0, None
-        self.events: list[dict[str, Any]] = []
-
-    def ask(self, method: str, timeout: float = 60.0, **params: Any) -> dict[str, Any]:
-        """What a method of the DevTools protocol returns."""
-        self._count += 1
-        message: dict[str, Any] = {"id": self._count, "method": method, "params": params}
-        if self._session:
-            message["sessionId"] = self._session
-        os.write(self._write, json.dumps(message).encode() + b"\0")
-        until = time.monotonic() + timeout
-        while True:
-            answer = self._next(until, method)
-            if answer.get("id") == self._count:
-                if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']}")
-                return answer["result"]
-            self.events.append(answer)
-
-    def _next(self, until: float, what: str) -> dict[str, Any]:
-        while b"\0" not in self._rest:
-            if not select.select([self._read], [], [], max(until - time.monotonic(), 0.0))[0]:
-                raise TimeoutError(f"Chromium did not answer {what}")
-            block = os.read(self._read, 2**20)
-            if not block:
-                raise RuntimeError(f"Chromium ended before it answered {what}")
-            self._rest += block
-        text, _, self._rest = self._rest.partition(b"\0")
-        return json.loads(text)
-
-    def open(self, url: str, width: int, height: int) -> None:
-        """Open a page and wait until its view is there, or has failed."""
-        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
-        attached = self.ask("Target.attachToTarget", targetId=target, flatten=True)
-        self._session = attached["sessionId"]
-        for domain in ("Page", "Runtime", "Network", "Log"):
-            self.ask(f"{domain}.enable")
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.ask("Emulation.setDeviceMetricsOverride", **size)
-        self.ask("Page.navigate", url=url)
-        self.wait("window.view || document.body.classList.contains('failed')")
-
-    def wait(self, condition: str, seconds: float = 40.0) -> None:
-        until = time.monotonic() + seconds
-        while not self.run(f"Boolean(document.body) && Boolean({condition})"):
-            if time.monotonic() > until:
-                raise TimeoutError(f"not so after {seconds} s: {condition}")
-            time.sleep(0.05)
-
-    def run(self, expression: str, timeout: float = 60.0) -> Any:
-        """The value of an expression in the page."""
-        found = self.ask(
-            "Runtime.evaluate",
-            timeout,
-            expression=expression,
-            returnByValue=True,
-            awaitPromise=True,
-        )
-        if "exceptionDetails" in found:
-            raise RuntimeError(found["exceptionDetails"]["exception"].get("description", "?"))
-        return found["result"].get("value")
+class Browser(driver.Browser):
+    """One page."""
 
     def screenshot(self, path: str | Path) -> None:
         Path(path).write_bytes(base64.b64decode(self.ask("Page.captureScreenshot")["data"]))
@@ -125,29 +42,5 @@ class Browser:
 
 @contextlib.contextmanager
 def browser() -> Iterator[Browser]:
-    """A Chromium with a profile of its own, which ends with the block."""
-    chromium = find()
-    assert chromium is not None
-    in_read, in_write = os.pipe()
-    out_read, out_write = os.pipe()
-    # It reads from descriptor 3 and writes to 4.
-    shell = f'exec 8<&{in_read} 9>&{out_write}; exec "$0" "$@" 3<&8 4>&9 8<&- 9>&-'
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        command = ["bash", "-c", shell, chromium, *_FLAGS, f"--user-data-dir={profile}"]
-        log = open(Path(profile) / "log", "wb")  # noqa: SIM115
-        process = subprocess.Popen(
-            command, pass_fds=(in_read, out_write), stdout=log, stderr=log, stdin=subprocess.DEVNULL
-        )
-        os.close(in_read)
-        os.close(out_write)
-        try:
-            yield Browser(in_write, out_read)
-        finally:
-            os.close(in_write)
-            os.close(out_read)
-            process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(10)
-            process.kill()
-            process.wait()
-            log.close()
+    with driver.browser(Browser) as page:
+        yield page

@@ -21,6 +21,7 @@ from scipy.spatial.transform import Rotation
 import jaxmbd as mbd
 from browser import browser, find
 from jaxmbd import viz
+from jaxmbd.viz import ffmpeg
 from jaxmbd.viz.data import picture
 from jaxmbd.viz.scene import scene
 
@@ -344,9 +345,20 @@ def test_contact_forces_are_those_that_change_the_momentum(tmp_path):
     assert film["floor"] == pytest.approx(0.0, abs=1e-12)
 
 
+def test_everything_is_in_the_picture_and_fills_it(motion):
+    stage = scene(picture(motion))
+    corners = 0.5 * np.array([(a, b, c) for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)])
+    for k in range(0, 31, 5):
+        box = corners * [0.5, 0.3, 0.2] @ np.asarray(motion.A[k, 0]).T + np.asarray(motion.r[k, 0])
+        for direction in np.vstack([np.eye(3), -np.eye(3)]):
+            most = np.max(stage.outermost @ direction)
+            # Many directions are looked along, not all.
+            assert np.max(box @ direction) < most + 0.02
+
+
 def test_refusals(motion, tmp_path):
     cases = [
-        ({"out": tmp_path / "a.gif"}, "cannot write a view to 'a.gif'; use .html or .glb"),
+        ({"out": tmp_path / "a.avi"}, "cannot write a view to 'a.avi'; use one of .html, .glb"),
         ({"plots": ["ball.speed"]}, "no quantity 'ball.speed' to plot; there are ball.position"),
         ({"paths": ["bal"]}, "unknown body 'bal'; the bodies are"),
         ({"show": ["all"]}, "show knows reactions, .* not 'all'"),
@@ -418,6 +430,7 @@ PICTURE = "(view.seek({t}), view.stage.render(), view.stage.canvas.toDataURL())"
 def test_pixels_of_a_body_are_where_its_pose_puts_them(page, motion):
     chromium, film, _ = page
     size = chromium.run(ALONE)
+    camera = camera_of(chromium, film)
     t = np.asarray(motion.t)
     for k in (0, 7, 15, 30):
         url = chromium.run(PICTURE.format(t=float(t[k])))
@@ -428,7 +441,7 @@ def test_pixels_of_a_body_are_where_its_pose_puts_them(page, motion):
         world = (
             np.asarray(motion.r[k, 0]) + corners * [0.5, 0.3, 0.2] @ np.asarray(motion.A[k, 0]).T
         )
-        points = projected(world, film["camera"], size)
+        points = projected(world, camera, size)
         expected = Image.new("L", size)
         hull = points[ConvexHull(points).vertices]
         ImageDraw.Draw(expected).polygon([tuple(p) for p in hull], fill=255)
@@ -441,8 +454,17 @@ def test_pixels_of_a_body_are_where_its_pose_puts_them(page, motion):
         assert not np.any(narrow > found)
 
 
+def camera_of(chromium, film):
+    """The page's camera, in the mechanism's own coordinates."""
+    there = "(p => p.clone().applyQuaternion(view.stage.turned.clone().invert()).toArray())"
+    return film["camera"] | {
+        "position": chromium.run(f"{there}(view.stage.camera.position)"),
+        "target": chromium.run(f"{there}(view.stage.controls.target)"),
+    }
+
+
 def projected(points, camera, size):
-    """Pixels of points, by the pinhole camera that the page starts with."""
+    """Pixels of points, by a pinhole camera."""
     position, target, up = (np.array(camera[x]) for x in ("position", "target", "up"))
     z = (position - target) / np.linalg.norm(position - target)
     x = np.cross(up, z) / np.linalg.norm(np.cross(up, z))
@@ -471,7 +493,7 @@ def test_a_page_plays_scrubs_and_chooses(motion, tmp_path):
         row = 15  # t = 1.0
         size = chromium.run("[view.stage.canvas.clientWidth, view.stage.canvas.clientHeight]")
         chromium.run(f"view.seek({float(motion.t[row])})")
-        ((x, y),) = projected(np.asarray(motion.r[row, :1]), film["camera"], size)
+        ((x, y),) = projected(np.asarray(motion.r[row, :1]), camera_of(chromium, film), size)
         for kind in ("mousePressed", "mouseReleased"):
             chromium.ask(
                 "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1
@@ -493,3 +515,80 @@ def test_a_page_plays_scrubs_and_chooses(motion, tmp_path):
         assert chromium.run("getComputedStyle(document.body).backgroundColor") == "rgb(29, 33, 39)"
         assert chromium.run("view.measure(20)") > 1.0
         assert chromium.troubles == [t for t in chromium.troubles if "ReadPixels" in t]
+
+
+needs_films = pytest.mark.skipif(
+    find() is None or ffmpeg.find() is None, reason="Chromium or ffmpeg is not installed"
+)
+
+
+@needs_browser
+def test_a_picture_shows_the_instant_that_was_asked_for(motion, tmp_path):
+    view = viz.view(motion, forces=False)
+    view.save(tmp_path / "start.png", size=(400, 301))
+    view.save(tmp_path / "end.png", size=(400, 301), at=1.75)
+    first, last = (np.asarray(Image.open(tmp_path / f"{x}.png")) for x in ("start", "end"))
+    assert first.shape[:2] == (301, 400)
+    blue = [np.argwhere((x[..., 2] > 150) & (x[..., 0] < 110)).mean(axis=0) for x in (first, last)]
+    assert np.linalg.norm(blue[1] - blue[0]) > 10  # the box has moved
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["end.png", "start.png"]
+
+
+@needs_films
+@pytest.mark.parametrize("ending", [".mp4", ".webm", ".gif"])
+def test_a_film_has_its_frames_and_plays(motion, tmp_path, ending):
+    path = tmp_path / f"film{ending}"
+    viz.view(motion, forces=False, speed=2.0).save(path, size=(161, 120), fps=12)
+    frames = 10  # 1.5 s at twice the speed, both ends included
+    if ending == ".gif":
+        with Image.open(path) as film:
+            assert film.size == (160, 120) and film.n_frames == frames
+        return
+    page = tmp_path / "page.html"
+    page.write_text(f"<body><video muted src='{path.name}'></video></body>")
+    with browser() as chromium:
+        chromium.open(page.as_uri(), 400, 300, ready="document.querySelector('video').readyState")
+        video = "document.querySelector('video')"
+        assert chromium.run(f"[{video}.videoWidth, {video}.videoHeight]") == [160, 120]
+        # The program ffmpeg of distributions and the codecs of Chromium both know these.
+        chromium.run(f"{video}.play()")
+        chromium.wait(f"{video}.ended")
+        assert abs(chromium.run(f"{video}.duration") - frames / 12) < 0.1
+
+
+def test_a_film_needs_a_browser_and_ffmpeg(motion, tmp_path, monkeypatch):
+    view = viz.view(motion, forces=False)
+    with monkeypatch.context() as alone:
+        alone.setattr("jaxmbd.viz.ffmpeg.find", lambda: None)
+        with pytest.raises(FileNotFoundError, match="needs ffmpeg.*pip install imageio-ffmpeg"):
+            view.save(tmp_path / "film.mp4")
+    monkeypatch.setattr("jaxmbd.viz.browser.find", lambda: None)
+    with pytest.raises(FileNotFoundError, match="drawn by a browser.*save the page as .html"):
+        view.save(tmp_path / "film.png")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("a.png", {"size": (0, 10)}, "size must be two numbers of pixels"),
+        ("a.gif", {"fps": 100}, "fps must be a whole number from 1 to 50"),
+        ("a.mp4", {"at": 1.0}, "at= is the instant of a picture"),
+        ("a.avi", {}, "use one of .html, .glb, .png, .mp4, .webm, .gif"),
+    ],
+)
+def test_films_that_cannot_be(motion, tmp_path, name, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        viz.view(motion, forces=False).save(tmp_path / name, **arguments)
+
+
+@needs_browser
+def test_the_record_button_gives_a_film(motion, tmp_path):
+    viz.view(motion, forces=False, autoplay=False, speed=5.0, out=tmp_path / "view.html")
+    with browser() as chromium:
+        chromium.open((tmp_path / "view.html").as_uri(), 400, 300)
+        chromium.run("view.download = (blob, ending) => { window.got = [blob.size, ending]; }")
+        chromium.run("document.getElementById('record').click()")
+        chromium.wait("window.got")
+        size, ending = chromium.run("window.got")
+        assert size > 1000 and ending == "webm"

@@ -207,7 +207,12 @@ class Page {
     const { t } = this.film;
     if (this.playing && this.before !== undefined) {
       const next = this.stage.time + (this.speed * Math.min(now - this.before, 250)) / 1000;
-      this.seek(next >= t[t.length - 1] ? t[0] : next);
+      const over = next >= t[t.length - 1];
+      this.seek(over ? t[this.recorder ? t.length - 1 : 0] : next);
+      if (over && this.recorder) {
+        this.play(false);
+        setTimeout(() => this.recorder?.stop(), 300); // the last pictures are still on their way
+      }
     }
     this.before = now;
     if (this.stage.stale) this.draw();
@@ -360,6 +365,7 @@ class Page {
       this.stage.render();
       this.stage.canvas.toBlob((blob) => this.download(blob, 'png'));
     });
+    click('record', () => this.record());
     click('model', () => this.download(new Blob([this.glb], { type: 'model/gltf-binary' }), 'glb'));
   }
 
@@ -395,6 +401,65 @@ class Page {
       else return;
       event.preventDefault();
     });
+  }
+
+  // --- pictures and films that are made without a person ---
+
+  // A picture of that many pixels: the window's own size no longer counts.
+  pose(width, height) {
+    this.play(false);
+    const { stage } = this;
+    stage.renderer.setPixelRatio(1);
+    stage.renderer.setSize(width, height, false);
+    stage.camera.aspect = width / height;
+    stage.camera.updateProjectionMatrix();
+    stage.resize = () => {};
+    document.querySelector('main').hidden = true; // what nobody sees is not drawn
+    stage.resetCamera();
+    this.paper = element('canvas');
+    Object.assign(this.paper, { width, height });
+  }
+
+  // The scene at a time with its name, its time and what was said last, as base64.
+  image(time, kind, quality) {
+    this.seek(time);
+    const { stage, paper, film } = this;
+    stage.render();
+    const pen = paper.getContext('2d', { willReadFrequently: true });
+    const size = Math.max(11, Math.round(Math.min(paper.height / 36, paper.width / 48)));
+    const ink = getComputedStyle(document.documentElement);
+    pen.drawImage(stage.canvas, 0, 0);
+    pen.textBaseline = 'top';
+    const write = (words, x, y, weight, color) => {
+      pen.font = `${weight} ${size}px system-ui, sans-serif`;
+      pen.fillStyle = ink.getPropertyValue(color);
+      pen.fillText(words, x, y);
+    };
+    write(film.name, size, size, 600, '--ink');
+    if (film.t.length > 1) write(`t = ${time.toFixed(Math.min(film.digits, 2))} s`, size, 2.4 * size, 400, '--soft');
+    const said = film.captions.findLast(([at]) => at <= time);
+    if (said) write(said[1], size, 3.8 * size, 400, '--ink');
+    return paper.toDataURL(kind, quality).split(',')[1];
+  }
+
+  // From the start to the end as it is seen, in real time, for the person who pressed the button.
+  record() {
+    if (this.recorder) { this.recorder.stop(); return; }
+    const kind = ['video/webm;codecs=vp9', 'video/webm', 'video/mp4'].find((x) => MediaRecorder.isTypeSupported(x));
+    const recorder = new MediaRecorder(this.stage.canvas.captureStream(), { mimeType: kind, videoBitsPerSecond: 8e6 });
+    const parts = [];
+    recorder.addEventListener('dataavailable', (event) => parts.push(event.data));
+    recorder.addEventListener('stop', () => {
+      this.recorder = null;
+      document.body.classList.remove('recording');
+      this.play(false);
+      this.download(new Blob(parts, { type: kind }), kind.slice(6).split(';')[0]);
+    });
+    this.seek(this.film.t[0]);
+    this.recorder = recorder;
+    document.body.classList.add('recording');
+    recorder.start(1000);
+    this.play(true);
   }
 
   // Frames per second while the motion plays: what the picture itself takes.

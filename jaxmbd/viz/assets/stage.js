@@ -22,7 +22,7 @@ class Stage {
     this.canvas = canvas;
     this.film = film;
     // Smooth edges take half of the time where no graphics card draws.
-    const antialias = !drawsInSoftware();
+    const antialias = location.hash === '#film' || !drawsInSoftware();
     this.renderer = new THREE.WebGLRenderer({ canvas, antialias, preserveDrawingBuffer: true });
     this.scene = new THREE.Scene();
     const { fov } = film.camera;
@@ -390,13 +390,9 @@ class Stage {
   }
 
   resetCamera() {
-    const { position, target } = this.film.camera;
+    const { from, target } = this.film.camera;
     const turned = (x) => new THREE.Vector3(...x).applyQuaternion(this.turned);
-    this.camera.position.copy(turned(position));
-    this.controls.target.copy(turned(target));
-    // A narrow picture needs more distance.
-    const away = this.camera.position.clone().sub(this.controls.target);
-    this.camera.position.copy(this.controls.target).addScaledVector(away, 1 / Math.min(this.camera.aspect, 1));
+    this.lookFrom(turned(from), turned(target));
     if (this.follow) {
       const [time, now] = [this.time, this.center()];
       this.follow = false;
@@ -413,13 +409,37 @@ class Stage {
 
   // Along an axis of the mechanism, so that planar ones are seen as they are drawn.
   lookAlong(axis) {
-    const distance = this.camera.position.distanceTo(this.controls.target);
     const turned = (x) => new THREE.Vector3(...x).applyQuaternion(this.turned);
-    const offset = turned(axis).multiplyScalar(distance);
-    offset.z += 1e-4 * distance; // exactly from above, "up" would have no direction
-    this.camera.position.copy(this.controls.target).add(offset);
+    const from = turned(axis);
+    from.z += 1e-4; // exactly from above, "up" would have no direction
+    this.lookFrom(from.normalize(), turned(this.film.camera.target));
     this.controls.update();
     this.stale = true;
+  }
+
+  // From a direction, so that everything fills the picture.
+  lookFrom(away, target) {
+    const { outermost, half } = this.film;
+    const right = new THREE.Vector3(0, 1, 0).cross(away).normalize();
+    const up = away.clone().cross(right);
+    const slope = 0.87 * Math.tan((this.camera.fov * Math.PI) / 360);
+    const points = [];
+    for (let k = 0; k < outermost.length; k += 3) {
+      points.push(new THREE.Vector3(...outermost.slice(k, k + 3)).multiplyScalar(half).applyQuaternion(this.turned));
+    }
+    let distance = 0;
+    // What is near looks larger: the middle of the picture follows.
+    for (let n = 0; n < 4; n += 1) {
+      const seen = points.map((p) => [right, up, away].map((axis) => axis.dot(p.clone().sub(target))));
+      const needs = ([x, y, z]) => z + Math.max(Math.abs(y), Math.abs(x) / this.camera.aspect) / slope;
+      distance = Math.max(0.05 * half, ...seen.map(needs));
+      for (const [i, axis] of [right, up].entries()) {
+        const at = seen.map((p) => p[i] / Math.max(distance - p[2], 1e-9));
+        target.addScaledVector(axis, 0.5 * distance * (Math.max(...at) + Math.min(...at)));
+      }
+    }
+    this.controls.target.copy(target);
+    this.camera.position.copy(target).addScaledVector(away, distance);
   }
 
   resize() {

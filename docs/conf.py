@@ -16,8 +16,11 @@ os.environ.setdefault("JAXMBD_COMPILE", "quick")
 os.environ.setdefault("JAXMBD_CACHE", str(ROOT / ".cache" / "programs"))
 
 from docstrings import prepared
+from embedding import prepare
 
 import jaxmbd
+
+prepare(ROOT / "docs" / "_static")
 
 project = "jaxmbd"
 author = "the jaxmbd developers"
@@ -65,7 +68,9 @@ napoleon_custom_sections = ["Reference", "References", ("Class attributes", "par
 
 html_theme = "furo"
 html_title = f"jaxmbd {release}"
-html_static_path = []
+html_static_path = ["_static"]
+html_css_files = ["views.css"]
+html_js_files = ["views.js"]
 html_theme_options = {"navigation_with_keys": True}
 
 

@@ -1,9 +1,13 @@
-"""The gallery: a moving picture, a sentence and ten lines for every packaged mechanism.
+"""The gallery: a view, a sentence and ten lines for every packaged mechanism.
 
 `make gallery` runs the lines of every entry below, draws the motion that they compute and writes
-docs/gallery/index.md, so that a page never shows code that was not run.
+docs/gallery/index.md, so that a page never shows code that was not run. An entry has a film and a
+picture of it, which a page shows, and a view that a click loads in their place; all views share the
+code of the viewer, which `conf.py` puts beside them.
 """
 
+import contextlib
+import io
 import os
 import sys
 import warnings
@@ -13,24 +17,33 @@ from typing import Any, NamedTuple
 # XLA writes a line about the processor for every program that it reads from the cache.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
-from matplotlib import pyplot as plt
+from embedding import embedded, thumbnails
 from PIL import Image
+from tqdm import tqdm
 
 import jaxmbd as mbd
-import jaxmbd.viz
 from jaxmbd.library import names
 
-FOLDER = Path(__file__).parent / "gallery"
+DOCS = Path(__file__).parent
+FOLDER, PAGE = DOCS / "_static" / "gallery", DOCS / "gallery" / "index.md"
+START = DOCS / "index.md"
 _START = """import jaxmbd as mbd
 
 mbd.enable_x64()
 """
-_FRAMES = 40
-_COLORS, _SIZE = 64, 320
+# What is switched on beside the mechanism itself.
+_SHOWN = {
+    **dict.fromkeys(("double_pendulum", "spherical_double_pendulum", "bar_pendulum"), ("paths",)),
+    **dict.fromkeys(("rolling_disc", "gyro_top", "heavy_top", "three_bar_loop"), ("paths",)),
+    **dict.fromkeys(("slider_crank", "four_bar", "flexible_slider_crank"), ("reactions",)),
+}
+_FIRST = "slider_crank"
+_FRONT = (
+    *("stewart_platform_legs", "whipple_bicycle", "planetary_gear", "bennett", "cam_follower"),
+    *("flexible_slider_crank", "rolling_disc", "differential"),
+)
+_SECONDS = 2.0, 6.0  # what a film lasts; motions within are shown in real time
+_SIZE, _FPS = (480, 320), 20
 
 
 class Entry(NamedTuple):
@@ -353,57 +366,56 @@ print(f"normal force {force.min():.1f} to {force.max():.1f} N")""",
 }
 
 
-def _shrink(path: Path) -> None:
-    """One palette for all frames, so that only what moves is stored again."""
-    with Image.open(path) as film:
-        frames = []
-        for k in range(getattr(film, "n_frames", 1)):
-            film.seek(k)
-            frames.append(film.convert("RGB").resize((_SIZE, _SIZE), Image.Resampling.LANCZOS))
-        duration = film.info.get("duration", 80)
-    sheet = Image.new("RGB", (_SIZE, 3 * _SIZE))
-    for k, frame in enumerate(frames[:: max(1, len(frames) // 3)][:3]):
-        sheet.paste(frame, (0, k * _SIZE))
-    palette = sheet.quantize(_COLORS, Image.Quantize.MAXCOVERAGE)
-    small = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    small[0].save(path, save_all=True, append_images=small[1:], duration=duration, loop=0)
-
-
 def _draw(name: str, entry: Entry) -> str:
     """Run an entry's lines, draw the motion, and return what they print."""
-    import contextlib
-    import io
-
     printed, known = io.StringIO(), {}
     start = _START + ("import numpy as np\n" if "np." in entry.code else "")
     with contextlib.redirect_stdout(printed):
         exec(compile(start + entry.code, name, "exec"), known)  # our own lines, above
     sol: Any = known["sol"]
     span = float(sol.t[-1] - sol.t[0])
-    path = FOLDER / f"{name}.gif"
-    mbd.viz.animate(sol, out=path, fps=12, speed=12.0 * span / _FRAMES, size=4.0, view=entry.view)
-    plt.close("all")
-    _shrink(path)
+    speed = span / min(max(span, _SECONDS[0]), _SECONDS[1])
+    view = mbd.view(sol, camera=entry.view, speed=speed, show=_SHOWN.get(name, ()))
+    view.save(FOLDER / f"{name}.html", shared=True)
+    view.save(FOLDER / f"{name}.webm", size=_SIZE, fps=_FPS)
+    if name == _FIRST:  # for pages that show no films
+        view.save(DOCS / f"{name}.gif", size=(480, 300), fps=15)
+    picture = FOLDER / f"{name}.png"
+    view.save(picture, size=_SIZE, at=float(sol.t[0]) + 0.3 * span)
+    with Image.open(picture) as image:
+        image.convert("RGB").save(picture.with_suffix(".jpg"), quality=82)
+    picture.unlink()
     return printed.getvalue()
 
 
 def _page(outputs: dict[str, str]) -> str:
     """The gallery's page."""
+    small = thumbnails({name: x.title for name, x in ENTRIES.items()}, "../_static", "")
     parts = [
         "# Gallery\n\nEvery packaged mechanism: `mbd.load(name)` returns its system and its "
-        "state, and\n"
-        "`jaxmbd simulate NAME` runs it from the shell. `make gallery` ran the lines below and "
-        "drew\n"
-        "the pictures.\n"
+        "state, and\n`jaxmbd simulate NAME` runs it from the shell. The lines below made what "
+        "you see; a film\nbecomes a view that you can turn, stop and question, as "
+        f"[`mbd.view`](../how_to/view.md)\nshows it in a notebook.\n\n{small}"
     ]
     for name, entry in ENTRIES.items():
         imports = "import jaxmbd as mbd\n" + ("import numpy as np\n" if "np." in entry.code else "")
         parts.append(
-            f"## {entry.title}\n\n{entry.text}\n\n```{{image}} {name}.gif\n:alt: {entry.title}\n"
-            f":width: 320px\n```\n\n```python\n{imports}\nmbd.enable_x64()\n{entry.code}```\n"
+            f"## {entry.title}\n\n{entry.text}\n\n{embedded(name, entry.title, '../_static')}\n"
+            f"```python\n{imports}\nmbd.enable_x64()\n{entry.code}```\n"
             + (f"\n```text\n{outputs[name].strip()}\n```\n" if outputs[name].strip() else "")
         )
     return "\n".join(parts)
+
+
+def _front(text: str) -> str:
+    """The start page with its pictures."""
+    begin, end = "<!-- pictures -->\n", "<!-- end of pictures -->\n"
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    shown = embedded(_FIRST, ENTRIES[_FIRST].title, "_static")
+    titles = {name: ENTRIES[name].title for name in _FRONT}
+    small = thumbnails(titles, "_static", "gallery/index.html")
+    return f"{before}{begin}{shown}\n{small}{end}{after}"
 
 
 def main(wanted: list[str]) -> None:
@@ -413,10 +425,9 @@ def main(wanted: list[str]) -> None:
         raise SystemExit(f"make_gallery: no entry for {', '.join(sorted(missing))}")
     mbd.enable_compilation_cache()
     outputs = {}
-    for name, entry in ENTRIES.items():
-        if wanted and name not in wanted:
-            continue
-        print(name, flush=True)
+    chosen = {name: entry for name, entry in ENTRIES.items() if not wanted or name in wanted}
+    for name, entry in (bar := tqdm(chosen.items(), unit="entry")):
+        bar.set_description(name)
         with warnings.catch_warnings():
             warnings.simplefilter("error", mbd.AssemblyWarning)
             try:
@@ -424,7 +435,8 @@ def main(wanted: list[str]) -> None:
             except Exception as error:
                 raise SystemExit(f"make_gallery: {name}: {error!r}") from error
     if not wanted:  # the page shows what every entry printed
-        (FOLDER / "index.md").write_text(_page(outputs), encoding="utf-8")
+        START.write_text(_front(START.read_text(encoding="utf-8")), encoding="utf-8")
+        PAGE.write_text(_page(outputs), encoding="utf-8")
 
 
 if __name__ == "__main__":

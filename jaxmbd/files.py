@@ -62,6 +62,7 @@ _BEGINNINGS = {
     ".webm": (b"\x1aE\xdf\xa3",),
     ".html": (b"<",),
     ".glb": (b"glTF",),
+    ".js": (b"// jaxmb",),
 }
 _WITH_UNIT = re.compile(r".* \[[^\[\]]+\]", re.DOTALL)
 _LONGEST = 2**24  # characters of a table's first two lines

@@ -215,21 +215,36 @@ def register_format(
 
 
 def save_report(
-    report: "FitReport", path: str | Path, *, posterior: "Posterior | None" = None
+    report: "FitReport | Solution | str | Path",
+    path: str | Path,
+    *,
+    posterior: "Posterior | None" = None,
+    system: System | None = None,
 ) -> None:
-    """Write one HTML page about a fit, which opens anywhere: estimates with intervals, what the
-    data do not determine, correlations, and for every measurement model, residuals, their histogram
-    and their autocorrelation. Needs matplotlib (extra `viz`).
+    """Write one HTML page about a fit or a run, which opens anywhere. Needs matplotlib (extra
+    `viz`).
+
+    About a fit: estimates with intervals, what the data do not determine, correlations, and for
+    every measurement model, residuals, their histogram and their autocorrelation. About a run: how
+    it ended, a view in three dimensions, the mechanism, extremes of joint coordinates, of reactions
+    and of forces with their times, energy, violation, versions.
 
     Args:
-        report: What `fit` returned.
+        report: What `fit` returned, a solution, or the path of a result file.
         path: Of the page, "report.html".
         posterior: Of `laplace_posterior` or `sample_posterior`: intervals and predictive bands are
             then its.
+        system: Of a run whose solution carries none, or whose file holds no model.
 
     Raises:
         OSError: The file cannot be written.
+        ValueError: The system of a run is unknown, or no row of it is finite.
     """
+    if isinstance(report, Solution | str | Path):
+        from .viz.run_page import save_run_page
+
+        save_run_page(report, path, system)
+        return
     from .viz.fit_page import save_fit_page
 
     save_fit_page(report, path, posterior)

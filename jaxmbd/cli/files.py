@@ -1,8 +1,10 @@
 """Files that commands write: checked before any work, and kept from a run that fails."""
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import typer
@@ -43,6 +45,7 @@ def keep(
     system: mbd.System,
     path: Path,
     columns: list[str] | None = None,
+    model: str | None = None,
 ) -> mbd.Solution:
     """Do the job and write its solution; after a failure, the steps before it, and the error goes
     on.
@@ -50,15 +53,15 @@ def keep(
     try:
         solution = job()
     except mbd.SimulationError as error:
-        _keep_part(error.solution, system, path, columns)
+        _keep_part(error.solution, system, path, columns, model)
         raise
     except KeyboardInterrupt:
         complain("interrupted before the first step; nothing was written")
         raise typer.Exit(INTERRUPTED) from None
     if _is_interrupted(solution):
-        _keep_part(solution, system, path, columns)
+        _keep_part(solution, system, path, columns, model)
         raise typer.Exit(INTERRUPTED)
-    write(solution, system, path, columns)
+    write(solution, system, path, columns, model)
     worst = float(np.nanmax(np.abs(np.asarray(solution.violation(system).position)), initial=0.0))
     iterations = np.asarray(solution.iterations)[1:]
     say(
@@ -74,7 +77,11 @@ def _is_interrupted(solution: mbd.Solution) -> bool:
 
 
 def _keep_part(
-    solution: mbd.Solution | None, system: mbd.System, path: Path, columns: list[str] | None
+    solution: mbd.Solution | None,
+    system: mbd.System,
+    path: Path,
+    columns: list[str] | None,
+    model: str | None,
 ) -> None:
     """Write the rows that were computed, and say what the file holds."""
     good = (
@@ -83,18 +90,36 @@ def _keep_part(
     if solution is None or not good:
         say("no row was computed, so nothing was written", to=err)
         return
-    write(solution, system, path, columns)
+    write(solution, system, path, columns, model)
     say(f"the {good} rows to t = {float(solution.t[good - 1]):g} s are in {path}", to=err)
 
 
 def write(
-    solution: mbd.Solution, system: mbd.System, path: Path, columns: list[str] | None = None
+    solution: mbd.Solution,
+    system: mbd.System,
+    path: Path,
+    columns: list[str] | None = None,
+    model: str | None = None,
 ) -> None:
-    """Write a motion as its file name asks."""
+    """Write a motion as its file name asks; a result file with the model, where it is known."""
     if path.suffix == ".csv":
         solution.to_csv(path, system, columns=columns or None)
-    else:
-        solution.to_npz(path, system)
+        return
+    from jaxmbd.results.export import write_npz
+
+    write_npz(path, solution, system, None if model is None else _described(model))
+
+
+def _described(model: str) -> dict[str, Any] | None:
+    """A model as the JSON object of a model file; None where no such file could hold it."""
+    from jaxmbd.io.writer import mechanism_to_dict
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # reading it has warned already
+        try:
+            return mechanism_to_dict(mbd.load_mechanism(model))
+        except ValueError:
+            return None
 
 
 def write_columns(

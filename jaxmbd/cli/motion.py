@@ -58,6 +58,7 @@ def kinematics(
         system,
         out_file,
         column,
+        None if given else model,  # a file has no place for them
     )
 
 
@@ -107,6 +108,7 @@ def simulate(
             system,
             out_file,
             column,
+            model,
         )
         _say_when(solution, until)
         return
@@ -123,7 +125,7 @@ def simulate(
                 mbd.simulate(held, state, step=step, save_at=ts, until=until, **options)
             )
 
-    solution = keep(adaptive, system, out_file, column)
+    solution = keep(adaptive, system, out_file, column, None if given else model)
     say(
         f"{int(solution.stats['accepted_steps'])} steps, {int(solution.stats['rejected_steps'])} "
         "rejected"

@@ -1,4 +1,4 @@
-"""Commands that draw: plot, animate, view, demo."""
+"""Commands that draw: plot, animate, view, report, demo."""
 
 from pathlib import Path
 from typing import Annotated
@@ -76,7 +76,7 @@ def view(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="The model that RESULT is of, for reactions and contact forces."),
+        typer.Option(help="The model that RESULT is of, where the file does not hold it."),
     ] = None,
     sweep: Annotated[
         bool,
@@ -97,6 +97,27 @@ def view(
     with busy(f"drawing {target.name}"):
         made = mbd.view(source, system, plots=plot or (), sweep=sweep, speed=speed)
         made.save(target, size=size)
+    say(f"wrote {target}")
+
+
+@app.command()
+def report(
+    result: Result,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="Page (.html); by default beside RESULT.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="The model that RESULT is of, where the file does not hold it."),
+    ] = None,
+) -> None:
+    """Write one page about RESULT: what happened, tables, peaks, plots, a view."""
+    _viz()
+    target = out_file or result.with_suffix(".html")
+    check_out(target, (".html",))
+    system = None if model is None else mbd.load(model)[0]
+    with busy(f"writing {target.name}"):
+        mbd.save_report(result, target, system=system)
     say(f"wrote {target}")
 
 

@@ -209,12 +209,18 @@ def contact_arrays(solution: Solution, system: System) -> dict[str, np.ndarray]:
     }
 
 
-def write_npz(path: str | Path, solution: Solution, system: System | None = None) -> None:
+def write_npz(
+    path: str | Path,
+    solution: Solution,
+    system: System | None = None,
+    model: Mapping[str, object] | None = None,
+) -> None:
     """Write a solution to an NPZ file.
 
     The array `stats` holds a JSON text with the numbers of the run and, given a system, its
-    drawing; `stats["events"]` are pairs, the instant and the name. A motion with contacts has
-    `contact_points`, `contact_forces` and `contact_states`.
+    drawing; `stats["events"]` are pairs, the instant and the name; `stats["model"]` is the model
+    file as a JSON object, where it is given. A motion with contacts has `contact_points`,
+    `contact_forces` and `contact_states`.
 
     The file appears whole or not at all: it is written beside its place and moved there.
 
@@ -230,6 +236,8 @@ def write_npz(path: str | Path, solution: Solution, system: System | None = None
         stats["events"] = solution.events.table()
     if system is not None:
         stats["drawing"] = drawing(system)
+    if model is not None:
+        stats["model"] = dict(model)
     arrays: dict[str, Any] = arrays_of(solution)
     arrays |= {"result": np.asarray(solution.result._value), "stats": np.array(json.dumps(stats))}
     if system is not None:

@@ -5,11 +5,7 @@ anywhere.
 """
 
 import html
-import io
-from collections.abc import Iterable, Sequence
-from importlib import resources
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,11 +13,10 @@ import numpy as np
 from ..files import placed
 from ..identification import ExperimentReport, FitReport
 from ..identification.posterior import Posterior
-from ..results.figures import quiet_fonts
+from .html_parts import folded, page_of, short, svg, table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _MEASURED, _MODEL, _BAND = "#8a929c", "#2f6fc4", "#2f6fc433"
 _LISTED = 40  # correlations and rows of a table that are shown at once
@@ -57,10 +52,7 @@ def fit_page(report: FitReport, posterior: Posterior | None = None) -> str:
             for e, band in zip(report.experiments, bands, strict=True)
         ),
     ]
-    assets = resources.files(__package__ or "") / "assets"
-    template = Template((assets / "fit.html").read_text(encoding="utf-8"))
-    title = html.escape(f"Fit of {report.mechanism.name}")
-    return template.substitute(title=title, body="\n".join(body))
+    return page_of(f"Fit of {report.mechanism.name}", body)
 
 
 def _head(report: FitReport) -> str:
@@ -111,7 +103,7 @@ def _estimates(report: FitReport, posterior: Posterior | None) -> str:
             f"{low:.6g} to {high:.6g}" if seen else "",
         ])  # fmt: skip
     heads = ["number", "estimate", "standard error", "95 % interval"]
-    return _folded(_table(heads, rows[:_LISTED]), heads, rows[_LISTED:])
+    return folded(table(heads, rows[:_LISTED]), heads, rows[_LISTED:])
 
 
 def _undetermined(report: FitReport) -> str:
@@ -161,7 +153,7 @@ def _experiment(e: ExperimentReport, band: dict[str, np.ndarray] | None, sigma: 
     ]
     parts = [
         f"<h3>{html.escape(e.name)}</h3>",
-        _table(["quantity", "unit", "rms of measured less model", "samples"], rows),
+        table(["quantity", "unit", "rms of measured less model", "samples"], rows),
     ]
     if e.is_used:
         parts += [
@@ -181,7 +173,7 @@ def _picture(e: ExperimentReport, name: str, band: np.ndarray | None, sigma: flo
     motion.plot(e.t, e.predicted[name], lw=1.2, color=_MODEL, label="model")
     if band is not None:
         motion.fill_between(e.t, band[0], band[2], color=_BAND, lw=0, label="95 % band")
-    motion.set(xlabel="t [s]", ylabel=f"{_short(name)} [{e.units[name]}]")
+    motion.set(xlabel="t [s]", ylabel=f"{short(name)} [{e.units[name]}]")
     motion.legend(fontsize=7, frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     residual = -e.weighted[name] / sigma
     there = np.isfinite(residual)
@@ -200,7 +192,7 @@ def _picture(e: ExperimentReport, name: str, band: np.ndarray | None, sigma: flo
         ax.tick_params(labelsize=7)
         ax.xaxis.label.set_size(8)
         ax.yaxis.label.set_size(8)
-    return _svg(figure)
+    return svg(figure)
 
 
 def _autocorrelation(ax: "Axes", r: np.ndarray) -> None:
@@ -213,31 +205,3 @@ def _autocorrelation(ax: "Axes", r: np.ndarray) -> None:
     ax.vlines(range(1, most + 1), 0.0, found, color=_MODEL, lw=1.5)
     ax.axhline(0.0, lw=0.8, color="0.3")
     ax.set(xlabel="lag [samples]", ylabel="autocorrelation", ylim=(-1.05, 1.05))
-
-
-def _svg(figure: "Figure") -> str:
-    import matplotlib as mpl
-
-    text = io.StringIO()
-    with quiet_fonts(), mpl.rc_context({"svg.hashsalt": "jaxmbd", "svg.fonttype": "none"}):
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    found = text.getvalue()
-    return found[found.index("<svg") :]
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th>{html.escape(x)}</th>" for x in heads)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(x)}</td>" for x in row) + "</tr>" for row in rows
-    )
-    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
-
-
-def _folded(shown: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
-        return shown
-    return f"{shown}<details><summary>{len(rows)} more</summary>{_table(heads, rows)}</details>"
-
-
-def _short(name: str, most: int = 34) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"

@@ -9,6 +9,7 @@ from scipy.spatial.transform import Rotation
 
 from .meshes import Surface
 
+LOOK = (22.0, -55.0)  # elevation and azimuth of the camera [degrees]
 _FOV = 35.0  # of the camera, from top to bottom [degrees]
 
 
@@ -93,16 +94,17 @@ def quaternions(A: np.ndarray) -> np.ndarray:
     return q * np.concatenate([[1.0], np.cumprod(np.where(flips == 0.0, 1.0, flips))])[:, None]
 
 
-def look(scene: Scene) -> dict[str, Any]:
+def look(scene: Scene, elevation: float, azimuth: float) -> dict[str, Any]:
     """A camera: the direction from what it looks at, target and up, in global components. How far
     away it sees everything depends on the window.
     """
     up = scene.up
     k = int(np.argmax(np.abs(up)))
     side, front = np.eye(3)[(k + 1) % 3], np.eye(3)[(k + 2) % 3]
-    away = math.cos(math.radians(22)) * (0.57 * side - 0.82 * front) + math.sin(
-        math.radians(22)
-    ) * np.abs(up) * np.sign(up[k])
+    # From exactly above, the way up in the picture would have no direction.
+    rise, turn = math.radians(min(max(elevation, -89.9), 89.9)), math.radians(azimuth)
+    around = math.cos(turn) * side + math.sin(turn) * front
+    away = math.cos(rise) * around + math.sin(rise) * up
     return {
         "from": away.tolist(),
         "target": scene.middle.tolist(),

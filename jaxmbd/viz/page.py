@@ -17,33 +17,59 @@ from typing import Any
 import numpy as np
 
 from .film import Film
-from .gltf import glb
-from .nodes import Scene, look
+from .nodes import Scene
+
+VIEWER = "jaxmbd-viewer.js"
+_THREE = "three.bundle.js"
+_SCRIPTS = ("stage.js", "plots.js", "main.js")
 
 
-def page(scene: Scene, film: Film, settings: dict[str, object]) -> str:
-    """The text of the HTML file.
+def told(scene: Scene, film: Film, settings: dict[str, object]) -> str:
+    """What a page knows about a motion, packed.
 
     Args:
         scene: What moves.
         film: What is said about it.
         settings: plots (numbers of quantities), paths (numbers of bodies), show (what is shown at
-            the start), speed, autoplay, theme.
+            the start), camera, speed, autoplay, theme.
     """
-    assets = resources.files(__package__ or "") / "assets"
+    return _packed(json.dumps(_described(scene, film) | settings, allow_nan=False).encode())
 
-    def asset(name: str) -> str:
-        return (assets / name).read_text(encoding="utf-8")
 
-    return Template(asset("page.html")).substitute(
-        title=html.escape(scene.name),
-        style=asset("page.css"),
-        license=asset("LICENSE-three.txt").replace("--", "—"),
-        three=_packed(asset("three.bundle.js").encode()),
-        film=_packed(json.dumps(_described(scene, film) | settings, allow_nan=False).encode()),
-        glb=_packed(glb(scene)),
-        script="\n".join(asset(name) for name in ("stage.js", "plots.js", "main.js")),
+def page(name: str, told: str, model: bytes, *, whole: bool = True) -> str:
+    """The text of the HTML file.
+
+    Args:
+        name: Of the mechanism.
+        told: See `told`.
+        model: The binary glTF.
+        whole: Whether the code is in the page, or in a file `VIEWER` beside it.
+    """
+    three = f'<script type="text/plain" id="three">{_packed(_asset(_THREE).encode())}</script>'
+    script = f"<script>\n{_scripts()}\n</script>"
+    return Template(_asset("page.html")).substitute(
+        title=html.escape(name),
+        style=_asset("page.css"),
+        license=_asset("LICENSE-three.txt").replace("--", "—"),
+        three=three if whole else "",
+        film=told,
+        glb=_packed(model),
+        script=script if whole else f'<script src="{VIEWER}"></script>',
     )
+
+
+def viewer() -> str:
+    """The code that several pages share."""
+    license = _asset("LICENSE-three.txt").replace("*/", "")
+    return f"// jaxmbd viewer, with three.js:\n/*\n{license}*/\n{_asset(_THREE)}\n{_scripts()}"
+
+
+def _scripts() -> str:
+    return "\n".join(map(_asset, _SCRIPTS))
+
+
+def _asset(name: str) -> str:
+    return (resources.files(__package__ or "") / "assets" / name).read_text(encoding="utf-8")
 
 
 def _packed(data: bytes) -> str:
@@ -71,7 +97,6 @@ def _described(scene: Scene, film: Film) -> dict[str, Any]:
         "middle": scene.middle.tolist(),
         "floor": _floor(scene, film),
         "outermost": np.round(scene.outermost / scene.half, 4).ravel().tolist(),
-        "camera": look(scene),
         "planes": _planes(scene, film),
         "bodies": [
             {"name": node.name, "color": node.parts[0].color}

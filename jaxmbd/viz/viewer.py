@@ -1,12 +1,12 @@
 """The view of a motion or a mechanism: a page for browsers and notebooks, or binary glTF."""
 
+import functools
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from ..analyses.sweep import Sweep, sweeps
@@ -15,16 +15,16 @@ from ..io.results import read_npz
 from ..library import load_mechanism
 from ..model.mechanism import Mechanism
 from ..model.system import System
-from ..model.validation import as_jax
-from ..outcomes import RESULTS
-from ..results.export import ARRAYS, check_fit, drawing
+from ..results.export import drawing
 from ..results.solution import Solution
 from .data import Picture, finite_rows, listed, picture
 from .film import chosen, film
 from .gltf import glb
-from .page import page
+from .nodes import LOOK, look
+from .page import VIEWER, page, told, viewer
 from .recording import ENDINGS as RECORDED
 from .recording import record
+from .result_files import solution_of, system_in
 from .scene import scene
 
 SHOWN = ("reactions", "moments", "labels", "axes", "paths")
@@ -39,13 +39,18 @@ class View:
 
     Attributes:
         name: Of the mechanism.
-        html: The page, with everything inside.
+        told: What the page knows about the motion, packed.
         glb: The animated model as binary glTF 2.0.
     """
 
     name: str
-    html: str
+    told: str
     glb: bytes
+
+    @functools.cached_property
+    def html(self) -> str:
+        """The page, with everything inside."""
+        return page(self.name, self.told, self.glb)
 
     def save(
         self,
@@ -54,6 +59,7 @@ class View:
         size: tuple[int, int] = (960, 540),
         fps: int = 25,
         at: float | None = None,
+        shared: bool = False,
         progress: bool = False,
     ) -> Path:
         """Write the page (.html), the model (.glb), a film (.mp4, .webm, .gif) or a picture (.png).
@@ -68,6 +74,8 @@ class View:
             size: Width and height of a film or picture [pixels]; those of films are even.
             fps: Frames per second of a film, up to 120 (.gif: 50).
             at: Instant of a picture [s]; by default the first one.
+            shared: Leave the code of a page, 0.7 MB, to a file `jaxmbd-viewer.js` beside it, which
+                all such pages in a folder share; for web sites with several views.
             progress: Show a progress bar on standard error while a film is drawn.
 
         Raises:
@@ -80,7 +88,12 @@ class View:
         if ending in RECORDED:
             record(self.html, path, size=size, fps=fps, at=at, progress=progress)
             return path
-        data = self.glb if ending == ".glb" else self.html.encode()
+        if ending == ".html" and shared:
+            with written(path.with_name(VIEWER), "w", "view", encoding="utf-8") as file:
+                file.write(viewer())
+            data = page(self.name, self.told, self.glb, whole=False).encode()
+        else:
+            data = self.glb if ending == ".glb" else self.html.encode()
         with written(path, "wb", "view") as file:
             file.write(data)
         return path
@@ -111,6 +124,7 @@ def view(
     speed: float = 1.0,
     autoplay: bool = True,
     theme: str | None = None,
+    camera: tuple[float, float] | None = None,
 ) -> View:
     """A motion, or a mechanism before it is simulated, in three dimensions.
 
@@ -143,6 +157,8 @@ def view(
         speed: Seconds of motion per second.
         autoplay: Play from the start.
         theme: "light" or "dark"; by default as the browser is set.
+        camera: Elevation and azimuth from which the scene is seen at the start [degrees], by
+            default (22, -55).
 
     Returns:
         The view. A notebook shows it; `View.save` writes it.
@@ -153,25 +169,26 @@ def view(
     """
     if out is not None:
         _ending(Path(out))
-    _check(show, speed, theme)
+    _check(show, speed, theme, camera)
     if sweep:
         data, captions = _swept(source)
-        told = film(data, None, None, forces=False)
+        said = film(data, None, None, forces=False)
     else:
-        captions = _events(source)
+        captions = events_of(source)
         data, solution, system = _opened(source, system)
-        told = film(data, solution, system, forces=forces)
+        said = film(data, solution, system, forces=forces)
     stage = scene(data)
     settings = {
-        "plots": chosen(told, [plots] if isinstance(plots, str) else plots),
+        "plots": chosen(said, [plots] if isinstance(plots, str) else plots),
         "paths": _bodies(data, [paths] if isinstance(paths, str) else paths),
         "show": list(show),
         "speed": float(speed),
         "autoplay": bool(autoplay),
         "theme": theme,
         "captions": captions,
+        "camera": look(stage, *(camera or LOOK)),
     }
-    made = View(stage.name, page(stage, told, settings), glb(stage))
+    made = View(stage.name, told(stage, said, settings), glb(stage))
     if out is not None:
         made.save(out)
     return made
@@ -184,7 +201,9 @@ def _ending(path: Path) -> str:
     return ending
 
 
-def _check(show: Sequence[str], speed: float, theme: str | None) -> None:
+def _check(
+    show: Sequence[str], speed: float, theme: str | None, camera: tuple[float, float] | None
+) -> None:
     unknown = [x for x in show if x not in SHOWN]
     if unknown:
         raise ValueError(f"view: show knows {listed(SHOWN)}, not {unknown[0]!r}")
@@ -192,6 +211,10 @@ def _check(show: Sequence[str], speed: float, theme: str | None) -> None:
         raise ValueError(f"view: speed must be positive and finite, not {speed}")
     if theme not in (None, "light", "dark"):
         raise ValueError(f"view: theme must be 'light' or 'dark', not {theme!r}")
+    if camera is not None and (len(camera) != 2 or not np.all(np.isfinite(camera))):
+        raise ValueError(
+            f"view: camera must be two finite angles, elevation and azimuth [degrees], not {camera}"
+        )
 
 
 def _bodies(data: Picture, names: Sequence[str]) -> list[int]:
@@ -213,8 +236,10 @@ def _opened(
     if isinstance(source, Mechanism):
         built, state = source.build()
         return still(built, np.asarray(state.r)[None], np.asarray(state.A)[None]), None, None
+    if not isinstance(source, Solution) and system is None:
+        system = system_in(source)
     if not isinstance(source, Solution) and system is not None:
-        source = _solution(source, system)
+        source = solution_of(source, system)
     data = picture(source, system)
     rows = _rows(data.arrays["t"])
     data = Picture({k: x[rows] for k, x in data.arrays.items()}, data.drawing, data.result)
@@ -225,7 +250,7 @@ def _opened(
     return data, source.rows(finite[rows]), source.system if system is None else system
 
 
-def _events(source: Solution | Mechanism | str | Path) -> list[tuple[float, str]]:
+def events_of(source: Solution | Mechanism | str | Path) -> list[tuple[float, str]]:
     """What happened at events of a motion, and when."""
     if isinstance(source, Solution):
         found = [] if source.events is None else source.events.table()
@@ -234,24 +259,6 @@ def _events(source: Solution | Mechanism | str | Path) -> list[tuple[float, str]
     else:
         return []
     return [(float(t), f"{name}: t = {float(t):.6g} s") for t, name in found]
-
-
-def _solution(path: str | Path, system: System) -> Solution:
-    """A result file as the solution of its system."""
-    data = read_npz(path)
-    stats = {k: np.asarray(x) for k, x in data["stats"].items() if k.startswith("law_")}
-    arrays: dict[str, Any] = {k: as_jax(data[k]) for k in ARRAYS if k != "iterations"}
-    solution = Solution(
-        multipliers=arrays.pop("lam"),
-        **arrays,
-        iterations=jnp.asarray(data["iterations"]),
-        result=RESULTS.successful,
-        stats=stats,
-        system=system,
-        observed=tuple(stats),
-    )
-    check_fit(solution, system)
-    return solution
 
 
 def _rows(t: np.ndarray) -> np.ndarray:

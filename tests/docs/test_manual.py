@@ -76,6 +76,13 @@ def test_python_on_a_page_is_python(page):
 def test_the_gallery_shows_every_packaged_mechanism():
     text = (DOCS / "gallery" / "index.md").read_text(encoding="utf-8")
     for name in names():
-        picture = DOCS / "gallery" / f"{name}.gif"
-        assert f"{name}.gif" in text and picture.exists()
-        assert picture.stat().st_size < 400_000
+        assert f"gallery/{name}.webm" in text
+        kept = [DOCS / "_static" / "gallery" / f"{name}.{x}" for x in ("webm", "jpg", "html")]
+        assert sum(part.stat().st_size for part in kept) < 600_000
+
+
+def test_the_start_page_is_small():
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"_static/gallery/\w+\.(?:webm|jpg)", text))
+    assert len(shown) > 6  # a view is loaded when it is asked for
+    assert sum((DOCS / name).stat().st_size for name in shown) < 500_000

@@ -50,7 +50,8 @@ class Page {
     this.wireKeys();
     this.setTheme(matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', (e) => this.setTheme(e.matches ? 'dark' : 'light'));
-    if (film.theme) this.setTheme(film.theme);
+    const asked = ['light', 'dark'].find((x) => location.hash === `#${x}`); // by a page that shows this one
+    if (asked ?? film.theme) this.setTheme(asked ?? film.theme);
     new ResizeObserver(() => { stage.resize(); this.plots.forEach((p) => { p.back = null; }); }).observe(this.find('stage'));
     document.body.classList.toggle('narrow', innerWidth < 760 || innerHeight < 420);
     stage.resize();
@@ -478,9 +479,11 @@ class Page {
 }
 
 async function start() {
-  const code = document.createElement('script');
-  code.textContent = text(await unpacked('three'));
-  document.head.append(code);
+  if (document.getElementById('three')) {
+    const code = document.createElement('script');
+    code.textContent = text(await unpacked('three'));
+    document.head.append(code);
+  }
   const film = filmFrom(text(await unpacked('film')));
   const glb = await unpacked('glb');
   const stage = await Stage.create(document.getElementById('canvas'), glb, film);

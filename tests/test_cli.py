@@ -156,10 +156,25 @@ def test_view_writes_a_page_or_a_model(jaxmbd, tmp_path):
     assert "three.js" in (tmp_path / "four_bar.html").read_text(encoding="utf-8")
     assert jaxmbd("view", "n_pendulum:3", "--out", "p.glb").code == 0
     assert (tmp_path / "p.glb").read_bytes()[:4] == b"glTF"
-    done = jaxmbd("view", "four_bar", "--out", "four_bar.gif")
-    assert done.code == 1 and ".html or .glb" in done.stderr
+    done = jaxmbd("view", "four_bar", "--out", "four_bar.avi")
+    assert done.code == 1 and ".html or .glb or .png" in done.stderr
     done = jaxmbd("view", "four_bar", "--plot", "crank.colour")
     assert done.code == 1 and "there is no quantity 'crank.colour'" in done.stderr
+
+
+def test_a_result_is_reported_from_its_file_alone(jaxmbd, tmp_path):
+    m = mbd.Mechanism("door")
+    leaf = m.add_body("leaf", mass=2.0, inertia=(0.1, 0.2, 0.1), r=(0.5, 0, 0))
+    m.add(mbd.Revolute("hinge", m.ground, leaf, point=(0, 0, 0), axis=(0, 1, 0)))
+    mbd.save(m, tmp_path / "door.json")
+    assert jaxmbd("simulate", "door.json", "--t-end", 0.1, "--h", 5e-3, "--out", "d.npz").code == 0
+    (tmp_path / "door.json").unlink()
+    done = jaxmbd("report", "d.npz")
+    assert done.code == 0 and "wrote d.html" in done.stdout, done.stderr
+    text = (tmp_path / "d.html").read_text(encoding="utf-8")
+    assert "Report on door" in text and "Largest reactions" in text
+    done = jaxmbd("report", "d.npz", "--out", "d.pdf")
+    assert done.code == 1 and ".html" in done.stderr
 
 
 def test_info_reports_freedoms_and_redundant_loops(jaxmbd):

@@ -289,15 +289,14 @@ def _diagram(t: np.ndarray, lines: dict[str, np.ndarray], unit: str, what: str =
     for name, color in zip((n for n in lines if n in chosen), _COLORS, strict=False):
         ax.plot(*thinned(t, lines[name]), lw=1.2, color=color, label=label(short(name)))
     more = f" ({len(chosen)} of {len(lines)})" if len(lines) > len(chosen) else ""
-    ax.set(xlabel="t [s]", ylabel=f"{what}{more} [{unit}]".strip())
+    ax.set_xlabel("t [s]", fontsize=8)
+    ax.set_ylabel(f"{what}{more} [{unit}]".strip(), fontsize=8)
     ax.legend(fontsize=7, frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0.0, 0.98))
     keep_flat(ax, np.array([lines[name] for name in chosen]))
     ax.grid(alpha=0.25)
     ax.margins(x=0.0)
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=7)
-    ax.xaxis.label.set_size(8)
-    ax.yaxis.label.set_size(8)
     return figure
 
 

@@ -1,5 +1,6 @@
 """How Sphinx builds the manual: `make docs`, then open docs/_build/html/index.html."""
 
+import inspect
 import os
 import shutil
 import sys
@@ -16,7 +17,10 @@ os.environ.setdefault("JAXMBD_COMPILE", "quick")
 os.environ.setdefault("JAXMBD_CACHE", str(ROOT / ".cache" / "programs"))
 
 from docstrings import prepared
+from docutils import nodes
 from embedding import prepare
+from signatures import ELSEWHERE, signature_of
+from sphinx import addnodes
 
 import jaxmbd
 
@@ -57,6 +61,7 @@ myst_heading_anchors = 4
 # Signatures as they are written, without JAX's long names of types.
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+autodoc_inherit_docstrings = False
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": False}
 python_use_unqualified_type_names = True
@@ -78,7 +83,41 @@ def _read_docstring(app, what, name, obj, options, lines):
     lines[:] = prepared(lines)
 
 
+def _read_signature(app, what, name, obj, options, signature, returned):
+    known = what in ("class", "exception", "function", "method")
+    found = signature_of(obj, what) if known else None
+    return found if found is not None else (signature, returned)
+
+
+def _skip(app, what, name, obj, skip, options):
+    """A method is explained where an interface declares it, not in every class that has it."""
+    function = getattr(obj, "fget", obj)
+    return skip or (inspect.isfunction(function) and not function.__doc__)
+
+
+def _tidy(app, doctree, page):
+    """Several names of one field get their space back, and what a class holds its usual name."""
+    for field in doctree.findall(nodes.field):
+        if field[0].astext() == "Variables":
+            field[0][:] = [nodes.Text("Attributes")]
+    for name in doctree.findall(addnodes.literal_strong):
+        if "," in name.astext():
+            name[:] = [nodes.Text(name.astext().replace(",", ", "))]
+
+
+def _elsewhere(app, env, node, contnode):
+    """Links to what other packages explain; the build needs no network for them."""
+    url = ELSEWHERE.get(node.get("reftarget", "").rpartition(".")[2])
+    if node.get("refdomain") != "py" or url is None:
+        return None
+    return nodes.reference("", "", contnode, internal=False, refuri=url)
+
+
 def setup(app):
     """Called by Sphinx."""
+    app.connect("autodoc-process-signature", _read_signature)
+    app.connect("autodoc-skip-member", _skip)
+    app.connect("missing-reference", _elsewhere)
+    app.connect("doctree-resolved", _tidy)
     app.connect("autodoc-process-docstring", _read_docstring, priority=100)
     return {"parallel_read_safe": True}

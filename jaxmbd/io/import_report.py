@@ -7,6 +7,7 @@ from functools import cached_property
 from ..analyses.assembly import assemble
 from ..analyses.mobility import Mobility, mobility
 from ..model.mechanism import Mechanism
+from ..model.readable import counted
 from ..model.state import State
 from ..model.validation import Numbers
 from .xml_tree import Element
@@ -141,8 +142,9 @@ class ImportReport:
     def __str__(self) -> str:
         found = self.mobility
         lines = [
-            f"{self.source}: {found.coordinates // 6} bodies, {found.rows} constraint rows of rank "
-            f"{found.rank}, {found.freedoms} degrees of freedom"
+            f"{self.source}: {counted(found.coordinates // 6, 'body', 'bodies')}, "
+            f"{counted(found.rows, 'constraint row')} of rank {found.rank}, "
+            f"{counted(found.freedoms, 'degree')} of freedom"
         ]
         if self.loops:
             lines.append(f"loops closed by {', '.join(self.loops)}")

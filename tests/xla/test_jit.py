@@ -124,3 +124,12 @@ def test_a_key_within_a_function_is_a_part_of_its_program(folder):
     ]
     assert drawn[0] == drawn[2] != drawn[1]
     assert len(list(folder.glob("*-traced"))) == 2
+
+
+def test_a_function_of_no_module_is_told_by_its_name(folder):
+    around = []
+    around.append(around)
+    f = mbd.jit(lambda x: x + len(around))
+    f._function.__module__ = None  # as in a bare console
+    with pytest.warns(mbd.CompilationWarning, match="cannot be looked at"):
+        assert float(f(1.0)) == 2.0

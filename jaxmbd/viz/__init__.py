@@ -8,6 +8,7 @@ one function.
 import importlib
 from typing import TYPE_CHECKING
 
+from .live import Live as Live
 from .viewer import View as View
 from .viewer import view as view
 

@@ -27,7 +27,8 @@ class Picture:
 
     Attributes:
         arrays: t, r, A, v, omega, a, alpha, lam, iterations as NumPy arrays, finite rows only;
-            contact_points, contact_forces and contact_states where there are contacts.
+            contact_points, contact_forces and contact_states where there are contacts; ghosts_r and
+            ghosts_A, (T, n, nb, ...), where others of a batch are shown.
         drawing: Names, outlines and joints (see `results.export.drawing`).
         result: The outcome's name.
     """

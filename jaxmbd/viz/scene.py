@@ -4,6 +4,7 @@ Nodes know their frame in the mechanism's global components; what is written of 
 what is said about them (`page`) are other files.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ from .nodes import Node, Part, Scene
 COLORS = ("4878cf", "e8853d", "55a868", "c9504f", "8a72b9", "a0785a", "d579b4", "3fa7b5", "b5a52f")
 STEEL, GROUND, SPRING, LINK, GAP = "a9b0ba", "7d848e", "4f9d69", "8b929b", "e02020"
 _OPEN = 1e-3  # of the mechanism, from where a joint counts as open
+_FAINT = 0.16  # opacity of the others of a batch
 _GHOST = 0.22  # opacity of the box that stands for a body without a shape
 _FACES = (20, 28), (60, 16)  # of a round part, by the number of bodies at most
 _TRAVELS = 4.0  # times its own size: a motion that the camera follows
@@ -65,6 +67,7 @@ class _Builder:
             nodes += self._link(c) if c["link"] else self._joint(c)
         for k, spring in enumerate(self.data.drawing["springs"]):
             nodes.append(self._spring(spring, k))
+        nodes += self._ghosts(nodes[: self.nb])
         up = up_from(self.data.drawing["gravity"])
         t = self.data.arrays["t"]
         name = self.data.drawing["name"]
@@ -194,6 +197,21 @@ class _Builder:
 
     def _ground(self) -> list[Part]:
         return []
+
+    def _ghosts(self, bodies: list[Node]) -> list[Node]:
+        """The bodies of others of a batch: the same surfaces, hardly seen."""
+        if "ghosts_r" not in self.data.arrays:
+            return []
+        r, A = self.data.arrays["ghosts_r"], self.data.arrays["ghosts_A"]
+        faint = [
+            [dataclasses.replace(part, opacity=_FAINT * part.opacity) for part in body.parts]
+            for body in bodies
+        ]
+        return [
+            Node(f"ghost {k + 1}", "ghost", faint[b], motion=(r[:, k, b], A[:, k, b], None))
+            for k in range(r.shape[1])
+            for b in range(self.nb)
+        ]
 
     # --- joints, links, springs ---
 

@@ -2,6 +2,7 @@
 
 import functools
 import html
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from ..model.mechanism import Mechanism
 from ..model.system import System
 from ..results.export import drawing
 from ..results.solution import Solution
+from .batches import ghosts, one_of
 from .data import Picture, finite_rows, listed, picture
 from .film import chosen, film
 from .gltf import glb
@@ -125,6 +127,8 @@ def view(
     autoplay: bool = True,
     theme: str | None = None,
     camera: tuple[float, float] | None = None,
+    member: int = 0,
+    time: float | None = None,
 ) -> View:
     """A motion, or a mechanism before it is simulated, in three dimensions.
 
@@ -133,6 +137,8 @@ def view(
     beside the scene.
 
     Events of a run are marks below the slider of time, and are told from their instants on.
+
+    Of a batch of motions one is shown in full, the first 63 others as ghosts beside it.
 
     A motion is shown with at most 60 rows per second of motion and 2000 altogether, taken from the
     rows of the solution; between them poses are interpolated.
@@ -159,6 +165,8 @@ def view(
         theme: "light" or "dark"; by default as the browser is set.
         camera: Elevation and azimuth from which the scene is seen at the start [degrees], by
             default (22, -55).
+        member: Which motion of a batch is shown in full.
+        time: The instant at which it opens [s]; by default the first one.
 
     Returns:
         The view. A notebook shows it; `View.save` writes it.
@@ -174,8 +182,13 @@ def view(
         data, captions = _swept(source)
         said = film(data, None, None, forces=False)
     else:
+        batch = None
+        if isinstance(source, Solution) and source.r.ndim > 3:
+            source, batch = one_of(source, operator.index(member))
         captions = events_of(source)
         data, solution, system = _opened(source, system)
+        if batch is not None:
+            data = _with_ghosts(data, batch, member)
         said = film(data, solution, system, forces=forces)
     stage = scene(data)
     settings = {
@@ -186,6 +199,7 @@ def view(
         "autoplay": bool(autoplay),
         "theme": theme,
         "captions": captions,
+        "time": _opening(time, data),
         "camera": look(stage, *(camera or LOOK)),
     }
     made = View(stage.name, told(stage, said, settings), glb(stage))
@@ -225,6 +239,21 @@ def _bodies(data: Picture, names: Sequence[str]) -> list[int]:
 
 
 # --- what is shown ---
+
+
+def _opening(time: float | None, data: Picture) -> float:
+    """The instant at which a view opens, within the motion."""
+    t = data.arrays["t"]
+    if time is not None and np.isnan(time):
+        raise ValueError("view: time must be a number, not nan")
+    return float(t[0] if time is None else np.clip(time, t[0], t[-1]))
+
+
+def _with_ghosts(data: Picture, batch: Solution, member: int) -> Picture:
+    """A motion with those of the rest of its batch."""
+    r, A = ghosts(batch, member, data.arrays["t"])
+    arrays = data.arrays | {"ghosts_r": r, "ghosts_A": A}
+    return Picture(arrays, data.drawing, data.result)
 
 
 def _opened(

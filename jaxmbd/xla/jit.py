@@ -107,9 +107,8 @@ class Jitted:
 
     def _tell(self, reason: str) -> None:
         """Say once that every process traces the function."""
-        own = (getattr(self._function, "__module__", None) or "").split(".")[0] == __name__.split(
-            "."
-        )[0]
+        module = getattr(self._function, "__module__", None) or ""  # a bare console has none
+        own = module.split(".")[0] == __name__.split(".")[0]
         if not self._told and not own:
             self._told = True
             name = getattr(self._function, "__name__", "function")

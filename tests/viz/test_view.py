@@ -11,6 +11,8 @@ import struct
 import subprocess
 from pathlib import Path
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -343,6 +345,60 @@ def test_contact_forces_are_those_that_change_the_momentum(tmp_path):
     assert places.state[3, 0] == 2
     assert film["planes"][0]["normal"] == [0.0, 0.0, 1.0]
     assert film["floor"] == pytest.approx(0.0, abs=1e-12)
+
+
+def batch_of(motion, count, fails=None):
+    """The same motion, lifted by member."""
+    batch = jax.tree.map(lambda x: jnp.stack([jnp.asarray(x)] * count), motion)
+    lift = np.zeros(batch.r.shape)
+    lift[..., 2] = 0.1 * np.arange(count)[:, None, None]
+    r = batch.r + lift
+    if fails is not None:
+        r = r.at[fails, 10:].set(jnp.nan)
+    return eqx.tree_at(lambda x: x.r, batch, r)
+
+
+def test_others_of_a_batch_are_ghosts_beside_one(motion):
+    document, array = opened(mbd.view(batch_of(motion, 4, fails=3), member=1, forces=False).glb)
+    (animation,) = document["animations"]
+    kinds = [node.get("extras", {}).get("kind") for node in document["nodes"]]
+    places = [k for k, kind in enumerate(kinds) if kind == "ghost"]
+    assert len(places) == 3 * 2  # three others of two bodies
+    found = {}
+    for channel in animation["channels"]:
+        sampler = animation["samplers"][channel["sampler"]]
+        found[channel["target"]["node"], channel["target"]["path"]] = array(sampler["output"])
+    z = [found[k, "translation"][:, 2] for k in places]
+    lifts = (0.0, 0.2, 0.3)  # of members 0, 2 and 3
+    for k, lift in enumerate(lifts[:2]):
+        np.testing.assert_allclose(z[2 * k], motion.r[:, 0, 2] + lift, atol=2 * SINGLE)
+    held = np.minimum(np.arange(31), 9)  # where it failed it stays
+    np.testing.assert_allclose(z[4], np.asarray(motion.r)[held, 0, 2] + 0.3, atol=2 * SINGLE)
+
+
+def test_a_member_that_is_not_there_is_refused(motion):
+    with pytest.raises(ValueError, match="there is no motion 4: the batch has 4"):
+        mbd.view(batch_of(motion, 4), member=4)
+
+
+def test_a_live_view_shows_the_rows_so_far(monkeypatch):
+    shown = []
+
+    class Handle:
+        def update(self, view):
+            shown.append(view)
+
+    def display(view, *, display_id):
+        assert display_id is True
+        shown.append(view)
+        return Handle()
+
+    monkeypatch.setattr("IPython.display.display", display)
+    system, state = mbd.load("n_pendulum:1")
+    sol = mbd.simulate(system, state, h=1e-3, t_end=0.5, on_chunk=viz.Live(every=0.0))
+    ends = [film_of(view)["time"] for view in shown]
+    assert len(shown) > 2 and ends == sorted(ends) and ends[-1] <= float(sol.t[-1])
+    assert ends[0] < ends[-1]
 
 
 def test_everything_is_in_the_picture_and_fills_it(motion):

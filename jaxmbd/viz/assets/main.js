@@ -6,7 +6,7 @@ const SPEEDS = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
 const TOGGLES = [
   ['joints', 'Joints', 'j'], ['springs', 'Springs', ''], ['reactions', 'Forces', 'f'],
   ['moments', 'Moments', 'm'], ['contacts', 'Contacts', 'c'], ['paths', 'Paths', 'p'],
-  ['labels', 'Names', 'n'], ['follow', 'Follow', 'o'], ['grid', 'Grid', 'g'], ['axes', 'Axes', 'a'],
+  ['ghosts', 'Others', 'b'], ['labels', 'Names', 'n'], ['follow', 'Follow', 'o'], ['grid', 'Grid', 'g'], ['axes', 'Axes', 'a'],
 ];
 
 const unpacked = async (id) => {
@@ -58,6 +58,7 @@ class Page {
     stage.resetCamera();
     film.plots.forEach((k) => this.addPlot(film.quantities[k]));
     for (const k of film.paths) this.trace(k, [0, 0, 0]);
+    if (film.time > film.t[0]) this.seek(film.time);
     if (film.t.length < 2) document.body.classList.add('still');
     requestAnimationFrame((now) => this.frame(now));
   }
@@ -116,6 +117,7 @@ class Page {
       reactions: this.film.reactions.length, moments: this.film.reactions.length,
       contacts: this.film.contacts.length, follow: this.film.t.length > 1, paths: this.film.t.length > 1,
       springs: [...this.stage.items.values()].some((x) => x.kind === 'spring'),
+      ghosts: [...this.stage.items.values()].some((x) => x.kind === 'ghost'),
       joints: [...this.stage.items.values()].some((x) => x.kind === 'joint'),
     };
     for (const [what, name, key] of TOGGLES) {
@@ -124,7 +126,7 @@ class Page {
       const box = element('input', '', label);
       box.type = 'checkbox';
       box.id = `show-${what}`;
-      box.checked = { joints: true, springs: true, contacts: true, grid: true }[what] ?? false;
+      box.checked = { joints: true, springs: true, contacts: true, grid: true, ghosts: true }[what] ?? false;
       box.addEventListener('change', () => this.show(what, box.checked));
       label.append(name);
       label.title = key ? `Key: ${key}` : '';
@@ -325,7 +327,7 @@ class Page {
       const order = ['body', 'spring', 'joint'];
       items.sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
       for (const item of items) {
-        if (item.kind === 'ground') continue;
+        if (['ground', 'ghost'].includes(item.kind)) continue;
         const div = element('div', `label ${item.kind}`, this.find('stage'));
         div.textContent = item.name;
         this.labels.push({ div, item });

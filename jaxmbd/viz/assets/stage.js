@@ -346,6 +346,7 @@ class Stage {
       if (what === 'joints' && item.kind === 'joint') {
         item.nodes.forEach((n) => { if (!n.userData.part) n.visible = yes && !item.hidden; });
       }
+      if (what === 'ghosts' && item.kind === 'ghost') item.nodes.forEach((n) => { n.visible = yes; });
       if (what === 'springs' && item.kind === 'spring') item.nodes.forEach((n) => { n.visible = yes; });
     }
     if (what === 'grid') { this.grid.visible = yes; this.planes.visible = yes; }
@@ -379,7 +380,8 @@ class Stage {
     const at = new THREE.Vector2(((x - box.left) / box.width) * 2 - 1, 1 - ((y - box.top) / box.height) * 2);
     const ray = new THREE.Raycaster();
     ray.setFromCamera(at, this.camera);
-    const solid = this.nodes.slice(0, -1).flatMap((n) => this.meshesOf(n)).filter((m) => visible(m));
+    const solid = this.nodes.slice(0, -1).filter((n) => !n.userData.key.startsWith('ghost'))
+      .flatMap((n) => this.meshesOf(n)).filter((m) => visible(m));
     const hits = ray.intersectObjects(solid, false);
     const hit = hits.find((h) => !h.object.material.transparent) ?? hits[0];
     if (!hit) return null;

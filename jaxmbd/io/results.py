@@ -191,6 +191,8 @@ def plain_drawing(nb: int, nc: int) -> dict[str, Any]:
         "gravity": [0.0, 0.0, 0.0],
         "connections": [],
         "springs": [],
+        "frames": [],
+        "sights": [],
         "beams": [],
     }
 
@@ -231,6 +233,13 @@ class _Spring(_Part):
     s_j_bar: _Vector
 
 
+class _Frame(_Part):
+    name: str
+    body: _Index
+    s_bar: _Vector
+    A_bar: _Matrix
+
+
 class _Solid(_Part):
     kind: str
     fields: dict[str, str | int | _Number | list[int | _Number] | list[list[int | _Number]]]
@@ -255,6 +264,8 @@ class _Drawing(_Part):
     gravity: _Vector
     connections: list[_Connection]
     springs: list[_Spring]
+    frames: list[_Frame] = []
+    sights: list[_Spring] = []
     beams: list[_Beam] = []
 
 
@@ -279,8 +290,9 @@ def _read_drawing(raw: object, data: dict[str, np.ndarray]) -> dict[str, Any]:
     if len(set(drawing.bodies)) < nb:
         raise ResultFileError("its drawing gives two bodies the same name")
     bodies = [b for c in drawing.connections for b in (c.i, c.j)] + [
-        b for s in drawing.springs for b in s.bodies
+        b for s in (*drawing.springs, *drawing.sights) for b in s.bodies
     ]
+    bodies += [frame.body for frame in drawing.frames]
     nodes = [n for beam in drawing.beams for n in beam.nodes]
     if max(nodes, default=0) >= nb:
         raise ResultFileError(f"its drawing has a beam with node {max(nodes)}, but {nb} bodies")

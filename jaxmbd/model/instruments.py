@@ -35,6 +35,9 @@ class Inertial(AbstractMeasured):
 
     frame: FrameOnBody
 
+    def frames(self) -> tuple[FrameOnBody, ...]:
+        return (self.frame,)
+
     def channels(self) -> tuple[Channel, ...]:
         return (
             Channel("acceleration", "m/s²", _XYZ),
@@ -179,6 +182,9 @@ class Separation(AbstractMeasured):
 
     i: FrameOnBody
     j: FrameOnBody
+
+    def frames(self) -> tuple[FrameOnBody, ...]:
+        return self.i, self.j
 
     def channels(self) -> tuple[Channel, ...]:
         return (Channel("distance", "m"),)

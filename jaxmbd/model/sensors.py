@@ -86,6 +86,10 @@ class AbstractMeasured(eqx.Module):
     def of(self, motion: Measurable) -> Float[Array, "T n"]:
         """The quantity without errors."""
 
+    def frames(self) -> tuple[FrameOnBody, ...]:
+        """Where it looks from, for pictures: a housing, or the two ends of a line."""
+        return ()
+
     def rounded(self, reading: Float[Array, "T n"]) -> Float[Array, "T n"]:
         """A reading as the instrument can show it; all digits by default."""
         return reading

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from ..files import table_text, written
+from ..model.frames import FrameOnBody
 from ..model.shapes import AbstractShape, Composite
 from ..model.system import System
 from ..model.visuals import Looks
@@ -80,6 +81,28 @@ def drawing(system: System) -> dict:
             }
             for c in system.connections
         ],
+        "frames": [
+            {
+                "name": name,
+                "body": frame.body,
+                "s_bar": np.asarray(frame.s_bar, float).tolist(),
+                "A_bar": np.asarray(frame.A_bar, float).tolist(),
+            }
+            for name, frames in _frames(system)
+            if len(frames) == 1
+            for frame in frames
+        ],
+        "sights": [
+            {
+                "name": name,
+                "bodies": [i.body, j.body],
+                "s_i_bar": np.asarray(i.s_bar, float).tolist(),
+                "s_j_bar": np.asarray(j.s_bar, float).tolist(),
+            }
+            for name, frames in _frames(system)
+            if len(frames) == 2
+            for i, j in (frames,)
+        ],
         "beams": [
             {
                 "name": beam.name,
@@ -102,6 +125,12 @@ def drawing(system: System) -> dict:
             )
         ],
     }
+
+
+def _frames(system: System) -> list[tuple[str, tuple[FrameOnBody, ...]]]:
+    """Frames, and where sensors look from, by name."""
+    found = [(frame.name, (frame,)) for frame in system.frames]
+    return found + [(x.name, x.measured.frames()) for x in system.sensors]
 
 
 def solids(shape: AbstractShape | Looks) -> list[dict]:

@@ -36,7 +36,7 @@ class Node:
 
     Attributes:
         name: Of what is drawn.
-        kind: "body", "ground", "joint", "spring", "link", "gap" or "ghost".
+        kind: "body", "ground", "joint", "spring", "link", "gap", "frame" or "ghost".
         parts: Surfaces in its frame.
         of: Index of the body that carries it, nb for the ground; None for a frame of its own.
         r, A: Its frame in the body that carries it, or in space.

@@ -18,6 +18,7 @@ from .nodes import Node, Part, Scene
 
 COLORS = ("4878cf", "e8853d", "55a868", "c9504f", "8a72b9", "a0785a", "d579b4", "3fa7b5", "b5a52f")
 STEEL, GROUND, SPRING, LINK, GAP = "a9b0ba", "7d848e", "4f9d69", "8b929b", "e02020"
+AXES, SIGHT = ("c8443f", "2f8f4e", "2f6fc4"), "c2477f"
 _OPEN = 1e-3  # of the mechanism, from where a joint counts as open
 _FAINT = 0.16  # opacity of the others of a batch
 _GHOST = 0.22  # opacity of the box that stands for a body without a shape
@@ -67,6 +68,8 @@ class _Builder:
             nodes += self._link(c) if c["link"] else self._joint(c)
         for k, spring in enumerate(self.data.drawing["springs"]):
             nodes.append(self._spring(spring, k))
+        nodes += [self._frame(frame) for frame in self.data.drawing.get("frames", [])]
+        nodes += [self._sight(sight) for sight in self.data.drawing.get("sights", [])]
         nodes += self._ghosts(nodes[: self.nb])
         up = up_from(self.data.drawing["gravity"])
         t = self.data.arrays["t"]
@@ -278,6 +281,23 @@ class _Builder:
         motion = _between(self._points(i, p), self._points(j, q))
         name = spring.get("name") or f"spring {k + 1}"
         return Node(name, "spring", [Part(coil, SPRING, metal=True)], motion=motion)
+
+    def _frame(self, frame: dict) -> Node:
+        """Three axes in the usual colors: x red, y green, z blue."""
+        reach, thin = 5.0 * self.g, 0.22 * self.g
+        parts = [
+            Part(meshes.tube(np.stack([np.zeros(3), reach * axis]), thin), color)
+            for axis, color in zip(np.eye(3), AXES, strict=True)
+        ]
+        r, A = np.array(frame["s_bar"], float), np.array(frame["A_bar"], float)
+        return Node(frame["name"], "frame", parts, of=frame["body"], r=r, A=A)
+
+    def _sight(self, sight: dict) -> Node:
+        """The line along which a sensor measures a distance."""
+        (i, p), (j, q) = ends(sight)
+        rod = meshes.cylinder(0.16 * self.g, 1.0, 0.0, 8).placed((0, 0, 0.5))
+        motion = _between(self._points(i, p), self._points(j, q))
+        return Node(sight["name"], "frame", [Part(rod, SIGHT)], motion=motion)
 
     # --- motion ---
 

@@ -29,7 +29,7 @@ from .recording import record
 from .result_files import solution_of, system_in
 from .scene import scene
 
-SHOWN = ("reactions", "moments", "labels", "axes", "paths")
+SHOWN = ("reactions", "moments", "labels", "axes", "paths", "frames")
 _PER_SECOND, _MOST_ROWS = 60.0, 2000  # rows of a view
 _SWEEP = 2.0  # what a degree of freedom is shown for [s]
 ENDINGS = (".html", ".glb", *RECORDED)
@@ -153,7 +153,7 @@ def view(
         plots: Quantities that are plotted from the start, by owner and name, such as "pin.angle",
             "rod.velocity", "pin.reaction force", "slider_crank.energy".
         show: What is switched on from the start, of `reactions`, `moments`, `labels`, `axes`,
-            `paths`.
+            `paths`, `frames`: frames and sensors.
         paths: Bodies whose mass centers leave their paths from the start.
         forces: Compute reactions, contact forces and energies of a solution. Without them a large
             view is made faster.

@@ -376,6 +376,36 @@ def test_others_of_a_batch_are_ghosts_beside_one(motion):
     np.testing.assert_allclose(z[4], np.asarray(motion.r)[held, 0, 2] + 0.3, atol=2 * SINGLE)
 
 
+def test_frames_and_sensors_are_where_they_are_described(tmp_path):
+    m = mbd.load_mechanism("four_bar")
+    m.add(mbd.Frame("probe", "coupler", point=(2.0, 0.0, 2.2)))
+    m.add(mbd.IMU("imu", "rocker", point=(3.8, 0.0, 1.2)))
+    m.add(mbd.DistanceSensor("laser", "ground", "coupler", point_i=(2.0, 0.0, -0.5)))
+    system, state = m.build()
+    sol = mbd.simulate(system, state, h=5e-3, steps=4)
+    sol.to_npz(tmp_path / "run.npz")
+    for source in (sol, tmp_path / "run.npz"):
+        document, array = opened(mbd.view(source, forces=False).glb)
+        frames = {
+            node["name"]: (k, node)
+            for k, node in enumerate(document["nodes"])
+            if node.get("extras", {}).get("kind") == "frame"
+        }
+        assert set(frames) == {"probe", "imu", "laser"}
+        # A frame is carried by its body; what it measures from, in the body, is what is drawn.
+        r = np.asarray(state.r)
+        for name, body, point in (("probe", 1, (2, 0, 2.2)), ("imu", 2, (3.8, 0, 1.2))):
+            carrier = document["nodes"][body]
+            assert frames[name][0] in carrier["children"]
+            local = np.asarray(state.A)[body].T @ (np.array(point) - r[body])
+            np.testing.assert_allclose(frames[name][1]["translation"], local, atol=3e-3)
+        (animation,) = document["animations"]
+        moves = [x for x in animation["channels"] if x["target"]["node"] == frames["laser"][0]]
+        lengths = [x for x in moves if x["target"]["path"] == "scale"]
+        found = array(animation["samplers"][lengths[0]["sampler"]]["output"])[:, 2]
+        np.testing.assert_allclose(found, sol.sensor("laser").distance, rtol=1e-5)
+
+
 def test_a_member_that_is_not_there_is_refused(motion):
     with pytest.raises(ValueError, match="there is no motion 4: the batch has 4"):
         mbd.view(batch_of(motion, 4), member=4)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import equinox as eqx
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from ...model.state import State
 from ...model.system import System

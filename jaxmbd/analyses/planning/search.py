@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from ...outcomes import RESULTS
 from ...rotations.types import Scalar

@@ -6,7 +6,7 @@ const SPEEDS = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
 const TOGGLES = [
   ['joints', 'Joints', 'j'], ['springs', 'Springs', ''], ['reactions', 'Forces', 'f'],
   ['moments', 'Moments', 'm'], ['contacts', 'Contacts', 'c'], ['paths', 'Paths', 'p'],
-  ['ghosts', 'Others', 'b'], ['labels', 'Names', 'n'], ['follow', 'Follow', 'o'], ['grid', 'Grid', 'g'], ['axes', 'Axes', 'a'],
+  ['frames', 'Frames', 'k'], ['ghosts', 'Others', 'b'], ['labels', 'Names', 'n'], ['follow', 'Follow', 'o'], ['grid', 'Grid', 'g'], ['axes', 'Axes', 'a'],
 ];
 
 const unpacked = async (id) => {
@@ -117,6 +117,7 @@ class Page {
       reactions: this.film.reactions.length, moments: this.film.reactions.length,
       contacts: this.film.contacts.length, follow: this.film.t.length > 1, paths: this.film.t.length > 1,
       springs: [...this.stage.items.values()].some((x) => x.kind === 'spring'),
+      frames: [...this.stage.items.values()].some((x) => x.kind === 'frame'),
       ghosts: [...this.stage.items.values()].some((x) => x.kind === 'ghost'),
       joints: [...this.stage.items.values()].some((x) => x.kind === 'joint'),
     };
@@ -324,10 +325,10 @@ class Page {
     this.labels = [];
     if (yes) {
       const items = [...this.stage.items.values()];
-      const order = ['body', 'spring', 'joint'];
+      const order = ['body', 'spring', 'frame', 'joint'];
       items.sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
       for (const item of items) {
-        if (['ground', 'ghost'].includes(item.kind)) continue;
+        if (['ground', 'ghost'].includes(item.kind) || (item.kind === 'frame' && !this.stage.shown.frames)) continue;
         const div = element('div', `label ${item.kind}`, this.find('stage'));
         div.textContent = item.name;
         this.labels.push({ div, item });

@@ -65,6 +65,7 @@ class Stage {
     }
     this.items = new Map(); // "body:3", "joint:pin" -> { kind, name, nodes }
     this.nodes.slice(0, -1).forEach((node, k) => this.register(node, json.nodes[k]));
+    for (const { kind, nodes } of this.items.values()) if (kind === 'frame') nodes.forEach((n) => { n.visible = false; });
     this.addFloor();
     this.addArrows();
     this.resetCamera();
@@ -346,6 +347,7 @@ class Stage {
       if (what === 'joints' && item.kind === 'joint') {
         item.nodes.forEach((n) => { if (!n.userData.part) n.visible = yes && !item.hidden; });
       }
+      if (what === 'frames' && item.kind === 'frame') item.nodes.forEach((n) => { n.visible = yes; });
       if (what === 'ghosts' && item.kind === 'ghost') item.nodes.forEach((n) => { n.visible = yes; });
       if (what === 'springs' && item.kind === 'spring') item.nodes.forEach((n) => { n.visible = yes; });
     }

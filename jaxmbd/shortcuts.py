@@ -172,7 +172,9 @@ def from_urdf(
 
 
 def view(
-    source: Solution | Mechanism | str | Path, system: System | None = None, **options: Any
+    source: Solution | Mechanism | State | str | Path,
+    system: System | None = None,
+    **options: Any,
 ) -> "View":
     """Show a motion, or a mechanism before it is simulated, in three dimensions: see
     `jaxmbd.viz.view`.
@@ -182,9 +184,9 @@ def view(
         mbd.view("four_bar", out="four_bar.glb")       # a packaged mechanism, as binary glTF
 
     Args:
-        source: A solution, the path of a result file, a mechanism, a packaged name, or the path of
-            a model file.
-        system: The system of a solution that carries none.
+        source: A solution, the path of a result file, a mechanism, a packaged name, the path of a
+            model file, or one or more states of `system`.
+        system: The system of a solution that carries none, or of a state.
         options: out, plots, show, paths and others of `jaxmbd.viz.view`.
 
     Returns:

@@ -15,7 +15,9 @@ from ..files import written
 from ..io.results import read_npz
 from ..library import load_mechanism
 from ..model.mechanism import Mechanism
+from ..model.state import State
 from ..model.system import System
+from ..model.validation import Numbers
 from ..results.export import drawing
 from ..results.solution import Solution
 from .batches import ghosts, one_of
@@ -114,7 +116,7 @@ class View:
 
 
 def view(
-    source: Solution | Mechanism | str | Path,
+    source: Solution | Mechanism | State | str | Path,
     system: System | None = None,
     *,
     out: str | Path | None = None,
@@ -129,6 +131,7 @@ def view(
     camera: tuple[float, float] | None = None,
     member: int = 0,
     time: float | None = None,
+    times: Numbers | None = None,
 ) -> View:
     """A motion, or a mechanism before it is simulated, in three dimensions.
 
@@ -144,10 +147,11 @@ def view(
     rows of the solution; between them poses are interpolated.
 
     Args:
-        source: A solution, the path of a result file, a mechanism, a packaged name, or the path of
-            a model file.
-        system: The system of a solution that carries none, or of a result file, whose reactions
-            and contact forces it gives.
+        source: A solution, the path of a result file, a mechanism, a packaged name, the path of a
+            model file, or a state of `system`; also states stacked by `lax.scan`, as the episode
+            of an environment, with their `times`.
+        system: The system of a solution or state that carries none, or of a result file, whose
+            reactions and contact forces it gives.
         out: Where to write it: .html, .glb for the model alone, or a film or picture, see
             `View.save`.
         plots: Quantities that are plotted from the start, by owner and name, such as "pin.angle",
@@ -167,6 +171,7 @@ def view(
             default (22, -55).
         member: Which motion of a batch is shown in full.
         time: The instant at which it opens [s]; by default the first one.
+        times: Of stacked states, growing, (T,) [s].
 
     Returns:
         The view. A notebook shows it; `View.save` writes it.
@@ -178,7 +183,10 @@ def view(
     if out is not None:
         _ending(Path(out))
     _check(show, speed, theme, camera)
-    if sweep:
+    if isinstance(source, State):
+        data, captions = _of_states(source, system, times), []
+        said = film(data, None, None, forces=False)
+    elif sweep:
         data, captions = _swept(source)
         said = film(data, None, None, forces=False)
     else:
@@ -247,6 +255,28 @@ def _opening(time: float | None, data: Picture) -> float:
     if time is not None and np.isnan(time):
         raise ValueError("view: time must be a number, not nan")
     return float(t[0] if time is None else np.clip(time, t[0], t[-1]))
+
+
+def _of_states(states: State, system: System | None, times: Numbers | None) -> Picture:
+    """One state, or states at growing times, as a motion without velocities."""
+    if system is None:
+        raise ValueError("view: a state needs its system: mbd.view(state, system)")
+    r, A = np.asarray(states.r), np.asarray(states.A)
+    if r.ndim == 2:
+        return still(system, r[None], A[None])
+    if r.ndim != 3:
+        raise ValueError(
+            f"view: states are shown one after another; these are a batch, r has shape {r.shape}"
+        )
+    t = np.asarray(times, float) if times is not None else np.zeros(0)
+    if t.shape != r.shape[:1] or not np.all(np.diff(t) > 0.0):
+        raise ValueError(f"view: {len(r)} states need as many growing times=, (T,) [s]")
+    good = finite_rows(t, r, A)
+    if not np.any(good):
+        raise ValueError("view: no state is finite")
+    data = still(system, r[good], A[good], t[good])
+    rows = _rows(t[good])
+    return Picture({k: x[rows] for k, x in data.arrays.items()}, data.drawing, data.result)
 
 
 def _with_ghosts(data: Picture, batch: Solution, member: int) -> Picture:

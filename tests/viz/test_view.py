@@ -406,6 +406,29 @@ def test_frames_and_sensors_are_where_they_are_described(tmp_path):
         np.testing.assert_allclose(found, sol.sensor("laser").distance, rtol=1e-5)
 
 
+def test_stacked_states_are_a_motion(motion):
+    shown = film_of(mbd.view(motion.state, motion.system, times=motion.t))
+    np.testing.assert_allclose(numbers(shown["t"], kind="<f8"), motion.t)
+    one = film_of(mbd.view(motion.at(3), motion.system))
+    assert len(numbers(one["t"], kind="<f8")) == 1
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda sol: mbd.view(sol.state), "a state needs its system"),
+        (lambda sol: mbd.view(sol.state, sol.system), "31 states need as many growing times="),
+        (
+            lambda sol: mbd.view(sol.state, sol.system, times=np.zeros(31)),
+            "31 states need as many growing times=",
+        ),
+    ],
+)
+def test_states_that_cannot_be_shown(motion, ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask(motion)
+
+
 def test_a_member_that_is_not_there_is_refused(motion):
     with pytest.raises(ValueError, match="there is no motion 4: the batch has 4"):
         mbd.view(batch_of(motion, 4), member=4)

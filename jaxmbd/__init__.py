@@ -272,8 +272,12 @@ from .xla.jit import jit as jit
 from .xla.options import options as options
 
 
-def __getattr__(name: str) -> type:
-    # Files need pydantic; computing does not.
+def __getattr__(name: str):
+    # Files need pydantic, and pictures much else; computing does not.
+    if name == "viz":
+        import importlib
+
+        return importlib.import_module(".viz", __name__)
     if name in ("ImportReport", "LeftOut"):
         from . import io
 

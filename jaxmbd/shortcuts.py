@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .analyses import Equilibrium
 from .model.mechanism import Mechanism
 from .model.state import State
 from .model.system import System
@@ -172,7 +173,7 @@ def from_urdf(
 
 
 def view(
-    source: Solution | Mechanism | State | str | Path,
+    source: Solution | Equilibrium | Mechanism | State | str | Path,
     system: System | None = None,
     **options: Any,
 ) -> "View":
@@ -184,8 +185,8 @@ def view(
         mbd.view("four_bar", out="four_bar.glb")       # a packaged mechanism, as binary glTF
 
     Args:
-        source: A solution, the path of a result file, a mechanism, a packaged name, the path of a
-            model file, or one or more states of `system`.
+        source: A solution, the path of a result file, an equilibrium, a mechanism, a packaged name,
+            the path of a model file, or one or more states of `system`.
         system: The system of a solution that carries none, or of a state.
         options: out, plots, show, paths and others of `jaxmbd.viz.view`.
 
@@ -194,6 +195,8 @@ def view(
     """
     from .viz import view
 
+    if isinstance(source, Equilibrium):
+        source = source.motion
     return view(source, system, **options)
 
 
@@ -217,7 +220,7 @@ def register_format(
 
 
 def save_report(
-    report: "FitReport | Solution | str | Path",
+    report: "FitReport | Solution | Equilibrium | str | Path",
     path: str | Path,
     *,
     posterior: "Posterior | None" = None,
@@ -232,7 +235,7 @@ def save_report(
     and of forces with their times, energy, violation, versions.
 
     Args:
-        report: What `fit` returned, a solution, or the path of a result file.
+        report: What `fit` returned, a solution, an equilibrium, or the path of a result file.
         path: Of the page, "report.html".
         posterior: Of `laplace_posterior` or `sample_posterior`: intervals and predictive bands are
             then its.
@@ -240,8 +243,12 @@ def save_report(
 
     Raises:
         OSError: The file cannot be written.
-        ValueError: The system of a run is unknown, or no row of it is finite.
+        ValueError: Another ending; the system of a run is unknown, or no row of it is finite.
     """
+    if Path(path).suffix.lower() != ".html":
+        raise ValueError(f"a report is a page, .html, not {Path(path).name!r}")
+    if isinstance(report, Equilibrium):
+        report = report.motion
     if isinstance(report, Solution | str | Path):
         from .viz.run_page import save_run_page
 

@@ -170,8 +170,8 @@ def test_a_result_is_reported_from_its_file_alone(jaxmbd, tmp_path):
     assert jaxmbd("simulate", "door.json", "--t-end", 0.1, "--h", 5e-3, "--out", "d.npz").code == 0
     (tmp_path / "door.json").unlink()
     done = jaxmbd("report", "d.npz")
-    assert done.code == 0 and "wrote d.html" in done.stdout, done.stderr
-    text = (tmp_path / "d.html").read_text(encoding="utf-8")
+    assert done.code == 0 and "wrote d_report.html" in done.stdout, done.stderr
+    text = (tmp_path / "d_report.html").read_text(encoding="utf-8")
     assert "Report on door" in text and "Largest reactions" in text
     done = jaxmbd("report", "d.npz", "--out", "d.pdf")
     assert done.code == 1 and ".html" in done.stderr

@@ -141,6 +141,11 @@ def observe(system: System, carry: Carry, names: str | Sequence[str]) -> Float[A
     Raises:
         ValueError: There is no such quantity; the message names the nearest.
     """
+    if isinstance(carry, State):
+        raise ValueError(
+            "observe: give a carry, as mbd.start and mbd.step return it, not a state: "
+            "mbd.start(system, state, h=...)"
+        )
     wanted = [names] if isinstance(names, str) else list(names)
     refuse_unknown(wanted, system)
     values = columns_by_name(row_of(system, carry), system, wanted)

@@ -23,6 +23,7 @@ from ..model.readable import readable
 from ..model.state import State
 from ..model.system import Connection, System
 from ..model.validation import Numbers, is_concrete
+from ..results.efforts import effort_key
 from ..results.export import check_fit
 from ..results.solution import Solution
 from ..rotations.types import Scalar
@@ -39,7 +40,8 @@ class InverseDynamics(eqx.Module):
 
     Attributes:
         solution: The motion; its multipliers and `reactions` are those of joints that the efforts
-            below act beside.
+            below act beside. Its tables and plots know the efforts as "motor.effort"; what the
+            element of an actuator itself gives, as described, is NaN.
         efforts: By name, (T,) each: torque on body j [N·m], or push along the driven direction [N].
         rates: How fast each of them moves what it acts on, (T,) [rad/s] or [m/s].
         unbalanced: The part of the loads that nothing balances, relative to all loads, (T,);
@@ -143,16 +145,27 @@ def inverse_dynamics(
         efforts, rates = (
             dict(zip(names, x, strict=True)) for x in program(_of_drivers)(system, solution)
         )
+        solution = _with_efforts(solution, efforts, effort_units(system))
         return InverseDynamics(solution, efforts, rates, jnp.zeros_like(solution.t))
     unnamed = tuple(dataclasses.replace(x, name="") for x in inputs)
     lam, efforts, rates, rest = program(_of_actuators)(system, solution, unnamed)
     by_name = [{x.name: values[:, k] for k, x in enumerate(inputs)} for values in (efforts, rates)]
-    result = InverseDynamics(
-        eqx.tree_at(lambda s: s.multipliers, solution, lam), *by_name, unbalanced=rest
-    )
+    solution = eqx.tree_at(lambda s: s.multipliers, solution, lam)
+    solution = _with_efforts(solution, by_name[0], {x.name: x.units for x in inputs})
+    result = InverseDynamics(solution, *by_name, unbalanced=rest)
     if throw and is_concrete(result):
         _refuse_unbalanced(system, result, inputs)
     return result
+
+
+def _with_efforts(
+    solution: Solution, efforts: dict[str, Array], units: dict[str, tuple[str, str]]
+) -> Solution:
+    """The motion with efforts as quantities of its tables, "motor.effort"."""
+    found = {effort_key(name, units[name][0]): effort for name, effort in efforts.items()}
+    return dataclasses.replace(
+        solution, stats=solution.stats | found, observed=(*solution.observed, *found)
+    )
 
 
 def effort_units(

@@ -104,7 +104,7 @@ def view(
 def report(
     result: Result,
     out_file: Annotated[
-        Path | None, typer.Option("--out", help="Page (.html); by default beside RESULT.")
+        Path | None, typer.Option("--out", help="Page (.html); by default RESULT_report.html.")
     ] = None,
     model: Annotated[
         str | None,
@@ -113,7 +113,7 @@ def report(
 ) -> None:
     """Write one page about RESULT: what happened, tables, peaks, plots, a view."""
     _viz()
-    target = out_file or result.with_suffix(".html")
+    target = out_file or result.with_name(f"{result.stem}_report.html")
     check_out(target, (".html",))
     system = None if model is None else mbd.load(model)[0]
     with busy(f"writing {target.name}"):

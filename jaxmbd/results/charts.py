@@ -60,6 +60,8 @@ def chart(
 
 def _one(solution: Solution, system: System | None, name: str) -> tuple[Column, np.ndarray]:
     """The one column of that name."""
+    if not isinstance(name, str):
+        raise ValueError(f"plot: against must be one name, not {name!r}")
     columns, rows = table_of(solution, system, [name])
     if len(columns) > (1 if name == "t" else 2):
         raise ValueError(f"plot: against must name one quantity; {name!r} fits several")

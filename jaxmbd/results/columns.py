@@ -19,6 +19,7 @@ from ..model.system import System
 from ..model.validation import is_concrete
 from ..rotations.types import Array, host
 from .asking import fitting, full_name
+from .efforts import efforts_in
 from .elements import element_labels
 from .events import latest
 from .laws import slices
@@ -123,7 +124,7 @@ def table_of(
     bodies, rows = solution.r.shape[1], solution.multipliers.shape[1]
     angles, laws = solution.angles is not None, has_laws(solution, system)
     groups = _groups(system, bodies, rows, laws=laws, angles=angles)
-    groups += _events(solution)
+    groups += [*_events(solution), *_efforts(solution)]
     parts = chosen(groups, columns)
     found = [column for group in parts for column in group.columns]
     return found, np.concatenate([group.values(solution) for group in parts], axis=1)
@@ -141,10 +142,21 @@ def _events(solution: Solution) -> list[Group]:
     return [Group("events", columns, lambda sol: latest(found, sol.t))]
 
 
+def _efforts(solution: Solution) -> Iterator[Group]:
+    """What inverse dynamics has found."""
+    for key, name, unit in efforts_in(solution.stats):
+        yield Group(
+            "efforts",
+            [Column(f"{name}.effort", unit)],
+            lambda sol, key=key: _beside([sol.stats[key]]),
+        )
+
+
 def chosen(groups: list[Group], columns: Sequence[str] | None) -> list[Group]:
     """The groups with those columns alone that a table has: the usual ones, or those that fit one
-    of some names, in which * stands for any text. The time is always first.
+    of some names, in which * stands for any text. The time is always first. A text is one name.
     """
+    columns = [columns] if isinstance(columns, str) else columns
     names = [column.name for group in groups for column in group.columns]
     if columns is None:
         wanted = {column.name for group in groups for column in group.columns if column.usual}

@@ -1,5 +1,6 @@
 """What force elements did in a motion: forces, lengths or angles, rates, power."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import equinox as eqx
@@ -90,6 +91,25 @@ def element_motions(system: System, states: State, moments: Moment) -> dict[str,
         for k, name in enumerate(stack.names)
         if own
     )
+
+
+def without(found: dict[str, ElementMotion], efforts: Collection[str]) -> dict[str, ElementMotion]:
+    """The same, with NaN for what elements do as described where an analysis has found another
+    effort of theirs, by names such as "motor" or, of a load, "push.force.x".
+    """
+    owners = {name for name in found for x in efforts if x == name or x.startswith(f"{name}.")}
+    if not owners:
+        return found
+
+    def unknown(motion: ElementMotion) -> ElementMotion:
+        return ElementMotion(
+            tuple(
+                Output(x.name, x.unit, x.value * jnp.nan, x.components) if x.unit in _ACTIONS else x
+                for x in motion.outputs
+            )
+        )
+
+    return ElementsByName((name, unknown(x) if name in owners else x) for name, x in found.items())
 
 
 class Label(NamedTuple):

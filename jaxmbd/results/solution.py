@@ -23,7 +23,8 @@ from ..outcomes import RESULTS
 from .beams import BeamMotion, beam_motion
 from .by_rows import by_rows, part_of
 from .contacts import ContactPlaces, contact_places
-from .elements import ElementMotion, element_motions
+from .efforts import efforts_in
+from .elements import ElementMotion, element_motions, without
 from .energy import Energy, Momentum, energies, momenta
 from .events import EventTimes
 from .joints import joint_motion
@@ -257,7 +258,8 @@ class Solution(eqx.Module):
 
     def elements(self, system: System | None = None) -> dict[str, ElementMotion]:
         """Outputs of all force elements by name, see `ElementMotion`; beams have `beam`."""
-        return element_motions(self._own(system), self.state, self._moments)
+        found = element_motions(self._own(system), self.state, self._moments)
+        return without(found, {name for _, name, _ in efforts_in(self.stats)})
 
     def energy(self, system: System | None = None) -> Energy:
         """Kinetic and potential energy; kinetic as the integrator counts it where it says so, see

@@ -47,6 +47,11 @@ def record(
             with placed(path, "view") as target:
                 target.write_bytes(_picture(shown, first if at is None else at, "image/png"))
             return
+        if last <= first:
+            raise ValueError(
+                f"nothing moves in this view, so that {path.suffix} would be no film: write .png, "
+                "simulate first, or ask for sweep=True"
+            )
         times, kind = _times(first, last, speed, fps), ffmpeg.kind_of(path)
         with placed(path, "view") as target, ffmpeg.film(target, fps) as film:
             for t in tqdm(times, desc=path.name, disable=not progress, leave=False, unit="frame"):

@@ -163,7 +163,9 @@ def _mechanism(about: _Run) -> Iterator[str]:
     system = about.system
     found = mobility(system, about.sol.at(0), t=about.t[0])
     facts = [*repr(system).splitlines()]
-    facts += [f"{counted(found.freedoms, 'degree')} of freedom at the start, drivers counted out"]
+    left = counted(found.freedoms, "degree")
+    drivers = any(c.is_driver for c in system.connections)
+    facts += [f"{left} of freedom at the start" + (", those that drivers take left out" * drivers)]
     if found.redundant_rows:
         facts.append(
             f"{counted(found.redundant_rows, 'redundant row')}: single reactions of the joints "
@@ -240,7 +242,8 @@ def _reactions(about: _Run) -> Iterator[str]:
                 row += ["", "", ""]
                 continue
             k = int(np.nanargmax(sizes[name]))
-            parts = ", ".join(f"{x:.4g}" for x in vectors[k])
+            least = 1e-12 * sizes[name][k]  # beside the rest it is rounding
+            parts = ", ".join(f"{x if abs(x) > least else 0.0:.4g}" for x in vectors[k])
             row += [f"{sizes[name][k]:.5g}", f"{about.t[k]:.4g}", parts]
         rows.append(row)
     yield folded(table(heads, rows[:_LISTED]), heads, rows[_LISTED:])
@@ -262,7 +265,7 @@ def _checks(about: _Run) -> Iterator[str]:
     yield (
         f"<p>Total energy {parts['total'][0]:.6g} J at the start and {parts['total'][-1]:.6g} J at "
         f"the end; it is farthest from its start at t = {about.t[k]:.4g} s, by {change[k]:.4g} J. "
-        "Drivers, motors, dampers and friction change it.</p>"
+        f"{_why_energy_changes(system)}</p>"
     )
     if not system.massless:
         yield svg(_diagram(about.t, parts, "J"))
@@ -274,6 +277,13 @@ def _checks(about: _Run) -> Iterator[str]:
             f"<p>Joints are open by at most {gaps[row, column]:.1e} ({html.escape(place)}; lengths "
             "in m, directions without unit).</p>"
         )
+
+
+def _why_energy_changes(system: System) -> str:
+    moved = any(c.is_driver for c in system.connections) or system.forces or system.laws
+    if moved or system.inputs:
+        return "Drivers, motors, dampers and friction change it, and the error of the method."
+    return "Nothing here does work or dissipates: this is the error of the method."
 
 
 def _diagram(t: np.ndarray, lines: dict[str, np.ndarray], unit: str, what: str = "") -> "Figure":

@@ -120,3 +120,28 @@ def test_events_are_marked():
     (ax,) = sol.plot("pin.angle").axes
     assert len(ax.lines) == 2
     np.testing.assert_allclose(ax.lines[1].get_xdata()[0], sol.t_event)
+
+
+def test_efforts_are_quantities_and_what_an_actuator_gives_as_described_is_not_a_number():
+    m = mbd.Mechanism("arm")
+    rod = m.add_body("rod", shape=mbd.Box((1.0, 0.05, 0.05), mass=2.0), r=(0.5, 0, 0))
+    m.add(mbd.Revolute("pin", m.ground, rod, point=(0, 0, 0), axis=(0, 1, 0)))
+    m.add(mbd.RotationDriver("hand", m.ground, rod, axis=(0, 1, 0), angle="0.01*t"))
+    m.add(mbd.Actuator("motor", "pin"))
+    ts = np.linspace(0.0, 10.0, 11)
+    found = mbd.inverse_dynamics(*m.build(), ts, actuators=["motor"])
+    table = found.solution.table(["pin.angle", "motor.*"])
+    # Slowly, the motor holds the weight of the rod: m g l/2 cos(angle), against the fall.
+    weight = -2.0 * 9.81 * 0.5 * np.cos(table["pin.angle"])
+    np.testing.assert_allclose(table["motor.effort"], weight, atol=1e-3)
+    assert table.attrs["units"]["motor.effort"] == "N·m"
+    # As described the motor gives nothing; that would be read as its torque.
+    assert np.all(np.isnan(table["motor.torque"])) and np.all(np.isnan(table["motor.power"]))
+    assert np.all(np.isfinite(table["motor.rate"]))
+    driven = mbd.inverse_dynamics(*m.build(), ts).solution.table(["hand.effort", "motor.torque"])
+    np.testing.assert_allclose(driven["hand.effort"], weight, atol=1e-3)
+    assert np.all(driven["motor.torque"] == 0.0)
+
+
+def test_one_name_is_a_table_too(motion):
+    assert list(motion.table("motor.angle").columns) == ["t", "motor.angle"]

@@ -105,6 +105,15 @@ def test_a_run_that_failed_is_told_with_what_it_computed(tmp_path):
     assert "The run stopped at t = 0.058 s: newton_max_steps" in text
 
 
+def test_a_page_has_its_ending_and_an_equilibrium_has_a_page(tmp_path):
+    m = falling_rod()
+    rest = mbd.equilibrium(*m.build())
+    with pytest.raises(ValueError, match="a report is a page, .html, not 'a.pdf'"):
+        mbd.save_report(rest, tmp_path / "a.pdf")
+    assert "Report on rod" in report_of(rest, tmp_path)
+    assert mbd.view(rest).name == "rod"
+
+
 def test_events_are_in_the_page(tmp_path):
     m = falling_rod()
     down = mbd.Event("down", when="pin.angle - 1", terminal=True)

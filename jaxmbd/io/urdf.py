@@ -239,6 +239,11 @@ class _Reader:
             ):
                 link.into = parent.into
                 self.report.merged[name] = parent.into or "ground"
+        for name, link in self.links.items():
+            visual = link.element.first("visual")
+            if link.into is None and visual is not None:
+                why = "the ground shows nothing; base='free' keeps its root a body that does"
+                self.report.ignore("visual", name, why, visual.line, moves=False)
 
     def _add_body(self, m: Mechanism, name: str) -> None:
         link = self.links[name]

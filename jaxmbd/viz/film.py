@@ -206,6 +206,25 @@ def known_names(film: Film) -> list[str]:
     return [q.title for q in film.quantities]
 
 
+_IN_TABLES = {
+    "r": "position",
+    "v": "velocity",
+    "a": "acceleration",
+    "omega": "angular velocity, body frame",
+}
+
+
+def _as_tables_have_it(name: str, film: Film) -> str:
+    """A title by the name of a table's column: "pin.reaction_force.x" is a part of "pin.reaction
+    force", "rod.r.z" of "rod.position", "energy.total" of "four_bar.energy".
+    """
+    owner, _, rest = name.partition(".")
+    if owner == "energy":
+        return f"{film.data.drawing['name']}.energy"
+    whole = rest.partition(".")[0].partition("[")[0]
+    return f"{owner}.{_IN_TABLES.get(whole, whole.replace('_', ' '))}"
+
+
 def chosen(film: Film, names: Sequence[str]) -> list[int]:
     """The places of some quantities.
 
@@ -213,6 +232,7 @@ def chosen(film: Film, names: Sequence[str]) -> list[int]:
         ValueError: There is no such quantity; the message lists some that there are.
     """
     known: dict[str, Any] = {title: k for k, title in enumerate(known_names(film))}
+    names = [name if name in known else _as_tables_have_it(name, film) for name in names]
     for name in names:
         if name not in known:
             owner = name.partition(".")[0]

@@ -155,7 +155,8 @@ def view(
         out: Where to write it: .html, .glb for the model alone, or a film or picture, see
             `View.save`.
         plots: Quantities that are plotted from the start, by owner and name, such as "pin.angle",
-            "rod.velocity", "pin.reaction force", "slider_crank.energy".
+            "rod.velocity", "pin.reaction force", "slider_crank.energy"; names of columns of tables
+            do as well, "rod.v.x", "pin.reaction_force.z", "energy.total".
         show: What is switched on from the start, of `reactions`, `moments`, `labels`, `axes`,
             `paths`, `frames`: frames and sensors.
         paths: Bodies whose mass centers leave their paths from the start.

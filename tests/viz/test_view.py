@@ -406,6 +406,19 @@ def test_frames_and_sensors_are_where_they_are_described(tmp_path):
         np.testing.assert_allclose(found, sol.sensor("laser").distance, rtol=1e-5)
 
 
+def test_plots_are_known_by_the_names_of_tables(swing):
+    sol, _ = swing
+    names = ["pin_crank.reaction_force.x", "crank.r.z", "coupler.omega.y", "energy.total"]
+    film = film_of(mbd.view(sol, plots=names))
+    found = [film["quantities"][k] for k in film["plots"]]
+    assert [f"{q['owner']}.{q['name']}" for q in found] == [
+        "pin_crank.reaction force",
+        "crank.position",
+        "coupler.angular velocity, body frame",
+        "four_bar.energy",
+    ]
+
+
 def test_stacked_states_are_a_motion(motion):
     shown = film_of(mbd.view(motion.state, motion.system, times=motion.t))
     np.testing.assert_allclose(numbers(shown["t"], kind="<f8"), motion.t)

@@ -613,8 +613,10 @@ class System(eqx.Module):
         parts = (self.angles, self.forces, self.constraints, self.laws)
         sizes = [a.near.size for a in followed_in(parts)]
         if turns.shape[-1] != sum(sizes):
+            # Within a program a system has no name.
+            title = f"mechanism {self.name!r}" if self.name else "the mechanism"
             raise ValueError(
-                f"mechanism {self.name!r} follows {sum(sizes)} angles, and the state "
+                f"{title} follows {sum(sizes)} angles, and the state "
                 f"counts the turns of {turns.shape[-1]}: it belongs to another mechanism. Use "
                 "dataclasses.replace(state, angles=None) to start from its poses without turns"
             )

@@ -274,7 +274,8 @@ def test_a_link_that_floats_beside_others_is_meant_to():
 
 def test_what_the_ground_cannot_show_is_told():
     text = """<robot name="gripper"> <link name="palm">
-      <visual> <geometry> <box size="1 1 1"/> </geometry> </visual> </link> <link name="finger"> <inertial> <mass value="1"/>
+      <visual> <geometry> <box size="1 1 1"/> </geometry> </visual> </link>
+      <link name="finger"> <inertial> <mass value="1"/>
       <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/> </inertial> </link>
       <joint name="j" type="prismatic"> <parent link="palm"/> <child link="finger"/>
       <axis xyz="1 0 0"/> </joint> </robot>"""

@@ -19,6 +19,7 @@ from jaxtyping import Array, PyTree
 from tqdm import tqdm
 
 from ..files import written
+from ..model.readable import counted
 from ..outcomes import RESULTS
 from ..xla.options import chosen_options
 
@@ -65,6 +66,19 @@ class Training:
     def completed(self) -> bool:
         """Whether all updates were done."""
         return self.loss.size == self.updates
+
+    def __repr__(self) -> str:
+        done = f"Training: {self.loss.size} of {counted(self.updates, 'update')}"
+        if not self.loss.size:
+            return done
+        lines = [
+            f"{done} in {float(self.seconds[-1]):.0f} s",
+            f"  loss: {self.loss[0]:.5g} at the first, {self.loss[-1]:.5g} at the last, "
+            f"{np.nanmin(self.loss):.5g} at the least",
+        ]
+        if np.any(self.failed):
+            lines.append(f"  {counted(int(np.sum(self.failed)), 'run')} failed and were left out")
+        return "\n".join([*lines, f"  model: {type(self.model).__name__}"])
 
 
 def train(

@@ -151,3 +151,17 @@ def test_the_gradient_of_an_update_goes_through_the_simulator():
     # Central differences of a smooth function: 1e-7 by their step, 1e-9 by rounding.
     assert done.model.value - 30.0 == pytest.approx(-slope, rel=1e-6)
     assert done.loss[0] == pytest.approx(mean(30.0), rel=1e-12)
+
+
+def test_a_training_prints_what_a_person_wants_to_know():
+    found = mbd.Training(
+        model=jnp.zeros(1000),
+        loss=np.array([2.0, 0.5, np.nan]),
+        gradient_norm=np.ones(3),
+        failed=np.array([0, 1, 4]),
+        seconds=np.array([10.0, 11.0, 12.0]),
+        updates=5,
+    )
+    text = repr(found)
+    assert text.startswith("Training: 3 of 5 updates in 12 s") and "0.5 at the least" in text
+    assert "5 runs failed and were left out" in text and len(text) < 300

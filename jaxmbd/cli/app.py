@@ -19,7 +19,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Simulate rigid multibody mechanisms with exact constraints. MODEL is a packaged name "
-    "(see `jaxmbd list`) or the path of a JSON model file. Try: jaxmbd demo",
+    "(see `jaxmbd list`) or the path of a model file (.json, .xml, .urdf). Try: jaxmbd demo",
 )
 
 

@@ -17,7 +17,11 @@ IntegratorName: Any = StrEnum("IntegratorName", {name: name for name in mbd.INTE
 RA = FormulationName("rA")
 
 Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Packaged name, or path of a JSON model file.")
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="Packaged name, or path of a model file (.json, .xml of MuJoCo, .urdf).",
+    ),
 ]
 TEnd = Annotated[float, typer.Option("--t-end", help="Final time, in seconds.")]
 Step = Annotated[float, typer.Option("--h", help="Step size, in seconds.")]

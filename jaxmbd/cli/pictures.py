@@ -84,7 +84,7 @@ def view(
     ] = False,
     speed: Annotated[float, typer.Option(help="Seconds of motion per second.")] = 1.0,
     size: Annotated[
-        tuple[int, int], typer.Option(help="Width and height of a film or picture [pixels].")
+        tuple[int, int], typer.Option(help="Width and height of a film or picture, in pixels.")
     ] = (960, 540),
 ) -> None:
     """Show RESULT, or MODEL as it is described, in three dimensions: one page for any browser."""

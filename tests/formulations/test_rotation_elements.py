@@ -350,3 +350,28 @@ def test_a_body_without_extent_is_refused_with_the_cure(shape):
 def test_an_unknown_elimination_is_refused():
     with pytest.raises(ValueError, match="elimination must be one of"):
         mbd.RotationElements("three_step")
+
+
+def test_only_the_sum_of_the_eigenvalues_of_a_free_bodys_multipliers_is_constant():
+    """Of Λ in R̈ K = R Λ with K = ∫ x xᵀ dm: symmetric, with the trace -2 T (T the kinetic energy of
+    rotation). The paper's introduction has every eigenvalue constant; for a tumbling body of three
+    different moments they are not."""
+    m = mbd.Mechanism("free", gravity=(0, 0, 0))
+    J = np.array([1.0, 2.0, 2.5])
+    m.add_body("body", mass=1.0, inertia=tuple(J), omega=(0.3, 2.0, 0.1))
+    method = {"formulation": mbd.RotationElements(), "integrator": mbd.RungeKutta()}
+    sol = mbd.simulate(*m.build(), h=2e-3, t_end=4.0, save_every=100, **method)
+    omega, alpha = np.asarray(sol.omega[:, 0]), np.asarray(sol.alpha[:, 0])
+
+    def tilde(a):
+        return np.cross(a, np.eye(3)).T  # its columns are a x e_k
+
+    K = np.diag(0.5 * np.sum(J) - J)
+    turning = np.array([tilde(a) + tilde(w) @ tilde(w) for w, a in zip(omega, alpha, strict=True)])
+    Lam = turning @ K
+    np.testing.assert_allclose(Lam, np.swapaxes(Lam, 1, 2), atol=1e-7)
+    values = np.linalg.eigvalsh(0.5 * (Lam + np.swapaxes(Lam, 1, 2)))
+    twice = np.einsum("ti,i,ti->t", omega, J, omega)
+    np.testing.assert_allclose(values.sum(axis=1), -twice, rtol=1e-7)
+    np.testing.assert_allclose(twice, twice[0], rtol=1e-7)
+    assert np.ptp(values, axis=0).max() > 0.1 * abs(values).max()

@@ -23,6 +23,7 @@ def test_a_notebook_is_stored_with_the_outputs_of_its_code(path, monkeypatch):
     from run_notebooks import fingerprint
 
     notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
     assert notebook.metadata.get("jaxmbd", {}).get("code") == fingerprint(notebook), (
         f"{path.name} holds outputs of other code, or none: run `make notebooks`"
     )

@@ -23,7 +23,7 @@ from ..model.readable import readable
 from ..model.state import State
 from ..model.system import Connection, System
 from ..model.validation import Numbers, is_concrete
-from ..results.efforts import effort_key
+from ..results.efforts import effort_key, efforts_in
 from ..results.export import check_fit
 from ..results.solution import Solution
 from ..rotations.types import Scalar
@@ -161,11 +161,14 @@ def inverse_dynamics(
 def _with_efforts(
     solution: Solution, efforts: dict[str, Array], units: dict[str, tuple[str, str]]
 ) -> Solution:
-    """The motion with efforts as quantities of its tables, "motor.effort"."""
+    """The motion with efforts as quantities of its tables, "motor.effort"; those that another
+    analysis of it has found are left out.
+    """
+    before = {key for key, _, _ in efforts_in(solution.stats)}
+    stats = {key: x for key, x in solution.stats.items() if key not in before}
+    observed = tuple(key for key in solution.observed if key not in before)
     found = {effort_key(name, units[name][0]): effort for name, effort in efforts.items()}
-    return dataclasses.replace(
-        solution, stats=solution.stats | found, observed=(*solution.observed, *found)
-    )
+    return dataclasses.replace(solution, stats=stats | found, observed=(*observed, *found))
 
 
 def effort_units(

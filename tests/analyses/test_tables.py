@@ -141,6 +141,8 @@ def test_efforts_are_quantities_and_what_an_actuator_gives_as_described_is_not_a
     driven = mbd.inverse_dynamics(*m.build(), ts).solution.table(["hand.effort", "motor.torque"])
     np.testing.assert_allclose(driven["hand.effort"], weight, atol=1e-3)
     assert np.all(driven["motor.torque"] == 0.0)
+    again = mbd.inverse_dynamics(*m.build(), motion=found.solution).solution
+    assert np.all(again.table("motor.torque")["motor.torque"] == 0.0)  # the motor is at rest again
 
 
 def test_one_name_is_a_table_too(motion):

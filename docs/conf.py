@@ -19,6 +19,7 @@ os.environ.setdefault("JAXMBD_CACHE", str(ROOT / ".cache" / "programs"))
 from docstrings import prepared
 from docutils import nodes
 from embedding import prepare
+from reading_examples import example_of
 from signatures import ELSEWHERE, signature_of
 from sphinx import addnodes
 
@@ -81,6 +82,9 @@ html_theme_options = {"navigation_with_keys": True}
 
 def _read_docstring(app, what, name, obj, options, lines):
     lines[:] = prepared(lines)
+    if what in ("class", "function"):
+        # Under the entry itself, not under its methods.
+        lines += example_of(name.rpartition(".")[2])
 
 
 def _read_signature(app, what, name, obj, options, signature, returned):

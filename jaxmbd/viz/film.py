@@ -12,6 +12,7 @@ import numpy as np
 from ..model.system import System
 from ..results.solution import Solution
 from .data import Picture
+from .efforts import Effort, efforts
 
 _XYZ = ("x", "y", "z")
 _MOST_QUANTITIES = 4_000_000  # numbers altogether, about as many bytes of a page before packing
@@ -65,6 +66,7 @@ class Film:
         quantities: What may be plotted.
         reactions: Forces and moments of the joints on their bodies j by name, (T, 3) each.
         contacts: Where bodies touch.
+        efforts: What acts along joint coordinates.
         about: A line about it.
     """
 
@@ -72,6 +74,7 @@ class Film:
     quantities: list[Quantity] = field(default_factory=list)
     reactions: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     contacts: list[Contact] = field(default_factory=list)
+    efforts: list[Effort] = field(default_factory=list)
     about: str = ""
 
 
@@ -79,7 +82,7 @@ def film(data: Picture, solution: Solution | None, system: System | None, *, for
     """Everything about a motion; forces only for a solution whose system is known, with as many
     rows as `data`.
     """
-    reactions, contacts = {}, []
+    reactions, contacts, along = {}, [], []
     if forces and solution is not None and system is not None:
         if system.nc:
             reactions = {
@@ -87,6 +90,7 @@ def film(data: Picture, solution: Solution | None, system: System | None, *, for
                 for name, x in solution.reactions(system).items()
             }
         contacts = list(_contacts(solution, system))
+        along = list(efforts(data, solution, system))
     quantities = [*_of_joints(data, reactions), *_of_bodies(data)]
     if solution is not None and system is not None:
         quantities += _of_elements(solution, system)
@@ -97,7 +101,7 @@ def film(data: Picture, solution: Solution | None, system: System | None, *, for
         for c in contacts
         if f"{c.name}.force" not in named
     ]
-    return Film(data, _within(quantities), reactions, contacts, _about(data))
+    return Film(data, _within(quantities), reactions, contacts, along, _about(data))
 
 
 def _of_bodies(data: Picture) -> Iterator[Quantity]:

@@ -139,6 +139,16 @@ def _described(scene: Scene, film: Film) -> dict[str, Any]:
             }
             for c in film.contacts
         ],
+        "efforts": [
+            {
+                "name": x.name,
+                "kind": x.kind,
+                "of": x.body,
+                "point": x.point.tolist(),
+                "vector": _numbers(x.vector),
+            }
+            for x in film.efforts
+        ],
     }
 
 

@@ -31,7 +31,7 @@ from .recording import record
 from .result_files import solution_of, system_in
 from .scene import scene
 
-SHOWN = ("reactions", "moments", "labels", "axes", "paths", "frames")
+SHOWN = ("reactions", "moments", "efforts", "labels", "axes", "paths", "frames")
 _PER_SECOND, _MOST_ROWS = 60.0, 2000  # rows of a view
 _SWEEP = 2.0  # what a degree of freedom is shown for [s]
 ENDINGS = (".html", ".glb", *RECORDED)
@@ -70,8 +70,8 @@ class View:
 
         Films and pictures are drawn by a Chromium, Chrome or Edge on this machine, which needs no
         screen and no graphics card; films also need ffmpeg, on the path or by the package
-        `imageio-ffmpeg`. They show the scene as the page does at its start; a film lasts the
-        motion's time over `speed`.
+        `imageio-ffmpeg`. They show the scene as the page does at its start, the plots side by
+        side below it; a film lasts the motion's time over `speed`.
 
         Args:
             path: The file; its ending says what is written.
@@ -157,8 +157,9 @@ def view(
         plots: Quantities that are plotted from the start, by owner and name, such as "pin.angle",
             "rod.velocity", "pin.reaction force", "slider_crank.energy"; names of columns of tables
             do as well, "rod.v.x", "pin.reaction_force.z", "energy.total".
-        show: What is switched on from the start, of `reactions`, `moments`, `labels`, `axes`,
-            `paths`, `frames`: frames and sensors.
+        show: What is switched on from the start, of `reactions`, `moments`, `efforts` of springs,
+            motors, tendons, stops and friction in joints, `labels`, `axes`, `paths`, `frames` and
+            sensors.
         paths: Bodies whose mass centers leave their paths from the start.
         forces: Compute reactions, contact forces and energies of a solution. Without them a large
             view is made faster.

@@ -288,6 +288,33 @@ def test_quantities_are_those_of_the_solution(swing):
     assert [film["quantities"][k]["name"] for k in film["plots"]] == ["angle", "energy"]
 
 
+@pytest.mark.parametrize("rigid", [True, False], ids=["rigid", "giving way"])
+def test_stops_and_tendons_show_what_holds_the_weight(rigid):
+    """Two flaps that have come to rest on their stops, with a tendon between them."""
+    m = mbd.Mechanism("flaps")
+    for k, z in enumerate((0.0, 0.2)):
+        m.add_body(f"flap{k}", shape=mbd.Box((0.3, 0.04, 0.04), mass=0.5), r=(0.15, 0.0, z))
+        m.add(mbd.Revolute(f"pin{k}", "ground", f"flap{k}", point=(0.0, 0.0, z), axis=(0, 1, 0)))
+        soft = {} if rigid else {"stiffness": 50.0, "damping": 1.0}
+        m.add(mbd.JointLimit(f"stop{k}", f"pin{k}", upper=0.5, **soft))
+    pulls = {"coefficients": [1.0, -0.5], "stiffness": 1.0, "damping": 0.1}
+    m.add(mbd.FixedTendon("tendon", ["pin0", "pin1"], **pulls))
+    system, state = m.build()
+    integrator = mbd.Moreau() if rigid else mbd.GeneralizedAlpha(rho_inf=0.5)
+    sol = mbd.simulate(system, state, h=2e-3, t_end=3.0, integrator=integrator)
+    film = film_of(mbd.view(sol, show=["efforts"]))
+    torques = {}
+    for x in film["efforts"]:
+        assert x["kind"] == "moment" and x["point"] == [-0.15, 0.0, 0.0]
+        torques[x["name"], x["of"]] = numbers(x["vector"], (-1, 3))[-1]
+    assert set(torques) == {("tendon", 0), ("tendon", 1), ("stop0", 0), ("stop1", 1)}
+    for k in (0, 1):
+        weight = 0.5 * 9.81 * 0.15 * np.cos(sol.joint(f"pin{k}").angle[-1])
+        # Along +y, gravity turns a flap down; what holds it is all that is drawn.
+        held = torques["tendon", k] + torques[f"stop{k}", k]
+        np.testing.assert_allclose(held, [0.0, -float(weight), 0.0], atol=1e-4)
+
+
 def test_a_result_file_is_drawn_as_the_solution(motion, tmp_path):
     motion.to_npz(tmp_path / "motion.npz")
     assert mbd.view(tmp_path / "motion.npz").glb == viz.view(motion, forces=False).glb
@@ -654,6 +681,23 @@ def test_a_picture_shows_the_instant_that_was_asked_for(motion, tmp_path):
     blue = [np.argwhere((x[..., 2] > 150) & (x[..., 0] < 110)).mean(axis=0) for x in (first, last)]
     assert np.linalg.norm(blue[1] - blue[0]) > 10  # the box has moved
     assert sorted(x.name for x in tmp_path.iterdir()) == ["end.png", "start.png"]
+
+
+@needs_browser
+def test_a_picture_has_the_plots_below_the_scene_with_a_cursor_at_its_time(motion, tmp_path):
+    view = viz.view(motion, forces=False, plots=["ball.position"], theme="light")
+    cursors = []
+    for k, t in enumerate((0.5, 1.5)):
+        path = tmp_path / f"{k}.png"
+        view.save(path, size=(400, 300), at=t)
+        plot = np.asarray(Image.open(path).convert("RGB"), int)[238:284]  # below its head
+        red = (plot[..., 0] > 150) & (plot[..., 1:].max(axis=-1) < 110)
+        assert red.sum() > 100  # the line of x
+        dark = (plot.max(axis=-1) < 190).mean(axis=0)  # a hairline
+        cursors.append(int(np.argmax(dark)))
+        assert dark.max() > 0.7
+    # 1 s of the 1.5 s that fill nearly the whole width.
+    assert 0.55 * 400 < cursors[1] - cursors[0] < 0.67 * 400
 
 
 @needs_films

@@ -5,7 +5,7 @@ const EYE = '<svg><path d="M8 4C4.5 4 2 6.5 1 8c1 1.5 3.5 4 7 4s6-2.5 7-4c-1-1.5
 const SPEEDS = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
 const TOGGLES = [
   ['joints', 'Joints', 'j'], ['springs', 'Springs', ''], ['reactions', 'Forces', 'f'],
-  ['moments', 'Moments', 'm'], ['contacts', 'Contacts', 'c'], ['paths', 'Paths', 'p'],
+  ['moments', 'Moments', 'm'], ['efforts', 'Efforts', 'e'], ['contacts', 'Contacts', 'c'], ['paths', 'Paths', 'p'],
   ['frames', 'Frames', 'k'], ['ghosts', 'Others', 'b'], ['labels', 'Names', 'n'], ['follow', 'Follow', 'o'], ['grid', 'Grid', 'g'], ['axes', 'Axes', 'a'],
 ];
 
@@ -26,6 +26,7 @@ function filmFrom(json) {
   film.t = numbers(film.t, Float64Array);
   for (const x of film.quantities) x.values = numbers(x.values);
   for (const x of film.reactions) { x.force = numbers(x.force); x.moment = numbers(x.moment); }
+  for (const x of film.efforts) x.vector = numbers(x.vector);
   for (const x of film.contacts) {
     x.point = numbers(x.point);
     x.force = numbers(x.force);
@@ -115,7 +116,7 @@ class Page {
   fillToggles() {
     const has = {
       reactions: this.film.reactions.length, moments: this.film.reactions.length,
-      contacts: this.film.contacts.length, follow: this.film.t.length > 1, paths: this.film.t.length > 1,
+      efforts: this.film.efforts.length, contacts: this.film.contacts.length, follow: this.film.t.length > 1, paths: this.film.t.length > 1,
       springs: [...this.stage.items.values()].some((x) => x.kind === 'spring'),
       frames: [...this.stage.items.values()].some((x) => x.kind === 'frame'),
       ghosts: [...this.stage.items.values()].some((x) => x.kind === 'ghost'),
@@ -132,7 +133,7 @@ class Page {
       label.append(name);
       label.title = key ? `Key: ${key}` : '';
     }
-    this.find('scale').hidden = !(this.film.reactions.length || this.film.contacts.length);
+    this.find('scale').hidden = !(this.film.reactions.length || this.film.contacts.length || this.film.efforts.length);
     this.find('length').addEventListener('input', (event) => {
       this.stage.scale = 10 ** Number(event.target.value);
       this.stage.seek(this.stage.time);
@@ -413,9 +414,12 @@ class Page {
   pose(width, height) {
     this.play(false);
     const { stage } = this;
+    // Plots stand side by side below the scene, as many as have room.
+    this.side = this.plots.slice(0, Math.max(1, Math.floor(width / 300)));
+    this.strip = this.side.length ? Math.round(0.3 * height) : 0;
     stage.renderer.setPixelRatio(1);
-    stage.renderer.setSize(width, height, false);
-    stage.camera.aspect = width / height;
+    stage.renderer.setSize(width, height - this.strip, false);
+    stage.camera.aspect = width / (height - this.strip);
     stage.camera.updateProjectionMatrix();
     stage.resize = () => {};
     document.querySelector('main').hidden = true; // what nobody sees is not drawn
@@ -424,7 +428,7 @@ class Page {
     Object.assign(this.paper, { width, height });
   }
 
-  // The scene at a time with its name, its time and what was said last, as base64.
+  // The scene at a time with its name, its time, what was said last and the plots, as base64.
   image(time, kind, quality) {
     this.seek(time);
     const { stage, paper, film } = this;
@@ -443,6 +447,15 @@ class Page {
     if (film.t.length > 1) write(`t = ${time.toFixed(Math.min(film.digits, 2))} s`, size, 2.4 * size, 400, '--soft');
     const said = film.captions.findLast(([at]) => at <= time);
     if (said) write(said[1], size, 3.8 * size, 400, '--ink');
+    const top = paper.height - this.strip;
+    if (this.strip) {
+      pen.fillStyle = ink.getPropertyValue('--back');
+      pen.fillRect(0, top, paper.width, this.strip);
+    }
+    const [wide, now] = [paper.width / this.side.length, { time, row: stage.row(), theme: stage.theme, ink: ink.getPropertyValue('--ink') }];
+    this.side.forEach((plot, k) => {
+      plot.into(pen, [k * wide, top + 0.5 * size, wide, this.strip - 0.5 * size], 0.85 * size, now);
+    });
     return paper.toDataURL(kind, quality).split(',')[1];
   }
 

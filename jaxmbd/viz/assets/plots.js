@@ -48,7 +48,7 @@ class Plot {
 
   draw(time, row, theme) {
     const { canvas, quantity, film: { t } } = this;
-    const [w, h, dpr] = [canvas.clientWidth, canvas.clientHeight, window.devicePixelRatio || 1];
+    const [w, h, dpr] = this.size ?? [canvas.clientWidth, canvas.clientHeight, window.devicePixelRatio || 1];
     if (!w || !h) return;
     if (canvas.width !== Math.round(w * dpr) || canvas.height !== Math.round(h * dpr) || theme !== this.drawn) {
       canvas.width = Math.round(w * dpr);
@@ -80,6 +80,39 @@ class Plot {
       entry.textContent = `${name} ${short(value, 4)}`.trim();
       return entry;
     }));
+  }
+
+  // Into a picture, with its head: left, top, width and height in pixels; `letters` is the size of
+  // letters there.
+  into(pen, [x, y, width, height], letters, { time, row, theme, ink }) {
+    const { quantity } = this;
+    const scale = letters / 11;
+    const [wide, high, head] = [Math.floor(width), Math.floor(height - 1.5 * letters), Math.ceil(1.5 * letters)];
+    this.size = [wide / scale, high / scale, scale];
+    this.draw(time, row, theme);
+    const font = (weight) => { pen.font = `${weight} ${letters}px system-ui, sans-serif`; };
+    let at = x + letters;
+    for (const [weight, words] of [[600, quantity.owner], [400, ` ${quantity.name} [${quantity.unit}]`]]) {
+      font(weight);
+      pen.fillStyle = ink;
+      pen.fillText(words, at, y);
+      at += pen.measureText(words).width;
+    }
+    // What the lines are, with what they are now where there is room for all of it.
+    const entries = [...this.legend.children].map((x) => [x.textContent, x.style.color]);
+    const room = x + width - letters - at;
+    const sum = () => entries.reduce((n, [words]) => n + pen.measureText(`  ${words}`).width, 0);
+    if (sum() > room) entries.forEach((entry, c) => { entry[0] = quantity.components[c]; });
+    if (sum() <= room) {
+      at = x + width - letters - sum();
+      for (const [words, color] of entries) {
+        at += pen.measureText('  ').width;
+        pen.fillStyle = color;
+        pen.fillText(words, at, y);
+        at += pen.measureText(words).width;
+      }
+    }
+    pen.drawImage(this.canvas, Math.round(x), Math.round(y) + head);
   }
 
   // Everything but the cursor, drawn once.

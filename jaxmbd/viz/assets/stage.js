@@ -8,7 +8,7 @@ const THEMES = {
   light: { sky: 0xf6f7f9, grid: 0xc9ced6, grid2: 0xdfe3e8, line: 0x39424e, lit: 0xffffff },
   dark: { sky: 0x171a1f, grid: 0x3a414c, grid2: 0x272c34, line: 0xc6ced9, lit: 0xffffff },
 };
-const ARROWS = { reaction: 0xd6403a, moment: 0x8a4fd0, stick: 0x2f9e55, slide: 0xe08a1e };
+const ARROWS = { reaction: 0xd6403a, moment: 0x8a4fd0, effort: 0x1791a8, stick: 0x2f9e55, slide: 0xe08a1e };
 const STATES = ['open', 'sticks', 'slides'];
 
 class Stage {
@@ -38,7 +38,7 @@ class Stage {
     this.sun.position.set(-0.6, 1.0, 0.8);
     this.scene.add(sky, this.camera);
     this.time = film.t[0];
-    this.shown = { joints: true, springs: true, reactions: false, moments: false, contacts: true };
+    this.shown = { joints: true, springs: true, reactions: false, moments: false, efforts: false, contacts: true };
     this.scale = 1;
     this.traces = [];
     this.selected = null;
@@ -152,7 +152,12 @@ class Stage {
     tip.translate(0, -1.1 * size, 0);
     this.arrowParts = { shaft, tip };
     this.arrows = this.film.reactions.flatMap((reaction) => ['force', 'moment'].map((what) => ({
-      what, values: reaction[what], reaction, ...this.arrow(what === 'force' ? 'reaction' : 'moment'),
+      shown: what === 'force' ? 'reactions' : 'moments', what, values: reaction[what],
+      of: reaction.of, at: reaction.point, ...this.arrow(what === 'force' ? 'reaction' : 'moment'),
+    })));
+    const efforts = ['force', 'moment'].map((what) => this.film.efforts.filter((x) => x.kind === what));
+    this.arrows.push(...efforts.flat().map((x) => ({
+      shown: 'efforts', what: `effort ${x.kind}`, values: x.vector, of: x.of, at: x.point, ...this.arrow('effort'),
     })));
     const dot = new THREE.SphereGeometry(0.75 * size, 16, 12);
     this.contacts = this.film.contacts.flatMap((contact) => Array.from({ length: contact.n }, (_, n) => {
@@ -163,6 +168,8 @@ class Stage {
     }));
     this.largest = { force: largest(this.film.reactions.map((x) => x.force)),
       moment: largest(this.film.reactions.map((x) => x.moment)),
+      'effort force': largest(efforts[0].map((x) => x.vector)),
+      'effort moment': largest(efforts[1].map((x) => x.vector)),
       contact: largest(this.film.contacts.map((x) => x.force)) };
   }
 
@@ -195,10 +202,9 @@ class Stage {
     const body = new THREE.Vector3();
     for (const arrow of this.arrows) {
       arrow.group.visible = false;
-      if (!this.shown[arrow.what === 'force' ? 'reactions' : 'moments']) continue;
-      const { of, point } = arrow.reaction;
-      body.set(...point);
-      this.place(of, body);
+      if (!this.shown[arrow.shown]) continue;
+      body.set(...arrow.at);
+      this.place(arrow.of, body);
       this.point(arrow, body, this.vector(arrow.values, 3, 0), this.largest[arrow.what]);
     }
     for (const arrow of this.contacts) {

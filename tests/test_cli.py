@@ -146,6 +146,14 @@ def test_simulate_plot_and_animate(jaxmbd, tmp_path):
     with np.load("r.npz") as file:
         assert file["r"].shape == (51, 3, 3)
     assert jaxmbd("plot", "r.npz").code == 0 and (tmp_path / "r.png").stat().st_size > 10_000
+    named = "plot r.npz -q motor.angle -q energy.total --out named.png".split()
+    done = jaxmbd(*named)
+    assert done.code == 0, done.stderr
+    assert (tmp_path / "named.png").stat().st_size > 10_000
+    done = jaxmbd("plot", "r.npz", "-q", "motor.angel")
+    assert done.code == 1 and "motor.angel" in done.stderr
+    done = jaxmbd("plot", "r.npz", "-q", "motor.angle", "-b", "rod")
+    assert done.code == 1 and "--body" in done.stderr
     assert jaxmbd("animate", "r.npz", "--speed", 0.02).code == 0
     assert (tmp_path / "r.gif").stat().st_size > 10_000
 

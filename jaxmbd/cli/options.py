@@ -23,6 +23,10 @@ Model = Annotated[
         help="Packaged name, or path of a model file (.json, .xml of MuJoCo, .urdf).",
     ),
 ]
+ModelOfResult = Annotated[
+    str | None,
+    typer.Option("--model", help="The model that RESULT is of, where the file does not hold it."),
+]
 TEnd = Annotated[float, typer.Option("--t-end", help="Final time, in seconds.")]
 Step = Annotated[float, typer.Option("--h", help="Step size, in seconds.")]
 Formulation = Annotated[FormulationName, typer.Option(help="Coordinates of orientation.")]

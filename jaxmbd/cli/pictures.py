@@ -10,7 +10,7 @@ import jaxmbd as mbd
 from .app import app
 from .console import busy, out, say
 from .files import check_out
-from .options import Result, Step, TEnd
+from .options import ModelOfResult, Result, Step, TEnd
 
 
 @app.command()
@@ -20,19 +20,48 @@ def plot(
         Path | None, typer.Option("--out", help="Picture (.png, .pdf, .svg).")
     ] = None,
     quantity: Annotated[
-        list[str] | None, typer.Option("--quantity", "-q", help="r, v, a, omega, alpha, lam, ...")
+        list[str] | None,
+        typer.Option(
+            "--quantity",
+            "-q",
+            help="r, v, a, omega, alpha or lam of bodies, or a column of tables such as pin.angle "
+            "or energy.total; repeat for more.",
+        ),
     ] = None,
     body: Annotated[
         list[str] | None, typer.Option("--body", "-b", help="Only this body; repeat for more.")
     ] = None,
+    against: Annotated[
+        str, typer.Option(help="The column along the other axis, instead of time.")
+    ] = "t",
+    model: ModelOfResult = None,
 ) -> None:
     """Plot quantities of RESULT over time."""
     viz = _viz()
     target = out_file or result.with_suffix(".png")
     check_out(target, (".png", ".pdf", ".svg"))
-    with busy(f"drawing {target.name}"):
-        viz.plot(result, quantities=tuple(quantity or ("r", "v", "a")), bodies=body, out=target)
+    from jaxmbd.viz.plots import QUANTITIES
+
+    asked = tuple(quantity or ("r", "v", "a"))
+    if set(asked) <= set(QUANTITIES) and against == "t":
+        with busy(f"drawing {target.name}"):
+            viz.plot(result, quantities=asked, bodies=body, out=target)
+    else:
+        if body:
+            raise ValueError(f"--body is for r, v, a and the like; name a body, {body[0]}.v.x")
+        with busy(f"drawing {target.name}"):
+            _solution(result, model).plot(asked, against=against, out=target)
     say(f"wrote {target}")
+
+
+def _solution(result: Path, model: str | None) -> mbd.Solution:
+    """A result file with the system that it holds, or that of a model."""
+    from jaxmbd.viz.result_files import solution_of, system_in
+
+    system = system_in(result) if model is None else mbd.load(model)[0]
+    if system is None:
+        raise ValueError(f"{result} does not hold its model: name it by --model")
+    return solution_of(result, system)
 
 
 @app.command()
@@ -74,10 +103,7 @@ def view(
         list[str] | None,
         typer.Option("--plot", "-p", help="Plot this quantity, such as pin.angle; repeat."),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="The model that RESULT is of, where the file does not hold it."),
-    ] = None,
+    model: ModelOfResult = None,
     sweep: Annotated[
         bool,
         typer.Option("--sweep", help="Move MODEL a little along each of its degrees of freedom."),
@@ -106,10 +132,7 @@ def report(
     out_file: Annotated[
         Path | None, typer.Option("--out", help="Page (.html); by default RESULT_report.html.")
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="The model that RESULT is of, where the file does not hold it."),
-    ] = None,
+    model: ModelOfResult = None,
 ) -> None:
     """Write one page about RESULT: what happened, tables, peaks, plots, a view."""
     _viz()

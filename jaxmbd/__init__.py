@@ -115,6 +115,7 @@ from .integrators import AbstractIntegrator as AbstractIntegrator
 from .integrators import EnergyMomentum as EnergyMomentum
 from .integrators import GeneralizedAlpha as GeneralizedAlpha
 from .integrators import ImplicitEuler as ImplicitEuler
+from .integrators import IndependentCoordinates as IndependentCoordinates
 from .integrators import Moreau as Moreau
 from .integrators import MuntheKaas as MuntheKaas
 from .integrators import RungeKutta as RungeKutta

@@ -10,6 +10,7 @@ from .bdf2 import BDF2 as BDF2
 from .energy_momentum import EnergyMomentum as EnergyMomentum
 from .generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from .implicit_euler import ImplicitEuler as ImplicitEuler
+from .independent_coordinates import IndependentCoordinates as IndependentCoordinates
 from .moreau import Moreau as Moreau
 from .munthe_kaas import MuntheKaas as MuntheKaas
 from .runge_kutta import RungeKutta as RungeKutta
@@ -21,5 +22,6 @@ INTEGRATORS = {
     "munthe_kaas": MuntheKaas,
     "energy_momentum": EnergyMomentum,
     "runge_kutta": RungeKutta,
+    "independent_coordinates": IndependentCoordinates,
     "moreau": Moreau,
 }

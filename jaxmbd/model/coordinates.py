@@ -21,7 +21,7 @@ from ..rotations.vectors import basis_from_axis, cross, skew
 from ..xla.indexing import take
 from .body import Body
 from .state import Pose, Twist
-from .validation import vector
+from .validation import Numbers, vector
 
 _TURN = 2.0 * np.pi
 # Which coordinates a joint may have, the usual first.
@@ -95,7 +95,7 @@ class Angle(AbstractAngle):
     of: tuple[int, int] = eqx.field(static=True, default=(0, 1))
 
     @staticmethod
-    def between(i: Body, j: Body, axis: Array, of: tuple[int, int] = (0, 1)) -> "Angle":
+    def between(i: Body, j: Body, axis: Numbers, of: tuple[int, int] = (0, 1)) -> "Angle":
         """The angle of two bodies about a direction, global at the initial pose, of any length;
         where they tilt, it stays with i.
 

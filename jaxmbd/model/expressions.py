@@ -85,8 +85,9 @@ class Expression(eqx.Module):
         parse(text)  # refuses what is no text
         self.text = text
 
-    def __call__(self, t: Scalar) -> Scalar:
-        return jnp.asarray(_evaluate(parse(self.text), t, _TRACED), t.dtype)
+    def __call__(self, t: Scalar | float) -> Scalar:
+        dtype = jnp.result_type(t, float)
+        return jnp.asarray(_evaluate(parse(self.text), jnp.asarray(t, dtype), _TRACED), dtype)
 
     @property
     def constant(self) -> float | None:
@@ -109,7 +110,7 @@ class Components(eqx.Module):
             tuple(Expression(x if isinstance(x, str) else repr(float(x))) for x in values)
         )
 
-    def __call__(self, t: Scalar) -> Any:
+    def __call__(self, t: Scalar | float) -> Any:
         return jnp.stack([c(t) for c in self.components])
 
 

@@ -85,15 +85,14 @@ class Section:
         pairs = {k: _pair(getattr(self, k), f"{what}: section: {k}") for k in ("I", "shear")}
         return Section(**single, **pairs, rho=rho)
 
-    # These need a checked section.
-
     @property
     def stiffness(self) -> Array:
         """(EA, GA_y, GA_z, GJ, EI_y, EI_z), (6,) [N, N·m²]."""
-        stack = library_of(self.E, self.G, self.A, self.I, self.J, self.shear).stack
-        shear = self.G * self.A * self.shear
-        bending = self.E * self.I
-        return stack([self.E * self.A, shear[0], shear[1], self.G * self.J, bending[0], bending[1]])
+        own = self.checked("Section")
+        stack = library_of(own.E, own.G, own.A, own.I, own.J, own.shear).stack
+        shear = own.G * own.A * own.shear
+        bending = own.E * own.I
+        return stack([own.E * own.A, shear[0], shear[1], own.G * own.J, bending[0], bending[1]])
 
     @property
     def mass_per_length(self) -> Array:
@@ -103,14 +102,16 @@ class Section:
     @property
     def inertia_per_length(self) -> Array:
         """Rotary inertia about x, y, z, (3,) [kg·m]."""
-        polar = self.I[0] + self.I[1]
-        return self.rho * library_of(self.I).stack([polar, self.I[0], self.I[1]])
+        own = self.checked("Section")
+        polar = own.I[0] + own.I[1]
+        return own.rho * library_of(own.I).stack([polar, own.I[0], own.I[1]])
 
     @property
     def extents(self) -> Array:
         """Edges along y and z of the rectangle with this area's radii of gyration, (2,) [m]."""
-        xp = library_of(self.I, self.A)
-        return xp.sqrt(12.0 * xp.stack([self.I[1], self.I[0]]) / self.A)
+        own = self.checked("Section")
+        xp = library_of(own.I, own.A)
+        return xp.sqrt(12.0 * xp.stack([own.I[1], own.I[0]]) / own.A)
 
 
 def _poisson(nu: Numbers) -> Array:

@@ -32,6 +32,7 @@ FUZZ = hypothesis.settings(derandomize=True, deadline=None, database=None, max_e
 )
 def test_expressions_evaluate(text, value):
     np.testing.assert_allclose(Expression(text)(jnp.array(0.5)), value, rtol=1e-15)
+    np.testing.assert_allclose(Expression(text)(0.5), value, rtol=1e-15)
 
 
 def test_a_square_has_its_second_derivative_at_zero():

@@ -415,3 +415,14 @@ def test_a_fit_finds_the_modulus_behind_a_vibration_in_closed_form():
     # Eight elements vibrate too slowly by 4e-3: the estimate is too stiff by 8e-3.
     assert abs(found - E) < 3.0 * error + 8e-3 * E
     np.testing.assert_allclose(report.rms, 1.0, atol=0.15)
+
+
+def test_a_section_tells_its_numbers_before_it_is_in_a_beam():
+    radius, inner, E, nu, rho = 0.02, 0.015, 2.1e11, 0.3, 7850.0
+    tube = mbd.Section.tube(radius, inner, E=E, nu=nu, rho=rho)
+    area, moment = np.pi * (radius**2 - inner**2), np.pi / 4 * (radius**4 - inner**4)
+    axial, _, _, torsion, *bending = np.asarray(tube.stiffness)
+    np.testing.assert_allclose([axial, *bending], [E * area, E * moment, E * moment])
+    np.testing.assert_allclose(torsion, E / (2 * (1 + nu)) * 2 * moment)
+    np.testing.assert_allclose(tube.inertia_per_length, rho * moment * np.array([2.0, 1.0, 1.0]))
+    np.testing.assert_allclose(tube.mass_per_length, rho * area)

@@ -72,7 +72,7 @@ class Balls(eqx.Module):
     radii: Float[Array, " n"]
 
     @staticmethod
-    def of(centers: Sequence[Numbers], radius: Numbers) -> "Balls":
+    def of(centers: Sequence[Numbers] | Array, radius: Numbers) -> "Balls":
         """Balls of one radius."""
         xp = library_of(*centers, radius)
         points = xp.stack([xp.asarray(c, float) for c in centers])

@@ -7,22 +7,24 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..linalg import SaddleMatrix, factorize, linear_solve
 from ..linalg.saddle import apply_rows, apply_tangent
+from ..linalg.small_matrices import gauss_jordan, times_last
 from ..linalg.strategy import SaddleFactors
 from ..model.system import System
 from ..rotations.types import Scalar
+from ..solvers import AbstractRootProblem, implicit_root
 from .index1 import saddle_matrix
 from .motion import mass_matrix
 from .rows import phi, rows, velocity_right_side
 
-# A point's first guess is off by e = O(h³); the step with rows at that guess leaves e², and every
-# further one with the same factors e times what the last one left.
-_MORE = 5
-_REFINED = 4  # solves for a velocity, whose guess is off by h²
+# Corrections of a pose by the factors at its first guess, which is off by O(h³): each leaves that
+# many times the last one. They end where one is as small as this power of rounding.
+_MOST, _ENOUGH = 12, 0.7
+_REFINED = 4  # corrections of a velocity, by the same factors
 
 
 class TangentSpace(eqx.Module):
@@ -50,7 +52,9 @@ class TangentSpace(eqx.Module):
     def along(self, x: Float[Array, "nb d"]) -> Float[Array, "nb d"]:
         """P x: the part of a velocity or an acceleration within the plane."""
         against = apply_rows(self.matrix.right, x, self.matrix.bodies)
-        return x - _solved(self.matrix, self.factors, against)
+        b = jnp.concatenate([jnp.zeros(x.size, x.dtype), against])
+        found = linear_solve(self.matrix.matvec, self.factors, b)
+        return x - found[: x.size].reshape(x.shape)
 
     def state(
         self,
@@ -71,60 +75,68 @@ class TangentSpace(eqx.Module):
             t: The instant.
         """
         now, f_dot, _ = system.jet(t)
-        curved = formulation.moves_on_manifold
-
-        def moved(xi: Float[Array, "nb d"]) -> Coordinates:
-            return jax.vmap(formulation.retract)(self.q, xi)
-
-        def tangent(xi: Float[Array, "nb d"]) -> Array | None:
-            return jax.vmap(formulation.tangent)(xi) if curved else None
-
-        def at(xi: Float[Array, "nb d"]) -> SaddleMatrix:
-            blocks, T = rows(formulation, now, moved(xi)), tangent(xi)
-            if T is not None:
-                blocks = apply_tangent(blocks, T, self.matrix.bodies)
-            return eqx.tree_at(lambda x: x.left, self.matrix, blocks)
-
-        def closer(
-            xi: Float[Array, "nb d"], matrix: SaddleMatrix, factors: SaddleFactors
-        ) -> Float[Array, "nb d"]:
-            return xi - _solved(matrix, factors, phi(formulation, now, moved(xi)))
-
-        matrix = at(xi)
-        factors = factorize(matrix, system.linear_solver)
-        xi, _ = jax.lax.scan(
-            lambda xi, _: (closer(xi, matrix, factors), None), xi, None, length=1 + _MORE
-        )
-        q, last = moved(xi), at(xi)
+        problem, shape = _OnManifold(formulation), xi.shape
+        x, factors = implicit_root(problem, xi, (now, self.q, self.matrix, xi))
+        xi = x[: xi.size].reshape(shape)
+        q, matrix = problem.moved(self.q, xi), problem.matrix(xi, now, self.q, self.matrix)
         nu = velocity_right_side(formulation, now, f_dot, q)
-
-        def nearer(rate: Float[Array, "nb d"], _: None):
-            left = nu - apply_rows(last.left, rate, last.bodies)
-            return rate + _solved(matrix, factors, left), None
-
-        rate, _ = jax.lax.scan(nearer, rate, None, length=_REFINED)
-        if not curved:
+        left = nu - apply_rows(matrix.left, rate, matrix.bodies)
+        b = jnp.concatenate([jnp.zeros(xi.size, xi.dtype), left])
+        found = linear_solve(matrix.matvec, factors, b, _REFINED)
+        rate = rate + found[: xi.size].reshape(shape)
+        if not formulation.moves_on_manifold:
             return q, rate, lambda a: a
-
-        def unturned(xi: Float[Array, "nb d"], u: Float[Array, "nb d"]) -> Float[Array, "nb d"]:
-            """ξ̇ of a velocity."""
-            return _by_tangent(tangent(xi), u, jnp.linalg.solve)
-
-        u = _by_tangent(tangent(xi), rate, jnp.matmul)
-        return q, u, lambda a: jax.jvp(unturned, (xi, u), (rate, a))[1]
+        T, T_dot = jax.jvp(jax.vmap(formulation.tangent), (xi,), (rate,))
+        # The symmetric part of T is positive definite for turns below half a revolution.
+        back = gauss_jordan(T)
+        bent = times_last(T_dot, rate.at[:, : -T.shape[-1]].set(0.0))
+        return q, times_last(T, rate), lambda a: times_last(back, a - bent)
 
 
-def _by_tangent(T: Array, x: Float[Array, "nb d"], by: Callable) -> Float[Array, "nb d"]:
-    """T x or T⁻¹ x of the last numbers of each body, which T is of."""
-    s = T.shape[-1]
-    turned = by(T, x[:, -s:, None])[..., 0]
-    return jnp.concatenate([x[:, :-s], turned], axis=1)
+class _OnManifold(AbstractRootProblem):
+    """(ξ, y) with M (ξ - w) + Rᵀ y = 0 and Φ(q_0 ⊕ ξ) = 0."""
 
+    formulation: AbstractFormulation
 
-def _solved(
-    matrix: SaddleMatrix, factors: SaddleFactors, b: Float[Array, " m"]
-) -> Float[Array, "nb d"]:
-    """δ = -M⁻¹ Rᵀ λ, R being the rows above, with L δ = b for those below."""
-    nb, d = matrix.diagonal.shape[:2]
-    whole = jnp.concatenate([jnp.zeros(nb * d, b.dtype), b])
-    return linear_solve(matrix.matvec, factors, whole)[: nb * d].reshape(nb, d)
+    def moved(self, q: Coordinates, xi: Float[Array, "nb d"]) -> Coordinates:
+        """q_0 ⊕ ξ."""
+        return jax.vmap(self.formulation.retract)(q, xi)
+
+    def matrix(
+        self, xi: Float[Array, "nb d"], now: System, q: Coordinates, base: SaddleMatrix
+    ) -> SaddleMatrix:
+        """That of the plane, whose lower rows are those at q_0 ⊕ ξ by ξ."""
+        blocks = rows(self.formulation, now, self.moved(q, xi))
+        if self.formulation.moves_on_manifold:
+            blocks = apply_tangent(blocks, jax.vmap(self.formulation.tangent)(xi), base.bodies)
+        return eqx.tree_at(lambda x: x.left, base, blocks)
+
+    def residual(self, x: Float[Array, " n"], args: PyTree) -> Float[Array, " n"]:
+        now, q, base, w = args
+        xi = x[: w.size].reshape(w.shape)
+        # Of the upper rows; the lower ones are those of `base`, and not wanted.
+        upper = base.matvec(x - jnp.zeros_like(x).at[: w.size].set(w.reshape(-1)))[: w.size]
+        return jnp.concatenate([upper, phi(self.formulation, now, self.moved(q, xi))])
+
+    def solve(self, guess: PyTree, args: PyTree) -> tuple[Float[Array, " n"], PyTree]:
+        now, q, base, w = args
+        factors = factorize(self.matrix(guess, now, q, base), now.linear_solver)
+        enough = jnp.finfo(w.dtype).eps ** _ENOUGH * jnp.tile(now.units(w.shape[1]), w.shape[0])
+
+        def goes_on(at: tuple[Array, Array, Array]) -> Array:
+            _, left, k = at
+            return (k < _MOST) & jnp.any(left > enough)
+
+        def better(at: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            x, _, k = at
+            change = factors.solve(self.residual(x, args))
+            return x - change, jnp.abs(change[: w.size]), k + 1
+
+        x = jnp.concatenate([guess.reshape(-1), jnp.zeros(base.size - w.size, w.dtype)])
+        start = x, jnp.full(w.size, jnp.inf, w.dtype), jnp.zeros((), int)
+        return jax.lax.while_loop(goes_on, better, start)[0], factors
+
+    def factors(self, x: Float[Array, " n"], args: PyTree) -> SaddleFactors:
+        now, q, base, w = args
+        xi = x[: w.size].reshape(w.shape)
+        return factorize(self.matrix(xi, now, q, base), now.linear_solver)

@@ -27,16 +27,23 @@ class TwoWayFactors(Protocol):
         ...
 
 
-def linear_solve(matvec: Callable[[Array], Array], factors: TwoWayFactors, b: Vector) -> Vector:
+def linear_solve(
+    matvec: Callable[[Array], Array],
+    factors: TwoWayFactors,
+    b: Vector,
+    corrections: int | None = None,
+) -> Vector:
     """The solution of matvec(x) = b, differentiable in what `matvec` closes over; `factors` serve
-    both directions.
+    both directions. `corrections` of its residual are as many as factors of this matrix need, or
+    given for those of one nearby.
     """
     factors = held(factors)
     # Factors may be regularized by about √eps, the answer should not be: every correction
     # multiplies what is left of that by √eps over the smallest eigenvalue, which redundant rows
     # make small. In double precision other factors need a correction for rounding alone.
-    regular = getattr(factors, "regularization", None) is None
-    corrections = 1 if regular and jnp.finfo(b.dtype).bits > 32 else 2
+    if corrections is None:
+        regular = getattr(factors, "regularization", None) is None
+        corrections = 1 if regular and jnp.finfo(b.dtype).bits > 32 else 2
     return jax.lax.custom_linear_solve(
         matvec,
         b,

@@ -199,6 +199,39 @@ def test_a_plan_goes_on_from_another_one(exact_lift):
     assert len(again.iterations) == 0 and again.cost == pytest.approx(exact_lift.cost, rel=1e-12)
 
 
+def test_a_motor_with_a_winding_lifts_within_its_voltage():
+    """The current is a state of the plan; by SciPy, angle and current go as planned."""
+    ratio, R, L, k, limit = 10.0, 0.8, 4e-3, 0.05, 6.0
+    m = mbd.Mechanism("pendulum", gravity=(0.0, 0.0, -GRAVITY))
+    inertia = MASS * LENGTH**2 / 12.0
+    rod = m.add_body("rod", mass=MASS, inertia=(inertia,) * 3, r=(0.0, 0.0, -0.5 * LENGTH))
+    m.add(mbd.Revolute("pin", m.ground, rod, point=(0, 0, 0), axis=(0, -1, 0)))
+    winding = {"gear_ratio": ratio, "resistance": R, "inductance": L, "constant": k}
+    m.add(mbd.Motor("motor", "pin", command=mbd.Input("voltage", unit="V"), **winding))
+    plan = mbd.optimal_control(
+        *(*m.build(), ["voltage"], 1.5),
+        stage=lambda now: 0.1 * now["voltage"][None],
+        reach={"pin.angle": 2.0, "pin.rate": 0.0},
+        limits={"voltage": (-limit, limit)},
+        hold="linear",
+        knots=30,
+        steps=10,
+    )
+    u, t = np.asarray(plan.inputs["voltage"]), np.asarray(plan.t)
+    assert np.max(u) == pytest.approx(limit, abs=1e-6)  # without it 6.9 V
+    J, weight = MASS * LENGTH**2 / 3.0, MASS * GRAVITY * LENGTH / 2.0
+
+    def rates(at, y):
+        q, w, i = y
+        rate = (ratio * k * i - weight * np.sin(q)) / J
+        return [w, rate, (np.interp(at, t, u) - R * i - k * ratio * w) / L]
+
+    options = {"method": "Radau", "rtol": 1e-9, "atol": 1e-10, "max_step": 0.01}
+    found = solve_ivp(rates, (0.0, 1.5), [0.0, 0.0, 0.0], **options).y[:, -1]
+    planned = float(plan.states.element_states[-1, 0])
+    np.testing.assert_allclose(found, [2.0, 0.0, planned], atol=1e-6)
+
+
 def test_a_five_bar_takes_the_fastest_way_with_its_loop_closed():
     system, state = five_bar()
     start = mbd.set_joints(system, state, {"left": 0.4, "right": 0.4})

@@ -1,6 +1,5 @@
 """Examples of the page "Identification"."""
 
-import jax.numpy as jnp
 import numpy as np
 
 import jaxmbd as mbd
@@ -10,41 +9,40 @@ mbd.enable_x64()
 # %% fit, FitReport, ExperimentReport, Measurements, Experiment, Unknown
 m = mbd.Mechanism("oscillator", gravity=(0, 0, 0))
 m.add_body("block", mass=2.0, inertia=(0.1, 0.1, 0.1), v=(0.5, 0, 0))
-m.add(mbd.Translational("rail", m.ground, "block", point=(0, 0, 0), axis=(1, 0, 0)))
-m.add(mbd.JointSpring("spring", "rail", stiffness=40.0, damping=0.5))  # guesses
-m.add(mbd.Encoder("encoder", "rail"))
+ends = {"point_i": (-1, 0, 0), "point_j": (0, 0, 0)}
+m.add(mbd.SpringDamper("spring", m.ground, "block", **ends, stiffness=40.0, damping=0.5))
+m.add(mbd.DistanceSensor("gauge", m.ground, "block", **ends))
 
-t = np.linspace(0.0, 1.0, 51)
-noise = 1e-3 * np.random.default_rng(0).normal(size=t.size)
-x = 0.02 + 0.1 * np.exp(-0.2 * t) * np.sin(5.0 * t) + noise  # what the encoder read
-data = mbd.Measurements(t, {"encoder.displacement": x}, sigma=1e-3)
-run = mbd.Experiment(data, values={"sensors.encoder.bias": mbd.Unknown(0.0)})
+# What the gauge read, with noise of 1 mm; its zero is not known.
+t, noise = np.linspace(0.0, 1.0, 51), 1e-3 * np.random.default_rng(0).normal(size=51)
+distance = 1.02 + 0.1 * np.exp(-0.2 * t) * np.sin(5.0 * t) + noise
+data = mbd.Measurements(t, {"gauge.distance": distance}, sigma=1e-3)
+run = mbd.Experiment(data, values={"sensors.gauge.bias": mbd.Unknown(0.0)})
 free = {"forces.spring.stiffness": mbd.Positive(), "forces.spring.damping": mbd.Positive()}
 report = mbd.fit(m, free, [run], integrator=mbd.MuntheKaas(), progress=False)
-print(report)  # 50.2 N/m, 0.8 N·s/m and a bias of 0.02 m, with standard errors
+print(report)
 print(report.experiments[0].rms)  # of its ExperimentReport
 
 # %% Free, Positive, Bounded, NormalPrior, LogNormalPrior, Huber, StudentT
 m = mbd.Mechanism("oscillator", gravity=(0, 0, 0))
 m.add_body("block", mass=1.8, inertia=(0.1, 0.1, 0.1), v=(0.5, 0, 0))
-m.add(mbd.Translational("rail", m.ground, "block", point=(0, 0, 0), axis=(1, 0, 0)))
-m.add(mbd.JointSpring("spring", "rail", stiffness=40.0, damping=0.5))
-m.add(mbd.Encoder("encoder", "rail"))
+ends = {"point_i": (-1, 0, 0), "point_j": (0, 0, 0)}
+m.add(mbd.SpringDamper("spring", m.ground, "block", **ends, stiffness=40.0, damping=0.5))
+m.add(mbd.DistanceSensor("gauge", m.ground, "block", **ends))
 
-t = np.linspace(0.0, 1.0, 51)
-noise = 1e-3 * np.random.default_rng(0).normal(size=t.size)
-x = 0.02 + 0.1 * np.exp(-0.2 * t) * np.sin(5.0 * t) + noise
-x[20] += 0.05  # an outlier, which the loss makes light of
-data = mbd.Measurements(t, {"encoder.displacement": x}, sigma=1e-3)
+t, noise = np.linspace(0.0, 1.0, 51), 1e-3 * np.random.default_rng(0).normal(size=51)
+distance = 1.02 + 0.1 * np.exp(-0.2 * t) * np.sin(5.0 * t) + noise
+distance[20] += 0.05  # an outlier, which counts less by the loss
+data = mbd.Measurements(t, {"gauge.distance": distance}, sigma=1e-3)
 free = {
     "bodies.block.mass": mbd.Positive(),
     "forces.spring.stiffness": mbd.Positive(),
     "forces.spring.damping": mbd.Bounded(0.0, 5.0),
-    "sensors.encoder.bias": mbd.Free(),
+    "sensors.gauge.bias": mbd.Free(),
 }
-scale = mbd.NormalPrior("bodies.block.mass", 2.0, 0.01)  # what a scale said
-data_sheet = mbd.LogNormalPrior("forces.spring.stiffness", 45.0, 0.1)  # to about 10 %
-options = {"priors": [scale, data_sheet], "loss": mbd.Huber()}  # or mbd.StudentT()
+scale = mbd.NormalPrior("bodies.block.mass", 2.0, 0.01)  # what a scale said [kg]
+sheet = mbd.LogNormalPrior("forces.spring.stiffness", 45.0, 0.1)  # 45 N/m to about 10 %
+options = {"priors": [scale, sheet], "loss": mbd.Huber()}  # or mbd.StudentT()
 report = mbd.fit(m, free, data, **options, integrator=mbd.MuntheKaas(), progress=False)
 print(report)
 
@@ -63,12 +61,12 @@ for path, restriction in free.items():
 # %% laplace_posterior, sample_posterior, Posterior, profile_likelihood, Profile, save_report
 m = mbd.Mechanism("oscillator", gravity=(0, 0, 0))
 m.add_body("block", mass=2.0, inertia=(0.1, 0.1, 0.1), v=(0.5, 0, 0))
-m.add(mbd.Translational("rail", m.ground, "block", point=(0, 0, 0), axis=(1, 0, 0)))
-m.add(mbd.JointSpring("spring", "rail", stiffness=40.0, damping=0.5))
+ends = {"point_i": (-1, 0, 0), "point_j": (0, 0, 0)}
+m.add(mbd.SpringDamper("spring", m.ground, "block", **ends, stiffness=40.0, damping=0.5))
 
-t = np.linspace(0.0, 1.0, 21)
-x = 0.1 * np.exp(-0.2 * t) * np.sin(5.0 * t) + 5e-3 * np.random.default_rng(0).normal(size=21)
-data = mbd.Measurements(t, {"rail.displacement": x}, sigma=5e-3)
+t, noise = np.linspace(0.0, 1.0, 21), 5e-3 * np.random.default_rng(0).normal(size=21)
+x = 0.1 * np.exp(-0.2 * t) * np.sin(5.0 * t) + noise
+data = mbd.Measurements(t, {"block.r.x": x}, sigma=5e-3)
 free = {"forces.spring.stiffness": mbd.Positive(), "forces.spring.damping": mbd.Positive()}
 report = mbd.fit(m, free, data, integrator=mbd.MuntheKaas(), progress=False)
 
@@ -80,34 +78,35 @@ print(drawn.interval(name))
 mbd.save_report(report, "report.html", posterior=drawn)
 
 # %% design_experiment, Design, Fourier
-m = mbd.Mechanism("arm")
-m.add_body("link", mass=1.0, inertia=(0.02, 0.02, 0.02), r=(0, 0, -0.3))
-m.add(mbd.Revolute("pin", m.ground, "link", point=(0, 0, 0), axis=(0, 1, 0)))
-m.add(mbd.JointSpring("friction", "pin", damping=0.1))
-m.add(mbd.Actuator("motor", "pin", control=mbd.Input("torque")))
+m = mbd.Mechanism("shaker", gravity=(0, 0, 0))
+m.add_body("block", mass=2.0, inertia=(0.1, 0.1, 0.1))
+ends = {"point_i": (-1, 0, 0), "point_j": (0, 0, 0)}
+push = mbd.Input("push", unit="N")
+m.add(mbd.SpringDamper("leg", m.ground, "block", **ends, damping=4.0, actuator=push))
 
+first = mbd.Fourier(period=1.0, harmonics=1, coefficients=np.array([0.0, 2.0, 0.0]))
 design = mbd.design_experiment(
     m,
-    {"bodies.link.mass": mbd.Positive(), "forces.friction.damping": mbd.Positive()},
-    {"torque": mbd.Fourier(period=1.0, harmonics=1, coefficients=np.array([0.0, 1.0, 0.0]))},
-    {"pin.angle": 1e-3},
+    {"bodies.block.mass": mbd.Positive(), "forces.leg.damping": mbd.Positive()},
+    {"push": first},
+    {"block.r.x": 1e-3},
     t=np.linspace(0.0, 1.0, 11),
-    limits={"torque": (-2.0, 2.0), "pin.angle": (-1.0, 1.0)},
-    integrator=mbd.MuntheKaas(),
+    limits={"push": (-10.0, 10.0), "block.r.x": (-0.1, 0.1)},
+    integrator=mbd.MuntheKaas(tableau="heun"),
     starts=1,
-    max_evaluations=10,
     progress=False,
 )
 print(design.standard_error)
-print(design.inputs["torque"].coefficients)
+print(design.inputs["push"].coefficients)
 
 # %% Spline
-m = mbd.Mechanism("arm")
-m.add_body("link", mass=1.0, inertia=(0.02, 0.02, 0.02), r=(0, 0, -0.3))
-m.add(mbd.Revolute("pin", m.ground, "link", point=(0, 0, 0), axis=(0, 1, 0)))
-m.add(mbd.Actuator("motor", "pin", control=mbd.Input("torque")))
+m = mbd.Mechanism("shaker", gravity=(0, 0, 0))
+m.add_body("block", mass=2.0, inertia=(0.1, 0.1, 0.1))
+ends = {"point_i": (-1, 0, 0), "point_j": (0, 0, 0)}
+push = mbd.Input("push", unit="N")
+m.add(mbd.SpringDamper("leg", m.ground, "block", **ends, damping=4.0, actuator=push))
 
-values = np.array([0.0, 1.0, 0.5, -1.0, 0.0])  # at five instants, or those of `Design.inputs`
-torque = mbd.Spline(duration=1.0, knots=5, coefficients=values)
-sol = mbd.simulate(*m.build(), h=1e-2, t_end=1.0, inputs={"torque": torque})
-print(sol["torque"][25], sol["pin.angle"].max())
+values = np.array([0.0, 5.0, 2.0, -5.0, 0.0])  # at five instants [N]
+excitation = mbd.Spline(duration=1.0, knots=5, coefficients=values)
+sol = mbd.simulate(*m.build(), h=1e-2, t_end=1.0, inputs={"push": excitation})
+print(sol["push"][25], sol["block.r.x"].max())

@@ -20,6 +20,7 @@ import jaxmbd as mbd
 from ..minimal_coordinates import integrate
 from ..options import parts
 from . import figures, minimal, problems
+from .bounce import bounce
 from .plans import fastest, four_bar, peer, predictive, swing_up
 from .replays import FINER, METHOD, REPLAY, from_upright, largest, pole_angle, replayed
 
@@ -234,6 +235,7 @@ PARTS = {
     "four_bar": four_bar,
     "fastest": fastest,
     "predictive": predictive,
+    "bounce": bounce,
     "peer": peer,
     "policy": policy,
     "lqr": lqr,

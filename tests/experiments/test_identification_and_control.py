@@ -97,3 +97,11 @@ def test_slider_and_chain_are_fitted_to_motions_of_minimal_coordinates(tmp_path)
         rms = list(fit["rms_weighted_residual"].values())
         np.testing.assert_allclose(rms, rms[0], rtol=0.1)
     assert results["friction"]["discretization_error"]["rms_over_sigma"] < 0.5
+
+
+def test_a_plan_bounces_off_the_floor_as_scipy_says(tmp_path):
+    (found,) = quick_experiment("control", tmp_path, "--part", "bounce")["bounce"].values()
+    assert found["largest_push_N"] < 9.0 < 9.81 and found["depth_m"] > 0.0
+    # What the plan's steps of 2.5 ms, of second order, leave on a contact of 0.2 s.
+    assert abs(found["miss_by_scipy"]["m"]) < 1e-5
+    assert abs(found["miss_by_scipy"]["m_per_s"]) < 1e-4

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from . import provenance
+from .figures_of_pages import unsupported
 
 _HERE = Path(__file__).parent
 
@@ -86,7 +87,12 @@ def main(
     name: Annotated[Name | None, typer.Argument(metavar="NAME", help="See --list.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Say which results are older than the code.")
+        bool,
+        typer.Option(
+            "--check",
+            help="Say which results are older than the code, and refuse numbers of pages that no "
+            "result supports.",
+        ),
     ] = False,
     out: Annotated[
         Path | None,
@@ -112,6 +118,7 @@ def main(
         _show_list()
     elif check:
         _show_ages()
+        _check_pages()
     elif name is None:
         typer.echo(context.get_help())
         raise typer.Exit(0 if asked else 2)
@@ -142,6 +149,17 @@ def _show_ages() -> None:
     Console().print(table)
     if without:
         typer.echo(f"results of unknown age: {', '.join(without)}", err=True)
+
+
+def _check_pages() -> None:
+    """Numbers in tables that the files of results do not hold."""
+    folders = dict.fromkeys(e.path.parent for e in EXPERIMENTS.values())
+    found = {folder.name: unsupported(folder) for folder in folders}
+    for name, missing in found.items():
+        for entry in missing:
+            typer.echo(f"{name}: no result supports {entry}", err=True)
+    if any(found.values()):
+        raise typer.Exit(1)
 
 
 def _run(

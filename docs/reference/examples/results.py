@@ -27,8 +27,7 @@ m.add(mbd.Revolute("pin", m.ground, "rod", point=(0, 0, 0), axis=(0, 1, 0)))
 system, state = m.build()
 
 down = mbd.Event("down", "pin.angle", value=np.pi / 2)
-level = mbd.Event("level", "pin.rate < 0")
-sol = mbd.simulate(system, state, h=5e-3, t_end=2.0, events=[down, level])
+sol = mbd.simulate(system, state, h=5e-3, t_end=2.0, events=[down])
 instants = sol.events  # EventTimes
 print(instants["down"])
 print(instants.table())

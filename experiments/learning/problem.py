@@ -138,10 +138,11 @@ def coordinates(sol):
     return q, jnp.stack([sol.v[:, 0, 0], sol.omega[:, 1, 1]], axis=1)
 
 
-def exact_loss(policy, start: Start, *, h: float, steps: int):
+def exact_loss(policy, start: Start, *, h: float, steps: int, formulation=None):
     """Cost of one run by this package, and how the run ended."""
     method = mbd.GeneralizedAlpha(rho_inf=0.8)
-    sol = mbd.simulate(*built(policy, start), h=h, steps=steps, integrator=method, throw=False)
+    how = {"integrator": method, "formulation": formulation, "throw": False}
+    sol = mbd.simulate(*built(policy, start), h=h, steps=steps, **how)
     q, v = coordinates(sol)
     return cost(q, v, jax.vmap(policy)(q, v), start.until), sol.result
 

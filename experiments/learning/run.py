@@ -289,6 +289,18 @@ def exact(size: Size, keep) -> dict:
     return summary(courses(by_gradients(loss, size), size, keep))
 
 
+def formulations(size: Size, keep) -> dict:
+    """One training, the same seed, by rA, rp and r-ε in turn."""
+    found = {}
+    for formulation in (mbd.RA(), mbd.RP(), mbd.REps()):
+        cost = functools.partial(problem.exact_loss, formulation=formulation)
+        loss = functools.partial(cost, h=size.h, steps=size.steps)
+        one = courses(by_gradients(loss, size), size._replace(seeds=1), lambda _: None)
+        found[formulation.name] = summary(one)["seeds"][0]
+        keep(found)
+    return found
+
+
 def evolution(size: Size, keep) -> dict:
     """The evolution strategy with this package's motions, for several times as many runs."""
 
@@ -330,6 +342,7 @@ PARTS = {
     "regulator": regulator,
     "by_hand": by_hand,
     "exact": exact,
+    "formulations": formulations,
     "evolution": evolution,
     "soft": soft_loop,
     "residual": lambda size, keep: residual.run(size is QUICK),

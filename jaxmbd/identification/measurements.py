@@ -21,6 +21,7 @@ from ..results.asking import full_name
 from ..results.columns import columns_by_name, columns_of
 from ..results.headers import name_of
 from ..results.solution import Solution
+from ..results.units import in_si
 
 # Fields of `Solution.joint`, of joints that turn and of joints that slide.
 _TURNING = ("angle", "rate", "acceleration")
@@ -94,7 +95,7 @@ class Measurements:
         path: str | Path, names: list[str] | None = None, sigma: Sigma = None
     ) -> "Measurements":
         """From a CSV file with a header and a column "t", or an NPZ file with arrays by name; a
-        header may have units, as "t [s]".
+        header may have units, as "t [s]". Numbers below units such as "pin.angle [deg]" become SI.
 
         Args:
             path: The file; an empty field of a CSV file is a missing sample. Its text is UTF-8,
@@ -245,6 +246,7 @@ def _table(path: Path) -> dict[str, np.ndarray]:
     if not read:
         raise ValueError(f"{path.name}: it is empty")
     header, *rows = read
+    factors = [in_si(name.strip()) for name in header]
     header = [name_of(name.strip()) for name in header]
     repeated = [name for name, count in Counter(header).items() if count > 1]
     if repeated:
@@ -261,7 +263,8 @@ def _table(path: Path) -> dict[str, np.ndarray]:
             raise ValueError(
                 f"{path.name}: not a table of numbers with a header: row {k + 1}: {error}"
             ) from None
-    return dict(zip(header, np.array(columns).reshape(-1, len(header)).T, strict=True))
+    values = np.array(columns).reshape(-1, len(header)) * factors
+    return dict(zip(header, values.T, strict=True))
 
 
 def quantity_names(system: System) -> list[str]:

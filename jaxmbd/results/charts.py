@@ -13,6 +13,7 @@ from .columns import Column, table_of
 from .export import check_fit, result_name
 from .figures import keep_flat, label, save_figure, thinned
 from .solution import Solution
+from .units import split
 
 _MOST_IN_LEGEND = 12
 
@@ -32,7 +33,9 @@ def chart(
     columns, rows = table_of(solution, system, asked)
     base, x = _one(solution, system, against)
     # The time comes first in a table, asked for or not.
-    lines = list(zip(columns, rows.T, strict=True))[0 if "t" in asked else 1 :]
+    lines = list(zip(columns, rows.T, strict=True))[
+        0 if any(split(x)[0] == "t" for x in asked) else 1 :
+    ]
     if not lines:
         raise ValueError("plot: name at least one quantity; mbd.quantities(system) lists them")
     units = list(dict.fromkeys(column.unit for column, _ in lines))
@@ -46,7 +49,7 @@ def chart(
     for ax, unit in zip(axes[:, 0], units, strict=True):
         own = [(column, y) for column, y in lines if column.unit == unit]
         _draw(ax, x, own, rising=base.name == "t")
-        if base.name == "t" and solution.events is not None:
+        if (base.name, base.unit) == ("t", "s") and solution.events is not None:
             for instant, _ in solution.events.table():
                 ax.axvline(instant, color="0.6", lw=0.8, ls=":")
     axes[-1, 0].set_xlabel(f"{label(base.name)} [{base.unit}]")
@@ -63,7 +66,7 @@ def _one(solution: Solution, system: System | None, name: str) -> tuple[Column, 
     if not isinstance(name, str):
         raise ValueError(f"plot: against must be one name, not {name!r}")
     columns, rows = table_of(solution, system, [name])
-    if len(columns) > (1 if name == "t" else 2):
+    if len(columns) > (1 if split(name)[0] == "t" else 2):
         raise ValueError(f"plot: against must name one quantity; {name!r} fits several")
     return columns[-1], rows[:, -1]
 

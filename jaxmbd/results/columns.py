@@ -25,6 +25,7 @@ from .events import latest
 from .laws import slices
 from .sensors import entry_names, instant_readings
 from .solution import Solution
+from .units import in_units, split
 
 _XYZ = ("x", "y", "z")
 _ASCII = str.maketrans({"·": " ", "²": "^2", "³": "^3"})
@@ -127,7 +128,8 @@ def table_of(
     groups += [*_events(solution), *_efforts(solution)]
     parts = chosen(groups, columns)
     found = [column for group in parts for column in group.columns]
-    return found, np.concatenate([group.values(solution) for group in parts], axis=1)
+    rows = np.concatenate([group.values(solution) for group in parts], axis=1)
+    return in_units(found, rows, columns)
 
 
 def has_laws(solution: Solution, system: System | None) -> bool:
@@ -161,7 +163,7 @@ def chosen(groups: list[Group], columns: Sequence[str] | None) -> list[Group]:
     if columns is None:
         wanted = {column.name for group in groups for column in group.columns if column.usual}
     else:
-        wanted = {"t"} | {name for asked in columns for name in fitting(asked, names)}
+        wanted = {"t"} | {name for x in columns for name in fitting(split(x)[0], names)}
     return [part for group in groups if (part := _some(group, wanted)).columns]
 
 

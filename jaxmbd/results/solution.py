@@ -331,7 +331,8 @@ class Solution(eqx.Module):
             path: The file.
             system: The one that moved, for a solution that carries none.
             columns: Names of columns, in which * stands for any text, such as ["pin.*",
-                "*.power"]; the time is always first, the others in the file's order. By default
+                "*.power"], with another unit behind them, "pin.angle [deg]", "slide.force [kN]",
+                "crank.rate [rpm]"; the time is first, the others in the file's order. By default
                 coordinates and rates of joints, reactions, what force elements, stops and contacts
                 did, energies, positions of frames, readings, positions and velocities of bodies
                 that no coordinate of a joint describes, and of every event the last instant up to
@@ -351,7 +352,7 @@ class Solution(eqx.Module):
         installed, with `attrs["units"]`, else of polars.
 
         Args:
-            columns: Names as `to_csv` takes them, such as ["pin.*", "energy.total"].
+            columns: Names as `to_csv` takes them, such as ["pin.angle [deg]", "energy.total"].
             system: The one that moved, for a solution that carries none.
 
         Raises:
@@ -374,8 +375,7 @@ class Solution(eqx.Module):
         Needs matplotlib.
 
         Args:
-            names: One or more, such as "pin.angle" or ["spring.force", "pin.reaction_force.*"],
-                in which * stands for any text.
+            names: As `to_csv` takes them, such as "pin.angle [deg]" or ["spring.force", "pin.*"].
             system: The one that moved, for a solution that carries none.
             against: What stands on the horizontal axis, such as "crank.angle"; by default the
                 time, at which dotted lines mark events.

@@ -147,3 +147,34 @@ def test_efforts_are_quantities_and_what_an_actuator_gives_as_described_is_not_a
 
 def test_one_name_is_a_table_too(motion):
     assert list(motion.table("motor.angle").columns) == ["t", "motor.angle"]
+
+
+def test_columns_come_in_the_units_that_are_asked_for(motion, tmp_path):
+    asked = ["motor.angle [deg]", "motor.rate [rpm]", "slide.reaction_force.* [kN]", "rod.r.x [mm]"]
+    table = motion.table(asked)
+    driver = motion.joint("motor")
+    np.testing.assert_allclose(table["motor.angle"], np.rad2deg(driver.angle))
+    np.testing.assert_allclose(table["motor.rate"], driver.rate * 30.0 / np.pi)
+    force = motion.reactions()["slide"].force
+    np.testing.assert_allclose(table["slide.reaction_force.y"], 1e-3 * force[:, 1])
+    units = table.attrs["units"]
+    assert [units[x] for x in ("t", "motor.angle", "rod.r.x")] == ["s", "deg", "mm"]
+    # A file says them, and read again as measurements it is SI.
+    motion.to_csv(tmp_path / "t.csv", columns=[*asked, "t [ms]"])
+    header = (tmp_path / "t.csv").read_text(encoding="ascii").splitlines()[0]
+    assert header.startswith("t [ms],motor.angle [deg],motor.rate [rpm],")
+    data = mbd.Measurements.read(tmp_path / "t.csv")
+    np.testing.assert_allclose(data.t, motion.t, atol=1e-15)
+    np.testing.assert_allclose(data.values["motor.angle"], driver.angle, rtol=1e-14)
+    figure = motion.plot("slide.reaction_force.y [kN]", against="motor.angle [deg]")
+    assert figure.axes[0].get_xlabel() == "motor.angle [deg]"
+
+
+def test_of_a_pattern_those_columns_change_that_have_the_unit(motion):
+    units = motion.table("motor.* [deg]").attrs["units"]
+    assert units["motor.angle"] == "deg" and units["motor.rate"] == "rad/s"
+
+
+def test_a_unit_that_a_column_cannot_have_is_refused_with_those_that_it_can(motion):
+    with pytest.raises(ValueError, match=r"'motor.angle' has no unit 'mm'; it has rad, deg$"):
+        motion.table("motor.angle [mm]")

@@ -112,6 +112,7 @@ from .identification import sample_posterior as sample_posterior
 from .integrators import BDF2 as BDF2
 from .integrators import INTEGRATORS as INTEGRATORS
 from .integrators import AbstractIntegrator as AbstractIntegrator
+from .integrators import CommutatorFree as CommutatorFree
 from .integrators import EnergyMomentum as EnergyMomentum
 from .integrators import GeneralizedAlpha as GeneralizedAlpha
 from .integrators import ImplicitEuler as ImplicitEuler

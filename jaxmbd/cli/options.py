@@ -41,7 +41,8 @@ Columns = Annotated[
     list[str] | None,
     typer.Option(
         "--column",
-        help="A column of the table (.csv), such as 'pin.angle [deg]' or '*.power'; repeat for more.",
+        help="A column of the table (.csv), such as 'pin.angle [deg]' or '*.power'; repeat for "
+        "more.",
     ),
 ]
 Out = Annotated[Path, typer.Option("--out", help="Result file (.npz or .csv).")]

@@ -7,6 +7,7 @@ A new integrator is a new file with `step` (and `start`), and its entry in `INTE
 from .base import AbstractIntegrator as AbstractIntegrator
 from .base import Motion as Motion
 from .bdf2 import BDF2 as BDF2
+from .commutator_free import CommutatorFree as CommutatorFree
 from .energy_momentum import EnergyMomentum as EnergyMomentum
 from .generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from .implicit_euler import ImplicitEuler as ImplicitEuler
@@ -22,6 +23,7 @@ INTEGRATORS = {
     "munthe_kaas": MuntheKaas,
     "energy_momentum": EnergyMomentum,
     "runge_kutta": RungeKutta,
+    "commutator_free": CommutatorFree,
     "independent_coordinates": IndependentCoordinates,
     "moreau": Moreau,
 }

@@ -184,3 +184,41 @@ def test_gradients_go_through_stages_and_projection(stabilization):
     wanted = (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step)
     np.testing.assert_allclose(jax.jit(jax.grad(height))(1.3), wanted, rtol=1e-6)
     np.testing.assert_allclose(jax.jit(jax.jacfwd(height))(1.3), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("method", "group", "order"), [("cf4", "SE3", 4), ("cg3", "SO3xR3", 3), ("cf4", "mixed", 4)]
+)
+def test_products_of_exponentials_have_their_order(method, group, order):
+    """Commutator-free methods on two bodies, against the reference of the methods above."""
+    system, state = double_pendulum(0.5)
+    truth, steps = reference(0.5, 0.2), [1e-3, 5e-4]
+    errors = {name: [] for name in ("A", "omega", "r", "v")}
+    for h in steps:
+        n = round(0.2 / h)
+        integrator = mbd.CommutatorFree(group, method)
+        sol = run_at(system, state, h, n, mbd.RA(), pieces=n // 200, integrator=integrator)
+        for name, values in errors.items():
+            values.append(np.linalg.norm(getattr(sol, name)[-1] - getattr(truth, name)[-1]))
+    for name, values in errors.items():
+        assert abs(slope(steps, values) - order) < 0.2, (name, values)
+
+
+def test_products_of_exponentials_hold_a_pivot_and_turn_as_eulers_equations_say():
+    system, state = heavy_top()
+    s = np.array([0.5, 0.0, 0.0])
+    J_pivot = INERTIA + 21.6 * (s @ s * np.eye(3) - np.outer(s, s))
+    A, _ = top_reference(J_pivot, 21.6, s, np.zeros(3), OMEGA, 0.1)
+    sol = run_at(system, state, 5e-4, 200, mbd.RA(), pieces=4, integrator=mbd.CommutatorFree())
+    assert np.max(np.abs(sol.violation(system).position)) < 1e-12
+    # Fourth order, a turn in 0.03 s.
+    assert np.linalg.norm(sol.A[-1, 0] - A) < 1e-5
+
+
+def test_products_of_exponentials_refuse_what_they_cannot_move():
+    system, state = heavy_top()
+    with pytest.raises(ValueError, match="CommutatorFree moves rotation matrices: .* not rp"):
+        method = mbd.CommutatorFree()
+        mbd.simulate(system, state, steps=1, h=1e-3, formulation=mbd.RP(), integrator=method)
+    with pytest.raises(ValueError, match="tableau must be one of"):
+        mbd.CommutatorFree(tableau="rk4")

@@ -52,6 +52,15 @@ m.add(mbd.Contact("floor", ball, m.ground, friction=0.5, restitution=0.8))
 sol = mbd.simulate(*m.build(), h=0.01, t_end=0.6, integrator=mbd.Moreau())
 print(sol["ball.v.z"].max())  # 2.5 m/s, 0.8 of the speed of the impact
 
+# %% CommutatorFree
+m = mbd.Mechanism("pendulum")
+rod = m.add_body("rod", shape=mbd.Box((1.0, 0.05, 0.05), mass=2.0), r=(0.5, 0.0, 0.0))
+m.add(mbd.Revolute("pin", m.ground, rod, point=(0, 0, 0), axis=(0, 1, 0)))
+system, state = m.build()
+# Products of exponentials: as exact as MuntheKaas, without the derivative of the exponential.
+sol = mbd.simulate(system, state, h=0.01, steps=20, integrator=mbd.CommutatorFree())
+print(sol["pin.angle"][-1])  # 0.29327
+
 # %% IndependentCoordinates
 m = mbd.Mechanism("pendulum")
 rod = m.add_body("rod", shape=mbd.Box((1.0, 0.05, 0.05), mass=2.0), r=(0.5, 0.0, 0.0))

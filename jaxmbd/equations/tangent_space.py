@@ -108,7 +108,9 @@ class _OnManifold(AbstractRootProblem):
         """That of the plane, whose lower rows are those at q_0 ⊕ ξ by ξ."""
         blocks = rows(self.formulation, now, self.moved(q, xi))
         if self.formulation.moves_on_manifold:
-            blocks = apply_tangent(blocks, jax.vmap(self.formulation.tangent)(xi), base.bodies)
+            turned = jax.vmap(self.formulation.tangent)(xi)
+            assert turned is not None
+            blocks = apply_tangent(blocks, turned, base.bodies)
         return eqx.tree_at(lambda x: x.left, base, blocks)
 
     def residual(self, x: Float[Array, " n"], args: PyTree) -> Float[Array, " n"]:

@@ -105,12 +105,12 @@ class Angle(AbstractAngle):
             axis: The direction, (3,).
             of: Which of the element's bodies these are.
         """
-        e1, _, axis = basis_from_axis(vector(axis, 3, "Angle: axis"))
+        e1, _, unit = basis_from_axis(vector(axis, 3, "Angle: axis"))
         return Angle(
-            axis_i_bar=i.direction(axis),
+            axis_i_bar=i.direction(unit),
             e_i_bar=i.direction(e1),
             e_j_bar=j.direction(e1),
-            near=host.zeros((), axis.dtype),
+            near=host.zeros((), unit.dtype),
             of=of,
         )
 

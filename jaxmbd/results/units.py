@@ -4,11 +4,14 @@ import dataclasses
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .asking import fitting
+
+if TYPE_CHECKING:
+    from .columns import Column
 
 # By unit: the SI unit it stands in place of, and how many of it are one of those.
 _UNITS = {
@@ -49,8 +52,8 @@ def in_si(header: str) -> float:
 
 
 def in_units(
-    columns: list[Any], rows: np.ndarray, asked: Sequence[str] | str | None
-) -> tuple[list[Any], np.ndarray]:
+    columns: "list[Column]", rows: np.ndarray, asked: Sequence[str] | str | None
+) -> "tuple[list[Column], np.ndarray]":
     """Columns and rows, (T, n), with those columns in another unit whose name asks for one; of a
     name with *, those that can be in that unit.
 

@@ -118,6 +118,13 @@ def _described(scene: Scene, film: Film) -> dict[str, Any]:
             }
             for q in film.quantities
         ],
+        **_arrows(film),
+    }
+
+
+def _arrows(film: Film) -> dict[str, list[dict[str, object]]]:
+    """Reactions, contacts and efforts."""
+    return {
         "reactions": [
             {
                 "joint": c["name"],
@@ -126,7 +133,7 @@ def _described(scene: Scene, film: Film) -> dict[str, Any]:
                 "force": _numbers(film.reactions[c["name"]][0]),
                 "moment": _numbers(film.reactions[c["name"]][1]),
             }
-            for c in joints
+            for c in film.data.drawing["connections"]
             if c["name"] in film.reactions
         ],
         "contacts": [

@@ -158,8 +158,7 @@ def view(
             "rod.velocity", "pin.reaction force", "slider_crank.energy"; names of columns of tables
             do as well, "rod.v.x", "pin.reaction_force.z", "energy.total".
         show: What is switched on from the start, of `reactions`, `moments`, `efforts` of springs,
-            motors, tendons, stops and friction in joints, `labels`, `axes`, `paths`, `frames` and
-            sensors.
+            motors and stops, `labels`, `axes`, `paths`, `frames` (and sensors).
         paths: Bodies whose mass centers leave their paths from the start.
         forces: Compute reactions, contact forces and energies of a solution. Without them a large
             view is made faster.

@@ -190,7 +190,7 @@ m.add(mbd.Actuator("motor", "hinge"))
 lin = mbd.linearize(*m.build())
 print(lin.coordinates)  # ('pole.theta.y',)
 print(lin.modes().eigenvalues)  # ±3.836 1/s: it falls
-print(lin.lqr(Q=np.diag([10.0, 1.0]), R=1.0))  # gains 4.292 N·m/rad, 1.254 N·m·s/rad
+print(lin.lqr(Q=np.diag([10.0, 1.0]), R=1.0))  # 4.292 N·m/rad, 1.254 N·m·s/rad
 
 # %% optimal_control, Plan, track, Tracker, mpc, MPC, Guess
 m = mbd.Mechanism("slide", gravity=(0, 0, 0))
@@ -215,7 +215,7 @@ along = mbd.track(plan, {"block.r.x": 10.0, "block.v.x": 1.0}, {"pull": 0.1}, h=
 anew = mbd.mpc(plan, h=0.05, every=0.1, hessian="gauss_newton")  # its memory is a Guess
 for controller in (along, anew):
     sol = mbd.simulate(system, faster, h=0.05, t_end=2.0, controller=controller)
-    print(sol["block.r.x"][20])  # after a second 0.036 m with the first, 0.040 m with the second
+    print(sol["block.r.x"][20])  # after a second: 0.036 m by feedback, 0.040 m by new plans
 
 # %% equilibrium, Equilibrium, Stability
 m = mbd.Mechanism("lever")

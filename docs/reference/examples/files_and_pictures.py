@@ -36,7 +36,7 @@ text = """
 m, report = mbd.from_mjcf(text)  # or the path of a file; an ImportReport
 print(report.freedoms)  # 1
 for part in report.ignored:  # each of them a LeftOut
-    print(part.tag, part.name, part.why)  # "joint pin its range; pass limits=True for stops"
+    print(part.tag, part.name, part.why)  # the range of the pin, contacts of the geom
 system, state = m.build()
 state = report.state(qpos=[0.5], qvel=[0.0])  # at MuJoCo's coordinates
 
@@ -52,8 +52,8 @@ text = """
 """
 m, report = mbd.from_urdf(text)  # or the path of a file
 system, state = m.build()
-print(list(m.bodies), report.freedoms)
-print(report.summary())
+print(list(m.bodies), report.freedoms)  # ['arm'] 1
+print(report.summary())  # <joint> 'pin': its range; pass limits=True for stops
 
 
 # %% register_format

@@ -1,5 +1,6 @@
 """Examples of the page "Identification"."""
 
+import jax.numpy as jnp
 import numpy as np
 
 import jaxmbd as mbd
@@ -43,9 +44,12 @@ free = {
 }
 scale = mbd.NormalPrior("bodies.block.mass", 2.0, 0.01)  # what a scale said [kg]
 sheet = mbd.LogNormalPrior("forces.spring.stiffness", 45.0, 0.1)  # 45 N/m to about 10 %
-options = {"priors": [scale, sheet], "loss": mbd.Huber()}  # or mbd.StudentT()
+options = {"priors": [scale, sheet], "loss": mbd.Huber()}
 report = mbd.fit(m, free, data, **options, integrator=mbd.MuntheKaas(), progress=False)
 print(report.estimate)  # 2.00 kg, 50.1 N/m, 0.84 N·s/m and 0.0202 m
+# What a residual of 50 standard deviations still counts, beside a small one:
+print(mbd.Huber().slope(jnp.array(50.0**2)))  # 0.027
+print(mbd.StudentT().slope(jnp.array(50.0**2)))  # 0.0016
 
 # %% Along, Scaled, PhysicalInertia
 m = mbd.Mechanism("thrown part")

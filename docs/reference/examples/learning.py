@@ -26,8 +26,9 @@ def reward(system, before, action, after):
 
 
 seen = ["drone.r.x", "drone.r.y", "drone.r.z", "drone.v.x", "drone.v.y", "drone.v.z"]
-options = {"low": [-20.0] * 3, "high": [20.0] * 3, "h": 1e-2, "substeps": 2, "horizon": 100}
-env = mbd.Environment(system, begin, seen, reward, **options)
+bounds = {"low": [-20.0] * 3, "high": [20.0] * 3}  # of the thrust
+times = {"h": 1e-2, "substeps": 2, "horizon": 100}
+env = mbd.Environment(system, begin, seen, reward, **bounds, **times)
 
 observation, episode = jax.jit(env.reset)(jax.random.key(0))  # an Episode
 act = jax.jit(env.step)
@@ -85,4 +86,4 @@ print(other.observation_space(other.default_params).shape)  # (5,)
 # %% stewart
 env = mbd.environments.stewart()
 print(env.action_size, env.period)  # 6 motors, an action every 20 ms
-print(list(env.system.bodies))
+print(list(env.system.bodies))  # platform, cylinder 1, ... cylinder 6

@@ -120,7 +120,7 @@ class FitProblem:
         """Each experiment's own numbers, known ones too."""
         return jax.vmap(self._numbers)(self.own_coordinates(z))
 
-    def flat_values(self, z: Point) -> Float[Array, " n"]:
+    def flat_values(self, z: Point) -> Float[Array, " v"]:
         """Every estimated number once: parameters, tied ones once, then own numbers."""
         shared = ravel_pytree(self.parameters.once(self.values(z)))[0]
         return jnp.concatenate([shared, self.own_values(z)[self.own.is_unknown]])

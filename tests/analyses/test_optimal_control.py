@@ -296,6 +296,7 @@ def test_a_plan_that_cannot_be_kept_names_what_it_misses():
         ({"rates": {"g": (-1.0, 1.0)}}, "rates: there is no planned input 'g'"),
         ({"given": {"f": 1.0}}, "planned and given"),
         ({"guess": {"f": np.zeros(3)}}, "one for each of 6 intervals"),
+        ({"final": lambda now: now["f"] ** 2}, "'f' is held over each interval .* no value at the"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(change, words):

@@ -269,7 +269,8 @@ def of_end(problem: Problem, here: Chart, zeta: Array):
     now = instant_of(problem, state, last, t)
     cost, residuals = jnp.zeros((), dtype), jnp.zeros(0, dtype)
     if problem.final is not None:
-        found = jnp.asarray(problem.final(Instant(system, now)), dtype)
+        held = () if problem.inputs.linear else problem.inputs.names(system)
+        found = jnp.asarray(problem.final(Instant(system, now, held)), dtype)
         if found.ndim == 0:
             cost = problem.scale * found
         else:

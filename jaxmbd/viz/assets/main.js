@@ -26,6 +26,7 @@ function filmFrom(json) {
   film.t = numbers(film.t, Float64Array);
   for (const x of film.quantities) x.values = numbers(x.values);
   for (const x of film.reactions) { x.force = numbers(x.force); x.moment = numbers(x.moment); }
+  film.efforts ??= []; // pages of a site may be older than the viewer that they share
   for (const x of film.efforts) x.vector = numbers(x.vector);
   for (const x of film.contacts) {
     x.point = numbers(x.point);

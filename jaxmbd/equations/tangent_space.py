@@ -7,7 +7,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from ..formulations.base import AbstractFormulation, Coordinates
 from ..linalg import SaddleMatrix, factorize, linear_solve
@@ -24,6 +24,7 @@ from .rows import phi, rows, velocity_right_side
 # Corrections of a pose by the factors at its first guess, which is off by O(h³): each leaves that
 # many times the last one. They end where one is as small as this power of rounding.
 _MOST, _ENOUGH = 12, 0.7
+_LOST = 0.5  # likewise, from which a point has not been reached
 _REFINED = 4  # corrections of a velocity, by the same factors
 
 
@@ -63,9 +64,9 @@ class TangentSpace(eqx.Module):
         xi: Float[Array, "nb d"],
         rate: Float[Array, "nb d"],
         t: Scalar,
-    ) -> tuple[Coordinates, Float[Array, "nb d"], Callable[[Array], Array]]:
-        """Coordinates and velocities that satisfy the constraints, and the function from their
-        accelerations to those of the increments ξ from q_0.
+    ) -> tuple[Coordinates, Float[Array, "nb d"], Callable[[Array], Array], Bool[Array, ""]]:
+        """Coordinates and velocities that satisfy the constraints, the function from their
+        accelerations to those of the increments ξ from q_0, and whether no such pose was found.
 
         Args:
             formulation: Of the coordinates.
@@ -76,7 +77,7 @@ class TangentSpace(eqx.Module):
         """
         now, f_dot, _ = system.jet(t)
         problem, shape = _OnManifold(formulation), xi.shape
-        x, factors = implicit_root(problem, xi, (now, self.q, self.matrix, xi))
+        x, (factors, lost) = implicit_root(problem, xi, (now, self.q, self.matrix, xi))
         xi = x[: xi.size].reshape(shape)
         q, matrix = problem.moved(self.q, xi), problem.matrix(xi, now, self.q, self.matrix)
         nu = velocity_right_side(formulation, now, f_dot, q)
@@ -85,12 +86,12 @@ class TangentSpace(eqx.Module):
         found = linear_solve(matrix.matvec, factors, b, _REFINED)
         rate = rate + found[: xi.size].reshape(shape)
         if not formulation.moves_on_manifold:
-            return q, rate, lambda a: a
+            return q, rate, lambda a: a, lost
         T, T_dot = jax.jvp(jax.vmap(formulation.tangent), (xi,), (rate,))
         # The symmetric part of T is positive definite for turns below half a revolution.
         back = gauss_jordan(T)
         bent = times_last(T_dot, rate.at[:, : -T.shape[-1]].set(0.0))
-        return q, times_last(T, rate), lambda a: times_last(back, a - bent)
+        return q, times_last(T, rate), lambda a: times_last(back, a - bent), lost
 
 
 class _OnManifold(AbstractRootProblem):
@@ -136,7 +137,10 @@ class _OnManifold(AbstractRootProblem):
 
         x = jnp.concatenate([guess.reshape(-1), jnp.zeros(base.size - w.size, w.dtype)])
         start = x, jnp.full(w.size, jnp.inf, w.dtype), jnp.zeros((), int)
-        return jax.lax.while_loop(goes_on, better, start)[0], factors
+        x, left, _ = jax.lax.while_loop(goes_on, better, start)
+        # A stage that is off the manifold must not go unnoticed where the end of the step closes.
+        lost = jnp.any(left > jnp.finfo(w.dtype).eps ** (_LOST - _ENOUGH) * enough)
+        return x, (factors, lost)
 
     def factors(self, x: Float[Array, " n"], args: PyTree) -> SaddleFactors:
         now, q, base, w = args

@@ -104,19 +104,20 @@ class IndependentCoordinates(AbstractExplicit):
             rate = w_dot + across[0] + tau * across[1]
             return space.state(formulation, system, xi, rate, t - h + tau)
 
-        def rates(y: tuple[Array, Array, Array], s: Scalar) -> tuple[Array, Array, Array]:
-            w, w_dot, z = y
+        def rates(y: tuple[Array, ...], s: Scalar) -> tuple[Array, ...]:
+            w, w_dot, z, _ = y
             now, held = t - h + s * h, system.with_element_states(z)
-            q, u, turn = state(w, w_dot, s)
+            q, u, turn, lost = state(w, w_dot, s)
             a, _ = dynamic_accelerations(formulation, held, q, u, now)
             dz = element_state_rates(formulation, held, q, u, now)
-            return w_dot, space.along(turn(a)), dz
+            return w_dot, space.along(turn(a)), dz, lost.astype(h.dtype)
 
-        start = jnp.zeros_like(u0), p0, states_of(motion)
-        first = p0, f0, element_state_rates(formulation, system, q0, u0, t - h)
-        (w, w_dot, z), (X, Y, _) = stages(plan, rates, start, first, h)
+        none = jnp.zeros((), h.dtype)  # whether a stage was lost is a further rate
+        start = jnp.zeros_like(u0), p0, states_of(motion), none
+        first = p0, f0, element_state_rates(formulation, system, q0, u0, t - h), none
+        (w, w_dot, z, _), (X, Y, _, missed) = stages(plan, rates, start, first, h)
         system = system.with_element_states(z)
-        q, u, turn = state(w, w_dot, 1.0)
+        q, u, turn, lost = state(w, w_dot, 1.0)
         a, lam, undetermined = judged_accelerations(formulation, system, q, u, t)
         gaps = motion.memory.gaps
         if plan.error is not None:
@@ -124,5 +125,7 @@ class IndependentCoordinates(AbstractExplicit):
         after = Motion(q, u, a, lam, Memory(gaps), undetermined)
         info = outcome(undetermined, a, *jax.tree.leaves(q))
         closed = closes(formulation, system.at(t), q, 0.0)
-        info = eqx.tree_at(lambda x: x.converged, info, info.converged & closed)
+        info = eqx.tree_at(
+            lambda x: x.converged, info, info.converged & closed & ~lost & ~jnp.any(missed > 0.0)
+        )
         return with_states(after, motion, z), info

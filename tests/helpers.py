@@ -23,6 +23,7 @@ ALL_FORMULATIONS = [*FORMULATIONS, mbd.Directors(), mbd.RotationElements()]
 VARIANTS = [
     mbd.RA(rows="automatic"),
     mbd.RP(rows="closed"),
+    mbd.RP(rows="closed", inertia_forces="lagrange"),
     mbd.RP(inertia_forces="lagrange"),
     mbd.REps(rows="closed"),
 ]

@@ -180,11 +180,12 @@ def rows(results, folder):
     table = results["rows_us_per_step"]
     figure, axes = _axes(2, width=5.6)
     titles = {"single": "dynamics, the paper's iteration", "gradient": "gradient in reverse mode"}
-    x = np.arange(len(table))
     for ax, (column, title) in zip(axes, titles.items(), strict=True):
+        shown = {m: t for m, t in table.items() if any(column in row for row in t.values())}
+        x = np.arange(len(shown))
         for k, name in enumerate(("rA", "rp", "reps")):
             for kind, shift, alpha in (("closed", -0.065, 1.0), ("automatic", 0.065, 0.45)):
-                values = [t.get(f"{name} {kind}", {}).get(column, np.nan) for t in table.values()]
+                values = [t.get(f"{name} {kind}", {}).get(column, np.nan) for t in shown.values()]
                 label = f"{LABELS[name]}, {'by hand' if kind == 'closed' else 'automatic'}"
                 ax.bar(
                     x + 0.28 * (k - 1) + shift,
@@ -194,7 +195,7 @@ def rows(results, folder):
                     alpha=alpha,
                     label=label,
                 )
-        ax.set_xticks(x, [m.replace("_", "\n") for m in table], fontsize=8)
+        ax.set_xticks(x, [m.replace("_", "\n") for m in shown], fontsize=8)
         ax.set(title=title, ylabel="µs a step")
     _legend(figure, axes[0])
     return _save(figure, folder / "rows.png")

@@ -55,7 +55,7 @@ QUICK = Settings(
 # Name, function, ticks of the progress bar in a full run.
 PARTS = {
     "tables": (speed.tables_8_and_10, 7),
-    "rows": (speed.rows, 4),
+    "rows": (speed.rows, 6),
     "operations": (speed.operations, 4),
     "table9": (accuracy.table_9, 3),
     "iterations": (accuracy.figures_2_and_4, 3),

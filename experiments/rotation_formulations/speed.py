@@ -26,7 +26,8 @@ PAPER_KINEMATICS = {"newton": mbd.Newton(1e-10, exact=False)}
 PAPER_INTEGRATOR = mbd.ImplicitEuler(
     newton=mbd.Newton(1e-3, exact=False, criterion="correction", tangent=False)
 )
-BY_HAND = ("double_pendulum", "slider_crank")  # an open chain and a closed loop
+# Gradients of an open chain and a closed loop; steps of all four.
+BY_HAND = ("double_pendulum", "slider_crank")
 # Every formulation with both kinds of rows.
 ROWS = {
     "rA closed": mbd.RA(),
@@ -160,10 +161,11 @@ def rows(settings, tick):
     """Microseconds a step of dynamics with rows by hand and with automatic ones: the paper's mode,
     and the gradient of a rollout in the package's own.
     """
-    out = {"rows_us_per_step": {}, "rows_spread": {}}
+    out = {"rows_us_per_step": {}, "rows_spread": {}, "rows_closed_speedup": {}}
     chosen = list(ROWS)[: 4 if settings.quick else None]
     own = mbd.ImplicitEuler()
-    for model in settings.choose(BY_HAND):
+    others = tuple(model for model in DYNAMIC if model not in BY_HAND)
+    for model in settings.choose((*BY_HAND, *others)):
         paper, own_model = paper_model(model), mbd.load(model)
         table = out["rows_us_per_step"][model] = {name: {} for name in chosen}
         spread = out["rows_spread"][model] = {name: {} for name in chosen}
@@ -171,12 +173,16 @@ def rows(settings, tick):
             ("single", settings.steps, single, PAPER_INTEGRATOR, paper),
             ("gradient", settings.gradient_steps, gradient, own, own_model),
         ):
-            if settings.quick and column == "gradient":
+            if column == "gradient" and (settings.quick or model in others):
                 continue
             jobs = {n: wrap(dynamics_run(ROWS[n], steps, integrator)) for n in chosen}
-            for name, t in race(jobs, system, state, settings.repeats).items():
+            times = race(jobs, system, state, settings.repeats)
+            for name, t in times.items():
                 table[name][column] = float(t.mean() / steps * 1e6)
                 spread[name][column] = float(t.std() / steps * 1e6)
+            # By hand against by hand.
+            closed = {n.split()[0]: t for n, t in times.items() if n.endswith("closed")}
+            out["rows_closed_speedup"].setdefault(model, {})[column] = speedup(closed)
             tick()
     return out
 

@@ -79,8 +79,16 @@ def _rows(results):
                     found.get(f"{name} {kind}", {}).get(column) for kind in ("closed", "automatic")
                 ]
                 cells.append(" / ".join("-" if x is None else f"{x:.1f}" for x in us))
-            rows.append([model, column, *cells])
-    return table(["", "µs a step, by hand / automatic", "rA", "rp", "r-ε"], rows)
+            closed = results["rows_closed_speedup"][model].get(column)
+            if closed is None:
+                continue
+            ratios = [
+                f"{closed[n]['mean']:.2f} ± {closed[n]['spread']:.2f}" if n in closed else "-"
+                for n in ("rA", "reps")
+            ]
+            rows.append([model, column, *cells, *ratios])
+    head = ["", "µs a step, by hand / automatic", "rA", "rp", "r-ε"]
+    return table([*head, "by hand: rA / rp speed", "r-ε / rp speed"], rows)
 
 
 def _columns(results, key, batch):

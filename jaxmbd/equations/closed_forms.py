@@ -1,4 +1,6 @@
-"""Rows in closed form: of DP1, DP2, D and CD in rA, from there in other coordinates; directors."""
+"""Rows in closed form: of DP1, DP2, D and CD in rA, from there along screws; in rp and r-ε;
+directors.
+"""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -8,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..formulations import RA, RP, AbstractFormulation, Directors, REps, Screw
+from ..formulations import RA, RP, Directors, REps, Screw
 from ..formulations.base import Coordinates
 from ..linalg import Coupling
 from ..model.primitives import (
@@ -16,11 +18,13 @@ from ..model.primitives import (
     AbstractPrimitive,
     PrimitiveStack,
     RowFactors,
+    free_motion,
     variation_of_sums,
 )
 from ..model.state import Pose, Twist
 from ..rotations.types import Scalar
 from ..xla.indexing import take, take_or_zero, turns
+from .product_rows import bodies_of, product_gamma, product_rows, product_variations
 from .rows import joint_gamma, joint_rows, joint_variations
 from .velocity_rows import padded_dtype
 
@@ -32,7 +36,7 @@ _gamma_by_jets = joint_gamma.dispatch(object)
 # ------------------------------------
 
 
-def _normal_forms(formulation: RA, stacks: Sequence[PrimitiveStack]) -> int:
+def _normal_forms(formulation: RA | RP | REps, stacks: Sequence[PrimitiveStack]) -> int:
     """How many of the stacks, the first ones, have a normal form that the formulation uses."""
     if formulation.rows == "automatic":
         return 0
@@ -95,33 +99,31 @@ def _(
     formulation: RA, stacks: Sequence[PrimitiveStack], padded: Pose, u: Float[Array, "b d"]
 ) -> list[Float[Array, " n"]]:
     n = _normal_forms(formulation, stacks)
-    twists = Twist(u[:, :3], u[:, 3:])
-    values = []
-    for stack in stacks[:n]:
-        (pose_i, twist_i), (pose_j, twist_j) = stack.local((padded, twists))
-        values.append(
-            stack.each(lambda p, x, v, y, w: p.gamma(x, v, y, w), pose_i, twist_i, pose_j, twist_j)
-        )
+    motions = jax.vmap(free_motion)(padded, Twist(u[:, :3], u[:, 3:]))
+    values = [
+        stack.each(lambda p, i, j: p.gamma(i, j), *stack.local(motions)) for stack in stacks[:n]
+    ]
     return [*values, *_gamma_by_jets(formulation, stacks[n:], padded, u)]
 
 
-# --- other coordinates: the rows of rA through the map from their velocities to twists
-# -----------------------------------------------------
+# --- screws: the rows of rA through the map from their velocities to twists
+# ----------------------------------------------------------------
 
 
-def _twist_maps(formulation: AbstractFormulation, padded: Coordinates) -> Float[Array, "b 6 d"]:
+def _twist_maps(formulation: Screw, padded: Pose) -> Float[Array, "b 6 d"]:
     """T of every body, with (v, ω̄) = T u."""
     eye = np.eye(formulation.size, dtype=padded_dtype(padded))
 
-    def of(q: Coordinates) -> Float[Array, "6 d"]:
+    def of(q: Pose) -> Float[Array, "6 d"]:
         twist = jax.vmap(lambda u: formulation.twist(q, u))(eye)
         return jnp.concatenate([twist.v, twist.omega], axis=1).T
 
     return jax.vmap(of)(padded)
 
 
-def _mapped_rows(
-    formulation: AbstractFormulation, stacks: Sequence[PrimitiveStack], padded: Coordinates
+@joint_rows.register(Screw)
+def _(
+    formulation: Screw, stacks: Sequence[PrimitiveStack], padded: Pose
 ) -> list[Float[Array, "n k d"]]:
     poses, maps = jax.vmap(formulation.pose)(padded), _twist_maps(formulation, padded)
     blocks = joint_rows(RA(), stacks, poses)
@@ -131,11 +133,9 @@ def _mapped_rows(
     ]
 
 
-def _mapped_variations(
-    formulation: AbstractFormulation,
-    stacks: Sequence[PrimitiveStack],
-    padded: Coordinates,
-    lam: Sequence[Array],
+@joint_variations.register(Screw)
+def _(
+    formulation: Screw, stacks: Sequence[PrimitiveStack], padded: Pose, lam: Sequence[Array]
 ) -> list[Coupling]:
     """Tᵀ V T with V of rA, and the derivative of Tᵀ along the coordinates."""
     poses, maps = jax.vmap(formulation.pose)(padded), _twist_maps(formulation, padded)
@@ -150,7 +150,7 @@ def _mapped_variations(
         total = total.at[bodies].add(rows * weights[start : start + len(rows), None, None])
         start += len(rows)
 
-    def turned(q: Coordinates, wrench: Float[Array, "6"]) -> Float[Array, "d d"]:
+    def turned(q: Pose, wrench: Float[Array, "6"]) -> Float[Array, "d d"]:
         zero = jnp.zeros(formulation.size, wrench.dtype)
         return jax.jacfwd(
             lambda d: formulation.generalized(formulation.retract(q, d), wrench[:3], wrench[3:])
@@ -159,29 +159,6 @@ def _mapped_variations(
     nb = poses.r.shape[0] - 1
     own = jax.vmap(turned)(jax.tree.map(lambda x: x[:nb], padded), total[:nb])
     return [*couplings, Coupling(own[:, None, :, None, :], tuple((b,) for b in range(nb)))]
-
-
-def _mapped_gamma(
-    formulation: AbstractFormulation,
-    stacks: Sequence[PrimitiveStack],
-    padded: Coordinates,
-    u: Float[Array, "b d"],
-) -> list[Float[Array, " n"]]:
-    """γ of rA, less what the rows make of the acceleration that T's own rate leaves."""
-    poses, twists = jax.vmap(formulation.pose)(padded), jax.vmap(formulation.twist)(padded, u)
-    values = joint_gamma(RA(), stacks, poses, jnp.concatenate([twists.v, twists.omega], axis=1))
-    left = jax.vmap(formulation.physical_accelerations)(padded, u, jnp.zeros_like(u))
-    left = jnp.concatenate(left, axis=1)
-    blocks = joint_rows(RA(), stacks, poses)
-    sums = [
-        jnp.einsum("mke,mke->m", rows, left[bodies])
-        for rows, bodies in zip(blocks, _split_like(blocks, stacks), strict=True)
-    ]
-    flat, start, out = jnp.concatenate([*sums, jnp.zeros(0, left.dtype)]), 0, []
-    for value in values:
-        out.append(value - flat[start : start + len(value)])
-        start += len(value)
-    return out
 
 
 def _split_like(blocks: Sequence[Array], stacks: Sequence[PrimitiveStack]) -> list[np.ndarray]:
@@ -197,18 +174,8 @@ def _split_like(blocks: Sequence[Array], stacks: Sequence[PrimitiveStack]) -> li
     return index
 
 
-@joint_rows.register(Screw)
-def _(
-    formulation: Screw, stacks: Sequence[PrimitiveStack], padded: Pose
-) -> list[Float[Array, "n k d"]]:
-    return _mapped_rows(formulation, stacks, padded)
-
-
-@joint_variations.register(Screw)
-def _(
-    formulation: Screw, stacks: Sequence[PrimitiveStack], padded: Pose, lam: Sequence[Array]
-) -> list[Coupling]:
-    return _mapped_variations(formulation, stacks, padded, lam)
+# --- rp and r-ε: rows of their own
+# ----------------------------------------------------------------------------------
 
 
 @joint_rows.register(RP)
@@ -216,8 +183,12 @@ def _(
 def _(
     formulation: RP | REps, stacks: Sequence[PrimitiveStack], padded: Coordinates
 ) -> list[Float[Array, "n k d"]]:
-    rows = _mapped_rows if formulation.rows == "closed" else _rows_by_jets
-    return rows(formulation, stacks, padded)
+    n = _normal_forms(formulation, stacks)
+    blocks = _rows_by_jets(formulation, stacks[n:], padded)
+    if not n:
+        return blocks
+    bodies = bodies_of(formulation, padded)
+    return [*(product_rows(stack, bodies) for stack in stacks[:n]), *blocks]
 
 
 @joint_variations.register(RP)
@@ -228,8 +199,11 @@ def _(
     padded: Coordinates,
     lam: Sequence[Array],
 ) -> list[Coupling]:
-    variations = _mapped_variations if formulation.rows == "closed" else _variations_by_jets
-    return variations(formulation, stacks, padded, lam)
+    n = _normal_forms(formulation, stacks)
+    couplings = _variations_by_jets(formulation, stacks[n:], padded, lam[n:])
+    if not n:
+        return couplings
+    return [*product_variations(stacks[:n], bodies_of(formulation, padded), lam[:n]), *couplings]
 
 
 @joint_gamma.register(RP)
@@ -240,8 +214,9 @@ def _(
     padded: Coordinates,
     u: Float[Array, "b d"],
 ) -> list[Float[Array, " n"]]:
-    gamma = _mapped_gamma if formulation.rows == "closed" else _gamma_by_jets
-    return gamma(formulation, stacks, padded, u)
+    n = _normal_forms(formulation, stacks)
+    values = _gamma_by_jets(formulation, stacks[n:], padded, u)
+    return [*product_gamma(formulation, stacks[:n], padded, u), *values] if n else values
 
 
 # --- directors: for primitives, these coordinates are nothing but a pose

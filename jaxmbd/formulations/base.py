@@ -17,6 +17,7 @@ from ..model.system import System
 from ..rotations.types import Mat3, Scalar, Vec3
 from ..rotations.vectors import cross
 from .pose_jet import PoseJet
+from .turn_jet import TurnJet
 
 Coordinates = Any  # of all bodies: a pytree with leading axis nb
 
@@ -183,6 +184,16 @@ class AbstractFormulation(eqx.Module):
         (value, first), (_, second) = jax.jvp(rate, (zero,), (one,))
         return PoseJet(value, first[:, None], second[:, None, None])
 
+    def turn_jet(self, q: Coordinates) -> TurnJet:
+        """The derivatives of the rotation matrix by the coordinates of rotation, where r is the
+        first part of the coordinates.
+        """
+        jet = self.pose_jet(q)
+        n = self.size - 3
+        return TurnJet(
+            jet.first[3:, 3:].reshape(3, 3, n), jet.second[3:, 3:, 3:].reshape(3, 3, n, n)
+        )
+
     def normalization_rows(self, q: Coordinates) -> Float[Array, "k d"]:
         """Derivative of the normalizations of one body."""
         zero = jnp.zeros(self.size, jax.tree.leaves(q)[0].dtype)
@@ -246,10 +257,17 @@ class AbstractFormulation(eqx.Module):
         return type(self).tangent is not AbstractFormulation.tangent
 
 
+def kind_of_rows(rows: str) -> str:
+    """The kind that is meant: the papers' own rows are those in closed form."""
+    return "closed" if rows == "paper" else rows
+
+
 def check_rows(name: str, rows: str) -> None:
     """Refuse a kind of rows that there is not."""
     if rows not in ("closed", "automatic"):
-        raise ValueError(f"{name}: rows must be 'closed' or 'automatic', not {rows!r}")
+        raise ValueError(
+            f"{name}: rows must be 'closed' (also 'paper') or 'automatic', not {rows!r}"
+        )
 
 
 def _numbers(pose: Pose) -> Float[Array, "12"]:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from ..model.state import Pose, Twist
 from ..rotations import so3
 from ..rotations.types import Mat3, Scalar, Vec3
-from .base import AbstractFormulation, BodyMotion, Wrench, check_rows
+from .base import AbstractFormulation, BodyMotion, Wrench, check_rows, kind_of_rows
 from .pose_jet import PoseJet
 
 
@@ -18,8 +18,8 @@ class RA(AbstractFormulation):
     """Coordinates (r, A), velocities (ṙ, ω̄), accelerations (r̈, ω̄̇).
 
     Attributes:
-        rows: "closed" takes the rows of DP1, DP2, D and CD as written by hand; "automatic"
-            differentiates their geometry, as in `RP`, to compare like with like.
+        rows: "closed", or "paper", takes the rows of DP1, DP2, D and CD as written by hand;
+            "automatic" differentiates their geometry, as in `RP`, to compare like with like.
 
     Reference:
         Kissel, Taves, Negrut, "Constrained multibody kinematics and dynamics in absolute
@@ -32,7 +32,7 @@ class RA(AbstractFormulation):
     normalizations: ClassVar[int] = 0
     plain: ClassVar[bool] = True
 
-    rows: str = eqx.field(static=True, default="closed")
+    rows: str = eqx.field(static=True, default="closed", converter=kind_of_rows)
 
     def __check_init__(self):
         check_rows("RA", self.rows)

@@ -7,18 +7,25 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..model.state import Pose, Twist
 from ..rotations import euler_angles as ea
-from ..rotations.types import Mat3, Vec3
+from ..rotations import so3
+from ..rotations.types import Mat3, Scalar, Vec3
+from ..rotations.vectors import cross
 from ..xla.batch_last import anyone
-from .base import AbstractFormulation, check_rows
+from .base import AbstractFormulation, BodyMotion, Wrench, check_rows, kind_of_rows
+from .pose_jet import PoseJet
+from .turn_jet import TurnJet
 
 # A chart is left when |cos(theta)| exceeds this (theta within 26 degrees of 0 or π). The best of
 # three charts always has |cos(theta)| <= 1/sqrt(3) = 0.58, so a switch is never followed by another
 # at once.
 _LEAVE_ABOVE = 0.9
+# Where the second derivatives by two angles stand among the six different ones.
+_PAIRS = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
 
 
 class AngleCoordinates(eqx.Module):
@@ -44,8 +51,9 @@ class REps(AbstractFormulation):
     coordinates, not the motion.
 
     Attributes:
-        rows: "automatic" differentiates the geometry of constraints; "closed" maps the hand-written
-            rows of `RA` to rates of angles.
+        rows: "automatic" differentiates the geometry of constraints; "closed", or "paper", has the
+            rows of DP1, DP2, D and CD by hand, by the derivatives of the single-axis rotations of
+            Eqs. 28 and 29, and the derivatives of the inertia forces.
 
     Reference:
         Kissel, Taves, Negrut, sections 2.3 and 3.3 (one fixed chart).
@@ -55,7 +63,7 @@ class REps(AbstractFormulation):
     size: ClassVar[int] = 6
     normalizations: ClassVar[int] = 0
 
-    rows: str = eqx.field(static=True, default="automatic")
+    rows: str = eqx.field(static=True, default="automatic", converter=kind_of_rows)
 
     def __check_init__(self):
         check_rows("REps", self.rows)
@@ -100,6 +108,60 @@ class REps(AbstractFormulation):
 
     def retract(self, q: AngleCoordinates, delta: Float[Array, "6"]) -> AngleCoordinates:
         return AngleCoordinates(q.x + delta, q.chart)
+
+    # closed forms of what automatic differentiation of `pose` gives
+
+    def turn_jet(self, q: AngleCoordinates) -> TurnJet:
+        first, second = ea.jet(q.x[3:])
+        return TurnJet(
+            jnp.stack([A @ q.chart for A in first], axis=2),
+            jnp.stack([A @ q.chart for A in second], axis=2)[..., _PAIRS],
+        )
+
+    def free_motion(self, q: AngleCoordinates, u: Float[Array, "6"]) -> PoseJet:
+        if self.rows == "automatic":
+            return super().free_motion(q, u)
+        A, A_dot, D = (x @ q.chart for x in ea.motion(q.x[3:], u[3:]))
+        first = jnp.concatenate([u[:3], A_dot.reshape(9)])
+        second = jnp.concatenate([jnp.zeros_like(u[:3]), D.reshape(9)])
+        value = jnp.concatenate([q.x[:3], A.reshape(9)])
+        return PoseJet(value, first[:, None], second[:, None, None])
+
+    def body_block(
+        self,
+        mass: Scalar,
+        inertia: Mat3,
+        motion: BodyMotion,
+        wrench: Wrench,
+        velocity: Scalar,
+        position: Float[Array, ""] | Float[Array, "6 6"],
+    ) -> Float[Array, "6 6"]:
+        if self.rows != "closed":
+            return super().body_block(mass, inertia, motion, wrench, velocity, position)
+        eps, chart, rates = motion.q.x[3:], motion.q.chart, motion.u[3:]
+        B, (first, second) = ea.B(eps), ea.B_jet(eps)
+        by_rate = [
+            first[0] * rates[1] + first[1] * rates[2],
+            *(second[k] * rates[1] + second[k + 1] * rates[2] for k in (0, 1)),
+        ]
+
+        def along(x: Vec3, y: Vec3) -> Mat3:
+            return jnp.stack([jnp.zeros_like(x), x, y], axis=1)
+
+        turned = along(*(b @ rates for b in first))  # ∂ω/∂ε
+        omega, alpha = B @ rates, B @ motion.a[3:] + by_rate[0] @ rates
+        bent = along(
+            *(b @ motion.a[3:] + c @ rates for b, c in zip(first, by_rate[1:], strict=True))
+        )
+        inertia = chart @ inertia @ chart.T
+        gyroscopic = so3.skew(omega) @ inertia - so3.skew(inertia @ omega)
+        momentum_rate = inertia @ alpha + cross(omega, inertia @ omega) - chart @ wrench.torque
+        turning = B.T @ (
+            inertia @ (B + velocity * (by_rate[0] + turned) + position * bent)
+            + gyroscopic @ (velocity * B + position * turned)
+        ) + position * along(*(b.T @ momentum_rate for b in first))
+        moving, zero = mass * np.eye(3, dtype=eps.dtype), np.zeros((3, 3), eps.dtype)
+        return jnp.block([[moving, zero], [zero, turning]])
 
     def rechart(self, q: AngleCoordinates, u: Float[Array, "nb 6"], a: Float[Array, "nb 6"]):
         leave = jnp.abs(jnp.cos(q.x[:, 4])) > _LEAVE_ABOVE

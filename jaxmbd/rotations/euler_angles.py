@@ -5,8 +5,10 @@ Singular where sin(theta) = 0; `formulations.reps` switches charts before that h
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .types import Mat3, Vec3, library_of
+from .vectors import skew
 
 
 @jax.custom_jvp
@@ -65,8 +67,51 @@ def B(eps: Vec3) -> Mat3:
     return jnp.stack([s3 * s2, c3, zero, c3 * s2, -s3, zero, c2, zero, one]).reshape(3, 3)
 
 
+def B_jet(eps: Vec3) -> tuple[list[Mat3], list[Mat3]]:
+    """Derivatives of B by (θ, ψ), and the second ones: θθ, θψ, ψψ; it does not depend on φ."""
+    (_, s2, s3), (_, c2, c3) = _sin_cos(eps)
+    B0, Z = B(eps), jnp.asarray(_Z, eps.dtype)
+    bent = jnp.stack([s3 * c2, c3 * c2, -s2])
+    columns = jnp.zeros((2, 3, 3), eps.dtype).at[0, :, 0].set(bent).at[1, :, 0].set(-B0[:, 0])
+    # A row turns with ψ as the frame does: ∂B/∂ψ = -Z B, but for the third one, which stands still.
+    by_psi = -Z @ B0
+    return [columns[0], by_psi], [columns[1], -Z @ columns[0], -Z @ by_psi]
+
+
 def rates(eps: Vec3, omega: Vec3) -> Vec3:
     """The solution of `B(eps) eps_dot = omega`; infinite where sin(theta) = 0."""
     (_, s2, s3), (_, c2, c3) = _sin_cos(eps)
     phi_dot = (s3 * omega[0] + c3 * omega[1]) / s2
     return jnp.stack([phi_dot, c3 * omega[0] - s3 * omega[1], omega[2] - c2 * phi_dot])
+
+
+def _turning(eps: Vec3) -> tuple[Mat3, Mat3, Mat3]:
+    """A, and L with ∂A/∂φ = Z A, ∂A/∂θ = L A, ∂A/∂ψ = A Z: Z = skew(e₃), L = skew(R_z(φ) e₁)."""
+    (s1, *_), (c1, *_) = _sin_cos(eps)
+    node = jnp.stack([c1, s1, jnp.zeros_like(s1)])
+    return to_matrix(eps), skew(node), jnp.asarray(_Z, eps.dtype)
+
+
+def jet(eps: Vec3) -> tuple[list[Mat3], list[Mat3]]:
+    """Derivatives of A by (φ, θ, ψ), and the second ones: φφ, φθ, φψ, θθ, θψ, ψψ (the products of
+    Kissel et al. Eq. 28).
+    """
+    A, L, Z = _turning(eps)
+    ZA, LA, AZ = Z @ A, L @ A, A @ Z
+    return [ZA, LA, AZ], [Z @ ZA, Z @ LA, ZA @ Z, L @ LA, LA @ Z, AZ @ Z]
+
+
+def motion(eps: Vec3, rates: Vec3) -> tuple[Mat3, Mat3, Mat3]:
+    """A, its rate (Eq. 28a) and D, what the second derivative is without second derivatives of the
+    angles (Eq. 28b).
+    """
+    A, L, Z = _turning(eps)
+    phi, theta, psi = rates
+    left, right = phi * Z + theta * L, psi * Z
+    rate = left @ A
+    # L itself turns with φ: ZL - LZ is its derivative.
+    D = left @ rate + phi * theta * (Z @ L - L @ Z) @ A + 2.0 * rate @ right + A @ right @ right
+    return A, rate + A @ right, D
+
+
+_Z = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])

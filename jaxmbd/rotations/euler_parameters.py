@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from .types import Array, Mat3, Vec4, library_of
+from ..xla.indexing import take
+from .types import Array, Mat3, Vec3, Vec4, library_of
 from .vectors import skew
 
 
@@ -56,3 +57,36 @@ def G(p: Vec4) -> Float[Array, "3 4"]:
     """
     e0, e = p[0], p[1:]
     return jnp.concatenate([-e[:, None], e0 * np.eye(3, dtype=p.dtype) - skew(e)], axis=1)
+
+
+def turned_back(m: Vec3) -> Float[Array, "4 4"]:
+    """M with G(p)ᵀ m = M p for every p."""
+    first = jnp.concatenate([jnp.zeros(1, m.dtype), -m])
+    return jnp.concatenate([first[None], jnp.concatenate([m[:, None], -skew(m)], axis=1)])
+
+
+def _bends() -> np.ndarray:
+    """Second derivatives of the homogeneous matrix by p, constant: (3, 3, 4, 4)."""
+    table, eye = np.zeros((3, 3, 4, 4)), np.eye(3)
+    table[:, :, 0, 0] = 2.0 * eye
+    for k in range(3):
+        axis = np.zeros((3, 3))
+        i, j = (k + 1) % 3, (k + 2) % 3
+        axis[j, i], axis[i, j] = 2.0, -2.0
+        table[:, :, 0, k + 1] = table[:, :, k + 1, 0] = axis
+        for m in range(3):
+            dyad = np.outer(eye[k], eye[m])
+            table[:, :, k + 1, m + 1] = 2.0 * (dyad + dyad.T) - 2.0 * (k == m) * eye
+    return table
+
+
+BENDS = _bends()
+# Every element of the first derivatives is one of the parameters, doubled, with a sign.
+_PLACE, _SIGN = np.argmax(np.abs(BENDS), axis=3), np.sum(BENDS, axis=3)
+
+
+def slopes(p: Vec4) -> Float[Array, "3 3 4"]:
+    """∂A/∂p_k: B(p, s) of Kissel et al. Eq. 23a is its product with s, for the homogeneous
+    matrix.
+    """
+    return jnp.asarray(_SIGN, p.dtype) * take(p, _PLACE)

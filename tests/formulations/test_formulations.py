@@ -14,6 +14,7 @@ from jaxmbd.equations.index3 import Index3Step, StepData
 from jaxmbd.equations.motion import StepEnd, StepScales, step_matrices
 from jaxmbd.equations.rows import dense_rows
 from jaxmbd.formulations import RA, RP
+from jaxmbd.linalg.saddle import apart
 from jaxmbd.rotations import euler_parameters as ep
 from jaxmbd.rotations import so3
 
@@ -136,6 +137,38 @@ def test_gamma_is_minus_the_second_derivative_along_the_coordinates(formulation,
     np.testing.assert_allclose(
         jax.jit(lambda q, u: equations.gamma(formulation, system, q, u))(q, u), by_ad, atol=ROUNDOFF
     )
+
+
+@pytest.mark.parametrize("make", [RA, RP, mbd.REps], ids=lambda make: make.name)
+def test_rows_by_hand_equal_automatic_ones(make, case, rng):
+    """Rows, γ and what reactions vary by, off the unit sphere of Euler parameters too."""
+    system, state = case
+    q, u = make().from_state(state)
+    if make is RP:
+        q = q + 0.1 * jnp.array(rng.normal(size=q.shape))
+    lam = jnp.array(rng.normal(size=len(equations.row_bodies(make(), system))))
+
+    @jax.jit
+    def found(q, u):
+        def of(rows):
+            f = make(rows=rows)
+            varied = equations.row_variations(f, system, q, lam)
+            own, others = apart(varied, system.nb, f.size)
+            blocks = sum(scattered(c.padded(f.size), c.bodies) for c in others)
+            blocks += scattered(own[:, None, :, None, :], [(b,) for b in range(system.nb)])
+            return equations.rows(f, system, q), equations.gamma(f, system, q, u), blocks
+
+        def scattered(blocks, bodies):
+            whole = jnp.zeros((system.nb + 1, q_size, system.nb + 1, q_size))
+            for block, k in zip(blocks, np.array(bodies), strict=True):
+                whole = whole.at[k[:, None], :, k[None, :], :].add(jnp.moveaxis(block, 2, 1))
+            return whole[: system.nb, :, : system.nb]
+
+        q_size = make.size
+        return of("paper"), of("automatic")
+
+    for by_hand, automatic in zip(*found(q, u), strict=True):
+        np.testing.assert_allclose(by_hand, automatic, rtol=0, atol=1e-12 * np.abs(automatic).max())
 
 
 @pytest.mark.parametrize("h", [0.1, 1e-2])
@@ -330,7 +363,7 @@ def test_options_of_a_formulation_do_not_change_the_motion(formulation):
 
 @pytest.mark.parametrize("make", [mbd.RA, mbd.RP, mbd.REps])
 def test_unknown_options_are_refused(make):
-    with pytest.raises(ValueError, match="rows must be 'closed' or 'automatic'"):
+    with pytest.raises(ValueError, match="rows must be 'closed'.* 'automatic'"):
         make(rows="by hand")
 
 

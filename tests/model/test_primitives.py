@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers import ROUNDOFF, name_of, rotation, vec
-from jaxmbd.model.primitives import CD, DP1, DP2, D, variation_of_sums
+from jaxmbd.model.primitives import CD, DP1, DP2, D, free_motion, variation_of_sums
 from jaxmbd.model.state import Pose, Twist
 from jaxmbd.rotations import so3
 
@@ -31,6 +31,22 @@ def case(request, rng):
     poses = [Pose(vec(rng), rotation(rng)) for _ in range(2)]
     twists = [Twist(vec(rng), vec(rng)) for _ in range(2)]
     return PRIMITIVES[request.param](draw), poses, twists
+
+
+def test_the_products_are_the_geometry(rng):
+    """The four equations as the paper prints them, in NumPy."""
+    i, j = (Pose(vec(rng), rotation(rng)) for _ in range(2))
+    a, b, s, t, c = (np.asarray(vec(rng)) for _ in range(5))
+    (r_i, A_i), (r_j, A_j) = ((np.asarray(p.r), np.asarray(p.A)) for p in (i, j))
+    d = r_j + A_j @ t - r_i - A_i @ s
+    expected = [
+        (DP1(jnp.array(a), jnp.array(b), 0.0), a @ A_i.T @ A_j @ b),
+        (DP2(jnp.array(a), jnp.array(s), jnp.array(t), 0.0), a @ A_i.T @ d),
+        (D(jnp.array(s), jnp.array(t), 0.0), d @ d),
+        (CD(jnp.array(c), jnp.array(s), jnp.array(t), 0.0), c @ d),
+    ]
+    for primitive, value in expected:
+        np.testing.assert_allclose(primitive.geometry(i, j), value, atol=1e-14)
 
 
 def test_hand_coded_row_is_the_derivative(case):
@@ -72,7 +88,8 @@ def test_hand_coded_gamma_is_minus_the_second_derivative_along_the_free_motion(c
         return primitive.advanced(s).geometry(moved(i, v, s), moved(j, w, s))
 
     by_ad = -jax.grad(jax.grad(value))(jnp.zeros(()))
-    np.testing.assert_allclose(primitive.gamma(i, v, j, w), by_ad, atol=ROUNDOFF)
+    motions = free_motion(i, v), free_motion(j, w)
+    np.testing.assert_allclose(primitive.gamma(*motions), by_ad, atol=ROUNDOFF)
 
 
 def test_rate_is_row_times_twist_plus_explicit_rate(case):

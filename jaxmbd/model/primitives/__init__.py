@@ -15,4 +15,7 @@ from .cd import CD as CD
 from .d import D as D
 from .dp1 import DP1 as DP1
 from .dp2 import DP2 as DP2
+from .products import FreeMotion as FreeMotion
+from .products import PoseVector as PoseVector
+from .products import free_motion as free_motion
 from .stack import PrimitiveStack as PrimitiveStack

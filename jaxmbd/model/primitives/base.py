@@ -15,6 +15,7 @@ from ...rotations.types import Array, Mat3, Scalar, Vec3
 from ...rotations.vectors import cross, skew
 from ..state import Pose, Twist
 from ..switches import Switch
+from .products import FreeMotion, PoseVector
 
 
 class RowFactors(eqx.Module):
@@ -252,8 +253,8 @@ class AbstractVelocityPrimitive(_AbstractRow):
 
 
 class AbstractNormalForm(AbstractPrimitive):
-    """A primitive between two bodies whose variation has the form of `RowFactors`: the fast path of
-    rA.
+    """A product of two vectors of two poses, whose variation by rotations has the form of
+    `RowFactors`: the fast path of rA.
 
     Class attributes:
         constants: (κ, χ_i, χ_j, η) of the type, see `RowFactors`.
@@ -269,16 +270,32 @@ class AbstractNormalForm(AbstractPrimitive):
         return not any(self.constants[:3])
 
     @abc.abstractmethod
+    def product(self) -> tuple[PoseVector, PoseVector]:
+        """The two vectors whose product the geometry is."""
+
     def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
         """The geometric part of the constraint, Φ + f."""
+        x, y = self.product()
+        return x.value(pose_i, pose_j) @ y.value(pose_i, pose_j)
 
     @abc.abstractmethod
     def vectors(self, pose_i: Pose, pose_j: Pose) -> tuple[Vec3, Vec3, Vec3, Vec3, Vec3]:
         """(g, ā_i, b̄_i, ā_j, b̄_j) of `RowFactors`, hand-coded."""
 
-    @abc.abstractmethod
-    def gamma(self, pose_i: Pose, twist_i: Twist, pose_j: Pose, twist_j: Twist) -> Scalar:
-        """Minus the second derivative of the geometry along the free motion (γ without f'')."""
+    def gamma(self, motion_i: FreeMotion, motion_j: FreeMotion) -> Scalar:
+        """Minus the second derivative of the geometry along a free motion (γ without f'').
+
+        Kissel et al. Eqs. 18, 24 and 29, corrected: one line for all coordinates of rotation.
+        """
+        (x, x_dot, x_ddot), (y, y_dot, y_ddot) = (
+            vector.motion(motion_i, motion_j) for vector in self.product()
+        )
+        terms = [] if x_ddot is None else [x_ddot @ y]
+        if x_dot is not None and y_dot is not None:
+            terms.append(2.0 * (x_dot @ y_dot))
+        if y_ddot is not None:
+            terms.append(x @ y_ddot)
+        return -sum(terms[1:], terms[0])
 
     def factors(self, pose_i: Pose, pose_j: Pose) -> RowFactors:
         """The vectors of the variation with the constants of the type."""
@@ -296,18 +313,3 @@ class AbstractNormalForm(AbstractPrimitive):
         and sign).
         """
         return -self.factors(pose_i, pose_j).row_variation(pose_i.A, pose_j.A).reshape(12, 12)
-
-
-def vector_motion(
-    A: Mat3, omega: Vec3, s: Vec3, s_dot: Vec3 | None = None, s_ddot: Vec3 | None = None
-) -> tuple[Vec3, Vec3, Vec3]:
-    """Value and first two derivatives of A s along the free motion (constant body-frame angular
-    velocity).
-    """
-    rate = cross(omega, s)
-    acceleration = cross(omega, rate)
-    if s_dot is not None:
-        assert s_ddot is not None
-        acceleration = acceleration + 2.0 * cross(omega, s_dot) + s_ddot
-        rate = rate + s_dot
-    return A @ s, A @ rate, A @ acceleration

@@ -5,8 +5,9 @@ from typing import ClassVar
 from ...rotations.types import Scalar, Vec3
 from .. import given
 from ..motions import GivenNumber, GivenVector
-from ..state import Pose, Twist
-from .base import AbstractNormalForm, vector_motion
+from ..state import Pose
+from .base import AbstractNormalForm
+from .products import PoseVector
 
 
 class CD(AbstractNormalForm):
@@ -32,13 +33,9 @@ class CD(AbstractNormalForm):
     def row_size(self, length: Scalar) -> Scalar:
         return length
 
-    def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
-        return self.c @ (pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r - pose_i.A @ self.s_i_bar)
+    def product(self) -> tuple[PoseVector, PoseVector]:
+        d = PoseVector(-self.s_i_bar, self.s_j_bar, between=True)
+        return PoseVector(c=self.c), d
 
     def vectors(self, pose_i: Pose, pose_j: Pose) -> tuple[Vec3, Vec3, Vec3, Vec3, Vec3]:
         return self.c, -self.s_i_bar, pose_i.A.T @ self.c, self.s_j_bar, pose_j.A.T @ self.c
-
-    def gamma(self, pose_i: Pose, twist_i: Twist, pose_j: Pose, twist_j: Twist) -> Scalar:
-        _, _, s_i_ddot = vector_motion(pose_i.A, twist_i.omega, self.s_i_bar)
-        _, _, s_j_ddot = vector_motion(pose_j.A, twist_j.omega, self.s_j_bar)
-        return -self.c @ (s_j_ddot - s_i_ddot)

@@ -5,8 +5,9 @@ from typing import ClassVar
 from ...rotations.types import Scalar, Vec3
 from .. import given
 from ..motions import GivenNumber, GivenVector
-from ..state import Pose, Twist
-from .base import AbstractNormalForm, vector_motion
+from ..state import Pose
+from .base import AbstractNormalForm
+from .products import PoseVector
 
 
 class D(AbstractNormalForm):
@@ -31,21 +32,12 @@ class D(AbstractNormalForm):
     def row_size(self, length: Scalar) -> Scalar:
         return length**2
 
-    def _d(self, pose_i: Pose, pose_j: Pose) -> Vec3:
-        return pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r - pose_i.A @ self.s_i_bar
-
-    def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
-        d = self._d(pose_i, pose_j)
-        return d @ d
+    def product(self) -> tuple[PoseVector, PoseVector]:
+        d = PoseVector(-self.s_i_bar, self.s_j_bar, between=True)
+        return d, d
 
     def vectors(self, pose_i: Pose, pose_j: Pose) -> tuple[Vec3, Vec3, Vec3, Vec3, Vec3]:
         u_i = pose_i.A.T @ (pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r)
         u_j = pose_j.A.T @ (pose_j.r - pose_i.r - pose_i.A @ self.s_i_bar)
-        return 2.0 * self._d(pose_i, pose_j), -2.0 * self.s_i_bar, u_i, 2.0 * self.s_j_bar, u_j
-
-    def gamma(self, pose_i: Pose, twist_i: Twist, pose_j: Pose, twist_j: Twist) -> Scalar:
-        s_i, s_i_dot, s_i_ddot = vector_motion(pose_i.A, twist_i.omega, self.s_i_bar)
-        s_j, s_j_dot, s_j_ddot = vector_motion(pose_j.A, twist_j.omega, self.s_j_bar)
-        d = pose_j.r + s_j - pose_i.r - s_i
-        d_dot = twist_j.v + s_j_dot - twist_i.v - s_i_dot
-        return -2.0 * (d_dot @ d_dot + d @ (s_j_ddot - s_i_ddot))
+        d = pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r - pose_i.A @ self.s_i_bar
+        return 2.0 * d, -2.0 * self.s_i_bar, u_i, 2.0 * self.s_j_bar, u_j

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from ...rotations.types import Scalar, Vec3, host
 from .. import given
 from ..motions import GivenNumber, GivenVector
-from ..state import Pose, Twist
-from .base import AbstractNormalForm, vector_motion
+from ..state import Pose
+from .base import AbstractNormalForm
+from .products import PoseVector
 
 
 class DP1(AbstractNormalForm):
@@ -44,19 +45,13 @@ class DP1(AbstractNormalForm):
     def row_size(self, length: Scalar) -> Scalar:
         return jnp.ones_like(length)
 
-    def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
-        return (pose_i.A @ self.a_i_bar) @ (pose_j.A @ self.a_j_bar)
+    def product(self) -> tuple[PoseVector, PoseVector]:
+        a_i = PoseVector(self.a_i_bar, a_i_dot=self.a_i_bar_dot, a_i_ddot=self.a_i_bar_ddot)
+        return a_i, PoseVector(a_j=self.a_j_bar)
 
     def vectors(self, pose_i: Pose, pose_j: Pose) -> tuple[Vec3, Vec3, Vec3, Vec3, Vec3]:
         a_i, a_j = pose_i.A @ self.a_i_bar, pose_j.A @ self.a_j_bar
         return jnp.zeros_like(a_i), self.a_i_bar, pose_i.A.T @ a_j, self.a_j_bar, pose_j.A.T @ a_i
-
-    def gamma(self, pose_i: Pose, twist_i: Twist, pose_j: Pose, twist_j: Twist) -> Scalar:
-        a_i, a_i_dot, a_i_ddot = vector_motion(
-            pose_i.A, twist_i.omega, self.a_i_bar, self.a_i_bar_dot, self.a_i_bar_ddot
-        )
-        a_j, a_j_dot, a_j_ddot = vector_motion(pose_j.A, twist_j.omega, self.a_j_bar)
-        return -(a_i_ddot @ a_j + 2.0 * a_i_dot @ a_j_dot + a_i @ a_j_ddot)
 
     def geometry_rate(self, pose_i: Pose, pose_j: Pose) -> Scalar:
         if self.a_i_bar_dot is None:

@@ -5,8 +5,9 @@ from typing import ClassVar
 from ...rotations.types import Scalar, Vec3
 from .. import given
 from ..motions import GivenNumber, GivenVector
-from ..state import Pose, Twist
-from .base import AbstractNormalForm, vector_motion
+from ..state import Pose
+from .base import AbstractNormalForm
+from .products import PoseVector
 
 
 class DP2(AbstractNormalForm):
@@ -32,20 +33,12 @@ class DP2(AbstractNormalForm):
     def row_size(self, length: Scalar) -> Scalar:
         return length
 
-    def geometry(self, pose_i: Pose, pose_j: Pose) -> Scalar:
-        d = pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r - pose_i.A @ self.s_i_bar
-        return (pose_i.A @ self.a_i_bar) @ d
+    def product(self) -> tuple[PoseVector, PoseVector]:
+        d = PoseVector(-self.s_i_bar, self.s_j_bar, between=True)
+        return PoseVector(self.a_i_bar), d
 
     def vectors(self, pose_i: Pose, pose_j: Pose) -> tuple[Vec3, Vec3, Vec3, Vec3, Vec3]:
         a = pose_i.A @ self.a_i_bar
         # From r_i, not from P: the rotation of body i about its mass center moves a and P together.
         u_i = pose_i.A.T @ (pose_j.r + pose_j.A @ self.s_j_bar - pose_i.r)
         return a, self.a_i_bar, u_i, self.s_j_bar, pose_j.A.T @ a
-
-    def gamma(self, pose_i: Pose, twist_i: Twist, pose_j: Pose, twist_j: Twist) -> Scalar:
-        a, a_dot, a_ddot = vector_motion(pose_i.A, twist_i.omega, self.a_i_bar)
-        s_i, s_i_dot, s_i_ddot = vector_motion(pose_i.A, twist_i.omega, self.s_i_bar)
-        s_j, s_j_dot, s_j_ddot = vector_motion(pose_j.A, twist_j.omega, self.s_j_bar)
-        d = pose_j.r + s_j - pose_i.r - s_i
-        d_dot = twist_j.v + s_j_dot - twist_i.v - s_i_dot
-        return -(a_ddot @ d + 2.0 * a_dot @ d_dot + a @ (s_j_ddot - s_i_ddot))

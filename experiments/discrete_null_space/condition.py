@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxmbd as mbd
-from jaxmbd.equations import midpoint, null_space
+from jaxmbd.equations import midpoint, null_space, reduced_balance
 from jaxmbd.equations.index1 import dynamic_accelerations
 from jaxmbd.equations.spanning_tree import spanning_tree
-from jaxmbd.integrators import Motion, energy_momentum
+from jaxmbd.integrators import Motion
 
 # Rows that close the linkage's loop, in the order of the system: the hinge's point along three
 # axes, and the two directions normal to its own.
@@ -66,13 +66,13 @@ class Stepper:
         """
         system, tree, chosen = self.system, self.tree, None
         if len(tree.closures):
-            chosen = energy_momentum.enforced_rows(
+            chosen = reduced_balance.enforced_rows(
                 system, tree, before.q, t - h, before.memory.rank
             )
         args = midpoint.StepData(
             system.at(t), system.at(t - h / 2), before.q, before.u, t - h / 2, h, chosen
         )
-        equations = energy_momentum.Reduced(tree, args, "hand")
+        equations = reduced_balance.Reduced(tree, args, "hand")
         u = equations.guess()
         for _ in range(6):  # the joints' increments of this step, by Gauss-Newton
             gap = null_space.moved(system, tree, before.q, u) - after.q

@@ -26,6 +26,7 @@ from .condition import conditions, over_time
 from .gradients import CASES as GRADIENT_CASES
 from .gradients import errors as gradient_errors
 from .models import MODELS, precession
+from .size_reduction import compared
 
 SCHEMES = {"constrained": mbd.EnergyMomentum(), "reduced": mbd.EnergyMomentum(reduced=True)}
 RUNS = {  # step [s] and steps of the paper's figures
@@ -410,6 +411,16 @@ def gradients(results, names, out, quick):
         save(results, out)
 
 
+def size_reduction(results, names, out, quick):
+    """The reduced scheme without reparametrization."""
+    if quick:
+        return
+    for name in tqdm(names, desc="size reduction", leave=False):
+        found = compared(*built(name), *RUNS[name])
+        results.setdefault(name, {})["size_reduction"] = found
+        save(results, out)
+
+
 def save(results, out):
     """Write what there is, and let go of compiled programs: a process may map only so many."""
     (out / "results.json").write_text(json.dumps(results, indent=2) + "\n")
@@ -417,7 +428,8 @@ def save(results, out):
 
 
 PARTS = {
-    part.__name__: part for part in (motions, condition_numbers, order, costs, long_runs, gradients)
+    part.__name__: part
+    for part in (motions, condition_numbers, order, costs, long_runs, gradients, size_reduction)
 }
 Parts = parts(PARTS)
 

@@ -4,7 +4,6 @@ method.
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -17,11 +16,11 @@ from ..equations import null_space as ns
 from ..equations.closing import closes
 from ..equations.index1 import closest_velocity, judged_accelerations
 from ..equations.index3 import check_settings
+from ..equations.reduced_balance import Reduced, SizeReduced, closures_now, enforced_rows
 from ..equations.rows import inner_rows, row_bodies
-from ..equations.spanning_tree import Tree, spanning_tree
+from ..equations.spanning_tree import spanning_tree
 from ..formulations import RA, AbstractFormulation, Directors
-from ..formulations.directors import mass_block
-from ..linalg import DenseFactors, dense_solve, factorize, linear_solve
+from ..linalg import DenseFactors, factorize, linear_solve
 from ..linalg.linear_solve import held
 from ..linalg.strategy import SaddleFactors
 from ..model.system import System
@@ -41,6 +40,7 @@ from .base import AbstractIntegrator, Motion
 from .element_states import AbstractStateRule, Midpoint
 
 NULL_SPACES = ("hand", "automatic")
+UNKNOWNS = ("increments", "coordinates")
 _HALVINGS = 12
 # Solutions have to be right to rounding, or energy drifts: the exact matrix takes over early.
 _CONTRACTION = 0.05
@@ -77,6 +77,9 @@ class EnergyMomentum(AbstractIntegrator):
             loops are closed on the way. Both give the same motion.
         null_space: For the reduced scheme: the paper's matrices ("hand"), or those computed from
             the joints' rows ("automatic").
+        unknowns: For the reduced scheme: the "increments" of the joints, or the "coordinates" of
+            all bodies, n of them, with the constraints beside the premultiplied balance (the size
+            reduction of section 2.2.2, without reparametrization).
         newton: Settings of Newton's method, with the criterion "position".
 
     Reference:
@@ -91,14 +94,14 @@ class EnergyMomentum(AbstractIntegrator):
 
     reduced: bool = eqx.field(static=True, default=False)
     null_space: str = eqx.field(static=True, default="hand")
+    unknowns: str = eqx.field(static=True, default="increments")
     newton: Newton = Newton()
 
     def __check_init__(self):
         check_settings("EnergyMomentum", self.newton)
-        if self.null_space not in NULL_SPACES:
-            raise ValueError(
-                f"EnergyMomentum: null_space must be one of {NULL_SPACES}, not {self.null_space!r}"
-            )
+        for name, known in (("null_space", NULL_SPACES), ("unknowns", UNKNOWNS)):
+            if (given := getattr(self, name)) not in known:
+                raise ValueError(f"EnergyMomentum: {name} must be one of {known}, not {given!r}")
 
     def check(self, formulation: AbstractFormulation, system: System) -> None:
         if not isinstance(formulation, Directors):
@@ -142,9 +145,8 @@ class EnergyMomentum(AbstractIntegrator):
             chosen = enforced_rows(system, spanning_tree(system), q, t - h, memory.rank)
         middle = t - 0.5 * h
         args = midpoint.StepData(system.at(t), system.at(middle), q, u, middle, h, chosen)
-        problem = MidpointStep(
-            self.reduced, self.null_space, self.newton.mode, self.newton.max_steps
-        )
+        reduced = (self.null_space, self.unknowns) if self.reduced else None
+        problem = MidpointStep(reduced, self.newton.mode, self.newton.max_steps)
         x, info = implicit_root(problem, (memory.mu, active, self.newton.tolerance), args)
         new, mu = problem.split(x, args)
         left = 0.0 if self.newton.tolerance is None else self.newton.tolerance
@@ -170,12 +172,14 @@ class EnergyMomentum(AbstractIntegrator):
 class MidpointStep(AbstractRootProblem):
     """The equations of one step in the unknowns (q, μ); the reduced scheme finds the same root with
     fewer.
+
+    Attributes:
+        reduced: Null space matrix and unknowns of the reduced scheme; None for the constrained one.
     """
 
     exact_factors: ClassVar[bool] = True
 
-    reduced: bool = eqx.field(static=True)
-    null_space: str = eqx.field(static=True)
+    reduced: tuple[str, str] | None = eqx.field(static=True)
     mode: str = eqx.field(static=True)
     max_steps: int = eqx.field(static=True)
 
@@ -197,7 +201,7 @@ class MidpointStep(AbstractRootProblem):
         args: midpoint.StepData,
     ) -> tuple[Array, NewtonInfo]:
         mu, active, tolerance = guess
-        if self.reduced:
+        if self.reduced is not None:
             return self._solve_reduced(active, tolerance, args)
         assert mu is not None
         x0 = jnp.concatenate([midpoint.predicted(args).reshape(-1), mu])
@@ -249,16 +253,22 @@ class MidpointStep(AbstractRootProblem):
         tolerance: Scalar | float | None,
         args: midpoint.StepData,
     ) -> tuple[Float[Array, " n"], NewtonInfo]:
+        assert self.reduced is not None
+        null_space, unknowns = self.reduced
         tree = spanning_tree(args.end)
         if not tree.freedoms:  # joints hold every body where it is
             return args.q.reshape(-1), NewtonInfo.without_unknowns(args.q.dtype)
-        equations = Reduced(tree, args, self.null_space)
+        reduced = Reduced(tree, args, null_space)
+        if unknowns == "coordinates":
+            equations: Any = SizeReduced(reduced)
+            scale = jnp.tile(midpoint.weights(args.end, 12), args.end.nb)
+        else:
+            equations, scale = reduced, jnp.where(tree.slot < 3, 1.0 / args.end.length, 1.0)
 
-        def factors(u: Float[Array, " n"], exact: bool) -> DenseFactors:
-            return DenseFactors.of(jax.jacfwd(equations.residual)(u))
+        def factors(x: Float[Array, " n"], exact: bool) -> DenseFactors:
+            return DenseFactors.of(jax.jacfwd(equations.residual)(x))
 
-        scale = jnp.where(tree.slot < 3, 1.0 / args.end.length, 1.0)
-        u, info = self._newton(
+        x, info = self._newton(
             equations.residual,
             factors,
             lambda d: jnp.max(jnp.abs(d) * scale),
@@ -266,13 +276,12 @@ class MidpointStep(AbstractRootProblem):
             tolerance,
             active,
         )
-        q = ns.moved(args.end, tree, args.q, u)
-        return jnp.where(info.converged, q, args.q).reshape(-1), info
+        return jnp.where(info.converged, equations.coordinates(x), args.q).reshape(-1), info
 
     def completed(self, x: Float[Array, " n"], args: midpoint.StepData) -> Float[Array, " N"]:
         # The reduced scheme has no multipliers; derivatives need them, and get them from the
         # balance of every body.
-        if not self.reduced:
+        if self.reduced is None:
             return x
         q = x.reshape(args.q.shape)
         none = jnp.zeros(len(row_bodies(Directors(), args.end)), x.dtype)
@@ -280,82 +289,3 @@ class MidpointStep(AbstractRootProblem):
         factors = factorize(matrix, args.end.linear_solver)
         mu = linear_solve(matrix.matvec, factors, -midpoint.residual(args, q, none))[x.size :]
         return jnp.concatenate([x, mu])
-
-
-@dataclass(frozen=True, eq=False)
-class Reduced:
-    """The reduced scheme's equations in the joint increments u, one for each freedom of the tree.
-
-    Pᵀ (2 M (Δq - h v_n) - h² Q) = 0 on a tree. With loops, P and the closures' rows W = G P split
-    this: what lies in the null space of W stays, and the rest of the equations are the closures, W⁺
-    Φ = 0.
-    """
-
-    tree: Tree
-    args: midpoint.StepData
-    null_space: str = eqx.field(static=True)
-
-    def maps(self, system: System, q: Float[Array, "nb 12"]) -> ns.TreeMaps:
-        if self.null_space == "hand":
-            return ns.hand_written(system, self.tree, q)
-        return ns.automatic(system, self.tree, q, self.args.q)
-
-    def residual(self, u: Float[Array, " n"]) -> Float[Array, " n"]:
-        args, tree = self.args, self.tree
-        q = ns.moved(args.end, tree, args.q, u)
-        middle = 0.5 * (args.q + q)
-        maps = self.maps(args.middle, middle)
-        balance = ns.gather(tree, maps, ns.rigid_transpose(middle, midpoint.unbalanced(args, q)))
-        # Towards half a turn of a joint its moments vanish like 1 / (1 + u²/4), a root that is none
-        # of the step's.
-        turns = jnp.sum(ns.slots(tree, u)[:, 3:] ** 2, axis=1)[tree.body]
-        stretch = jnp.where(tree.slot >= 3, 1.0 + 0.25 * turns, 1.0)
-        if args.chosen is None:
-            return stretch * balance
-        chosen = args.chosen[tree.closures]
-        W = chosen[:, None] * ns.closure_rows(args.middle, tree, maps, middle)
-        phi = chosen * ns.closure_values(args.end, tree, q)
-        # Scaled like a mass, so that the matrix is as well conditioned as the mass matrix of the
-        # freedoms.
-        scale = 2.0 * jnp.mean(args.end.mass)
-        gap = dense_solve(W @ W.T + jnp.diag(1.0 - chosen), scale * phi - W @ balance)
-        return stretch * (balance + W.T @ gap)
-
-    def guess(self) -> Float[Array, " n"]:
-        """Increments of joints that move on with the velocities they have."""
-        args, tree = self.args, self.tree
-        maps = self.maps(args.middle, args.q)
-        # Nearest by mass, which keeps the momentum, and a little in coordinates: some freedom may
-        # have no inertia.
-        P = ns.null_space_matrix(tree, maps, args.q)
-        mass = jax.vmap(mass_block)(args.end.mass, args.end.inertia)
-        scale = (
-            1e-6 * jnp.mean(args.end.mass) * (args.end.length * midpoint.weights(args.end, 12)) ** 2
-        )
-        PtW = jnp.einsum(
-            "bin,bij->nbj", P.reshape(-1, 12, tree.freedoms), mass + jnp.diag(scale)[None]
-        ).reshape(P.T.shape)
-        return dense_solve(PtW @ P, PtW @ (args.h * args.u).reshape(-1))
-
-
-def closures_now(
-    system: System, tree: Tree, q: Float[Array, "nb 12"], t: Scalar
-) -> Float[Array, "k n"]:
-    """Rows of the closures by the freedoms of the tree at one instant."""
-    now = system.at(t)
-    return ns.closure_rows(now, tree, ns.hand_written(now, tree, q), q)
-
-
-def enforced_rows(
-    system: System, tree: Tree, q: Float[Array, "nb 12"], t: Scalar, rank: Int[Array, ""]
-) -> Float[Array, " m"]:
-    """One for the tree's rows, rigidity and as many independent closures as the rank says; zero for
-    the others.
-    """
-    q = jax.lax.stop_gradient(q)
-    chosen, _ = ns.independent_rows(closures_now(system, tree, q, t), rank)
-    return (
-        jnp.ones(len(row_bodies(Directors(), system)), q.dtype)
-        .at[tree.closures]
-        .set(jax.lax.stop_gradient(chosen))
-    )

@@ -75,7 +75,7 @@ class RESULTS(eqx.Enumeration):
     )
     open_at_event = (
         "a joint was activated at an event at which it does not close; activate it where its "
-        "bodies meet, or with mbd.Activate(..., here=True) to hold a coordinate where it is"
+        "bodies meet, or with mbd.Activate(..., here=True) to hold it where it is"
     )
     goals_not_met = (
         "goals that have to be met cannot be, within the limits; give one a weight, or begin from "

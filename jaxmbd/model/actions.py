@@ -81,12 +81,13 @@ class Activate(_Switching):
     rebound: a plastic impact, see `plastic_impact`.
 
     A joint has to be closed there, as a latch is at the angle where it falls in; with `here=True`
-    it holds its coordinate where it is found, as a brake or a clutch does.
+    it holds its coordinate where it is found, as a brake or a clutch does, and a `Fixed` its second
+    body, as a gripper does.
 
     Attributes:
         names: Of elements described with `active=`.
         here: Whether joints hold where they are found; of a `Lock`, a `Coupler` and other relations
-            between coordinates.
+            between coordinates, and of a `Fixed`.
     """
 
     here: bool = eqx.field(static=True)

@@ -89,6 +89,8 @@ class AbstractRelation(AbstractElement):
         actions: What an actuator may do along its axis, the usual first.
         normal_rows: Labels of its rows along the normal of a contact, see `Solution.normal_forces`.
         one_sided: Whether a real contact could only push along them.
+        rebases: Whether it may hold its second body in another pose than it was described in: rows
+            of `coincident`, then those of three directions as in `Fixed`.
     """
 
     _: KW_ONLY
@@ -105,6 +107,7 @@ class AbstractRelation(AbstractElement):
     actions: ClassVar[tuple[str, ...]] = ()
     normal_rows: ClassVar[tuple[str, ...]] = ()
     one_sided: ClassVar[bool] = True
+    rebases: ClassVar[bool] = False
 
     # An element names its own bodies. `*bodies: Any, **_: Any` is how a base class leaves
     # parameters open; type checkers then accept every override.
@@ -315,13 +318,18 @@ class Planar(AbstractConstraint):
 
 @dataclass(frozen=True, eq=False)
 class Fixed(AbstractConstraint):
-    """A weld: no relative motion. Removes 6 degrees of freedom. Reactions are given at `point`."""
+    """A weld: no relative motion. Removes 6 degrees of freedom. Reactions are given at `point`.
+
+    Off at first, with `active=False`, it is a gripper: `mbd.Activate(name, here=True)` holds the
+    second body where it is found.
+    """
 
     mark: ClassVar[str] = "weld"
 
     point: Any = given.point()
 
     freedoms: ClassVar[tuple[int, ...] | None] = ()
+    rebases: ClassVar[bool] = True
 
     def rows(self, i: Body, j: Body) -> Rows:
         e = np.eye(3, dtype=default_dtype())

@@ -32,7 +32,7 @@ from .shapes import AbstractShape
 from .stacking import asarrays, group_alike, on_device, stack_arrays
 from .stacking import stack as stack_alike
 from .state import State
-from .switches import Switch, input_of, offset_name, with_switch
+from .switches import Switch, base_name, input_of, offset_name, with_switch
 from .system import BeamLabel, Connection, System
 from .topology import Forest
 from .validation import Numbers, default_dtype, is_concrete, vector, warn_if_single
@@ -492,7 +492,7 @@ class Mechanism:
             i, j = bodies[:2]
             at = tuple(index[b.name] for b in bodies)
             table = part.rows(*bodies)
-            switch = _switch(part, all(type(p).shifts for _, p in table))
+            switch = _switch(part, all(type(p).shifts for _, p in table), rebases=part.rebases)
             for k, (_, primitive) in enumerate(table):
                 primitive = inputs.numbered(_hoist_motions(primitive), drives=True)
                 primitive = with_switch(primitive, switch, inputs.numbered)
@@ -749,12 +749,18 @@ def _length(bodies: list[Body], connections: tuple[Connection, ...]) -> Array:
     return xp.sqrt(scale) * power**0.125
 
 
-def _switch(part: AbstractRelation | AbstractForceDescription, shifts: bool) -> Switch | None:
-    """The switch of an element; `shifts` whether it can hold a coordinate where it is found."""
+def _switch(
+    part: AbstractRelation | AbstractForceDescription, shifts: bool, *, rebases: bool = False
+) -> Switch | None:
+    """The switch of an element; `shifts` whether it can hold a coordinate where it is found,
+    `rebases` whether it can hold its second body there.
+    """
     active = input_of(part.active, part.name, part.title)
     if active is None:
         return None
-    return Switch(active, Input(offset_name(part.name), default=0.0) if shifts else None)
+    offset = Input(offset_name(part.name), default=0.0) if shifts else None
+    base = Input(base_name(part.name), size=12, default=0.0) if rebases else None
+    return Switch(active, offset, base)
 
 
 def _has_loops(

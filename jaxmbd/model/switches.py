@@ -24,10 +24,14 @@ class Switch(eqx.Module):
         active: The input, on where it is above one half.
         offset: An input that is added to the prescribed value of a row, so that the row holds a
             coordinate where it was found; None where the rows cannot do so.
+        base: An input of twelve numbers, a shift [m] and what a turn differs from the identity by:
+            vectors of body j stand shifted and turned by them, so that the rows hold its pose where
+            it was found; None where the rows cannot do so.
     """
 
     active: Any
     offset: Any = None
+    base: Any = None
 
     @property
     def on(self) -> Bool[Array, "*n"]:
@@ -71,6 +75,11 @@ def switch_name(name: str) -> str:
 def offset_name(name: str) -> str:
     """The input that says from where a joint holds its coordinate."""
     return f"{name}.offset"
+
+
+def base_name(name: str) -> str:
+    """The input that says where a weld holds its second body."""
+    return f"{name}.base"
 
 
 def with_switch(

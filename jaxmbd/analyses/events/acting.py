@@ -1,6 +1,7 @@
 """The motion after an event: what its actions change, and the method started anew."""
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -178,4 +179,36 @@ def _held_here(
         mine = new.acting & (new.event == k)
         values = held.values.at[:, offsets].set(jnp.where(mine, own, held.values[:, offsets]))
         held = Held(values, held.mask.at[offsets].set(held.mask[offsets] | mine))
+    for k, effect in enumerate(effects):
+        mine = new.acting & (new.event == k)
+        for first, rows in effect.welds:
+            places = np.arange(first, first + 12)
+            own = jnp.zeros((3, 12), motion.u.dtype).at[0].set(_base(system, steps, motion, rows))
+            values = held.values.at[:, places].set(jnp.where(mine, own, held.values[:, places]))
+            held = Held(values, held.mask.at[places].set(held.mask[places] | mine))
     return held
+
+
+def _base(
+    system: System, steps: FixedSteps, motion: Motion, rows: tuple[int, ...]
+) -> Float[Array, "12"]:
+    """The shift and the turn of a weld's vectors in body j with which its rows hold at a pose."""
+    formulation = steps.formulation
+    poses = jax.vmap(formulation.pose)(formulation.with_ground(motion.q))
+    starts = np.cumsum([0, *(len(stack) for stack in system.holonomic)])
+
+    def found(row: int) -> tuple[Any, tuple[int, ...]]:
+        of = int(np.searchsorted(starts, row, side="right")) - 1
+        stack, place = system.holonomic[of], row - int(starts[of])
+        return jax.tree.map(lambda x: x[place], stack.primitive), stack.bodies[place]
+
+    point, (i, j) = found(rows[0])
+    turns = [found(row)[0] for row in rows[3:]]
+    # Row k holds e_{k+1} of the one body normal to e_{k+2} of the other.
+    relative = sum(
+        jnp.outer(turns[(k + 2) % 3].a_i_bar, turns[(k + 1) % 3].a_j_bar) for k in range(3)
+    )
+    r_i, A_i, r_j, A_j = poses.r[i], poses.A[i], poses.r[j], poses.A[j]
+    turn = A_j.T @ A_i @ relative
+    shift = A_j.T @ (r_i + A_i @ point.s_i_bar - r_j) - turn @ point.s_j_bar
+    return jnp.concatenate([shift, (turn - jnp.eye(3, dtype=turn.dtype)).reshape(9)])

@@ -50,6 +50,8 @@ class Effect(eqx.Module):
         states: States of force elements that it sets.
         here: Of joints that hold a coordinate where it is: the place of the offset among the
             inputs, and the row, in the stacked order.
+        welds: Of joints that hold a body where it is: the first place of the base among the inputs,
+            and the rows, in the stacked order.
         bounces: Restitutions of rows.
         struck: Places of the switches of these.
     """
@@ -57,17 +59,19 @@ class Effect(eqx.Module):
     inputs: tuple[Change, ...] = ()
     states: tuple[Change, ...] = ()
     here: tuple[tuple[int, int], ...] = eqx.field(static=True, default=())
+    welds: tuple[tuple[int, tuple[int, ...]], ...] = eqx.field(static=True, default=())
     bounces: tuple[Change, ...] = ()
     struck: tuple[int, ...] = eqx.field(static=True, default=())
 
 
 class _Switched(NamedTuple):
-    """An element with a switch: the places of this and of the offset among the inputs, and its
-    rows.
+    """An element with a switch: the places of this, of the offset and of the base among the inputs,
+    and its rows.
     """
 
     active: int
     offset: int | None
+    base: int | None
     rows: tuple[int, ...]
 
 
@@ -81,7 +85,7 @@ def effects_of(system: System, events: Sequence[Event]) -> tuple[Effect, ...]:
 
 
 def _effect(system: System, event: Event) -> Effect:
-    inputs, states, here, bounces, struck = [], [], [], [], []
+    inputs, states, here, welds, bounces, struck = [], [], [], [], [], []
     for action in event.actions:
         who = f"Event {event.name!r}: {action.text()}"
         if isinstance(action, SetInput):
@@ -94,9 +98,12 @@ def _effect(system: System, event: Event) -> Effect:
                 on = isinstance(action, Activate)
                 inputs.append(Change(np.asarray(float(on)), (found.active,)))
                 if isinstance(action, Activate) and action.here:
-                    here += [(_offset(found, name, who), row) for row in found.rows]
-                elif on and found.offset is not None:
-                    inputs.append(Change(np.zeros(()), (found.offset,)))
+                    if found.base is not None:
+                        welds.append((found.base, found.rows))
+                    else:
+                        here += [(_offset(found, name, who), row) for row in found.rows]
+                elif on:
+                    inputs += _as_described(found)
         elif isinstance(action, Bounce):
             for name in action.names:
                 found = _switched(system, name, who)
@@ -106,7 +113,17 @@ def _effect(system: System, event: Event) -> Effect:
                 struck.append(found.active)
         elif not isinstance(action, Restart):
             raise TypeError(f"{who}: jaxmbd knows no such action")
-    return Effect(tuple(inputs), tuple(states), tuple(here), tuple(bounces), tuple(struck))
+    return Effect(
+        tuple(inputs), tuple(states), tuple(here), tuple(welds), tuple(bounces), tuple(struck)
+    )
+
+
+def _as_described(found: _Switched) -> list[Change]:
+    """A joint that begins to act holds what it was described to hold."""
+    places = () if found.offset is None else (found.offset,)
+    if found.base is not None:
+        places = tuple(range(found.base, found.base + 12))
+    return [Change(np.zeros(()), places)] if places else []
 
 
 def _input(system: System, action: SetInput, who: str) -> Change:
@@ -158,8 +175,10 @@ def _switches(system: System) -> dict[str, _Switched]:
     first = _first_places(system)
 
     def at(switch: Switch, k: int, rows: tuple[int, ...]) -> _Switched:
-        offset = None if switch.offset is None else first[switch.offset.numbers[k]]
-        return _Switched(first[switch.active.numbers[k]], offset, rows)
+        offset, base = (
+            None if x is None else first[x.numbers[k]] for x in (switch.offset, switch.base)
+        )
+        return _Switched(first[switch.active.numbers[k]], offset, base, rows)
 
     rows = [
         None if stack.primitive.switch is None else (stack.primitive.switch, k)
@@ -181,6 +200,7 @@ def _offset(found: _Switched, name: str, who: str) -> int:
     if found.offset is None:
         raise ValueError(
             f"{who}: {name!r} holds no coordinate that could be held anywhere; take a Lock or "
-            "another relation between coordinates of joints, or describe it where it closes"
+            "another relation between coordinates of joints, a Fixed for a body, or describe it "
+            "where it closes"
         )
     return found.offset

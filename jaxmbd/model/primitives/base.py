@@ -146,6 +146,7 @@ class _AbstractRow(eqx.Module):
             sign, and does no work: `pressing`.
         shifts: Whether another prescribed value lets it hold its bodies wherever they are, as that
             of a coordinate does.
+        points_j, directions_j: Fields that are points and directions in body j.
 
     Attributes:
         switch: Whether it acts, where that may change; set by the program.
@@ -156,6 +157,8 @@ class _AbstractRow(eqx.Module):
     couples: ClassVar[bool] = False
     presses: ClassVar[bool] = False
     shifts: ClassVar[bool] = False
+    points_j: ClassVar[tuple[str, ...]] = ()
+    directions_j: ClassVar[tuple[str, ...]] = ()
 
     switch: Switch | None = eqx.field(default=None, kw_only=True)
 
@@ -170,6 +173,18 @@ class _AbstractRow(eqx.Module):
         if self.switch is None or self.switch.offset is None:
             return value
         return value + self.switch.offset.value
+
+    def placed(self) -> Any:
+        """The row with its vectors in body j where its joint has been closed, which may be
+        elsewhere than it was described.
+        """
+        if self.switch is None or self.switch.base is None:
+            return self
+        shift, turn = self.switch.base.value[:3], self.switch.base.value[3:].reshape(3, 3)
+        names = (*self.points_j, *self.directions_j)
+        moved = [x + turn @ x for x in (getattr(self, name) for name in names)]
+        moved = [x + shift if k < len(self.points_j) else x for k, x in enumerate(moved)]
+        return eqx.tree_at(lambda row: [getattr(row, name) for name in names], self, moved)
 
     def row_size(self, length: Scalar) -> Scalar | None:
         """What the row changes by when a body moves by `length` or turns by one radian, in the

@@ -24,6 +24,7 @@ class D(AbstractNormalForm):
     """
 
     constants: ClassVar[tuple[float, float, float, float]] = (2.0, 1.0, 1.0, 0.5)
+    points_j: ClassVar[tuple[str, ...]] = ("s_j_bar",)
 
     s_i_bar: GivenVector = given.vector("m", kw_only=False)
     s_j_bar: GivenVector = given.vector("m", kw_only=False)

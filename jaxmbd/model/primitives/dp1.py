@@ -32,6 +32,7 @@ class DP1(AbstractNormalForm):
     """
 
     constants: ClassVar[tuple[float, float, float, float]] = (0.0, 0.0, 0.0, 1.0)
+    directions_j: ClassVar[tuple[str, ...]] = ("a_j_bar",)
     driven: ClassVar[tuple[str, ...]] = ("f", "a_i_bar")
 
     a_i_bar: GivenVector = given.vector("-", kw_only=False)

@@ -24,6 +24,7 @@ class DP2(AbstractNormalForm):
     """
 
     constants: ClassVar[tuple[float, float, float, float]] = (0.0, 1.0, 0.0, 1.0)
+    points_j: ClassVar[tuple[str, ...]] = ("s_j_bar",)
 
     a_i_bar: GivenVector = given.vector("-", kw_only=False)
     s_i_bar: GivenVector = given.vector("m", kw_only=False)

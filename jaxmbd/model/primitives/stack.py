@@ -94,7 +94,10 @@ class PrimitiveStack(eqx.Module):
 
     def each(self, function, *args):
         """`function(primitive, *args of that row)` for all rows, with a leading axis of rows."""
-        return each(self.primitive, function, *args)
+        switch = self.primitive.switch
+        if switch is None or switch.base is None:
+            return each(self.primitive, function, *args)
+        return each(self.primitive, lambda p, *x: function(p.placed(), *x), *args)
 
     def local(self, x: PyTree) -> tuple[Any, ...]:
         """Of an array (or pytree) over all bodies and the ground, the parts of each of the rows' k

@@ -138,6 +138,15 @@ class AbstractIntegrator(eqx.Module):
         states = self.state_rule.first(formulation, system, motion.q, motion.u, t, h)
         return dataclasses.replace(found, states=states)
 
+    def anew(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
+    ) -> Motion:
+        """The motion from an instant on at which velocities or forces jumped: nothing that earlier
+        steps knew counts any more.
+        """
+        first = self.first(formulation, system, motion.q, motion.u, t, h)
+        return self.begun(formulation, system, first, t, h)
+
     def taken(
         self,
         formulation: AbstractFormulation,

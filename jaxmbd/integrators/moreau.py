@@ -87,6 +87,14 @@ class Moreau(AbstractIntegrator):
     ) -> Motion:
         return Motion(motion.q, motion.u, motion.a, motion.lam, no_impulses(system, motion.u))
 
+    def anew(
+        self, formulation: AbstractFormulation, system: System, motion: Motion, t: Scalar, h: Scalar
+    ) -> Motion:
+        # Laws are velocities' and know of no earlier step; what they did counts for the whole run.
+        if not system.laws:
+            return super().anew(formulation, system, motion, t, h)
+        return motion
+
     def tries(self, system: System) -> bool:
         return bool(system.laws)
 

@@ -591,7 +591,7 @@ class Mechanism:
         """The fixed joint that holds two bodies together, if one does."""
         wanted = {i.name, j.name}
         for joint in self.constraints.values():
-            if isinstance(joint, Fixed):
+            if isinstance(joint, Fixed) and joint.active is None:
                 ends = {self._body(b, joint.name).name for b in (joint.body_i, joint.body_j)}
                 if ends == wanted:
                     return joint.name

@@ -64,8 +64,12 @@ class Renewal(eqx.Module):
 
 
 def coasted(system: System, steps: FixedSteps, motion: Motion, t: Scalar, dt: Scalar) -> Motion:
-    """The motion a very short time later, by Taylor's series: its error is dt³."""
+    """The motion a very short time later, by Taylor's series: its error is dt³, or dt² where
+    accelerations have impacts in them.
+    """
     formulation = steps.formulation
+    if steps.integrator.takes_laws:
+        motion = dataclasses.replace(motion, a=jnp.zeros_like(motion.a))
     move = dt * motion.u + 0.5 * dt**2 * motion.a
     states = motion.states
     if states is not None:

@@ -67,10 +67,6 @@ def simulate_events(
         if event.quantity is not None:
             refuse_unknown([event.quantity], system)
     acting = any(event.actions for event in events)
-    if acting:
-        system.refuse_laws(
-            "simulate with events that act", "give them stiffness, or let the event end the run"
-        )
     if asked.checkpoints != 1:
         raise ValueError("simulate: checkpoints are not for runs with events")
     effects = effects_of(system, events) if acting else ()

@@ -2,6 +2,8 @@
 anew.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -32,7 +34,7 @@ def started_anew(
     """
     (formulation, integrator), (strikes, system), (t, h) = method, systems, times
     change, _, _ = velocity_jump(formulation, strikes, motion.q, motion.u, t, restitution)
-    begin = integrator.first(formulation, system, motion.q, motion.u + change, t, h)
-    begin = integrator.begun(formulation, system, begin, t, h)
+    begin = dataclasses.replace(motion, u=motion.u + change)
+    begin = integrator.anew(formulation, system, begin, t, h)
     # As loops and branches need it.
     return jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype), begin, motion)

@@ -14,7 +14,7 @@ import shutil
 import signal
 import stat
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -82,7 +82,9 @@ def check_writable(path: Path, what: str = "file") -> None:
 
 
 @contextlib.contextmanager
-def written(path: str | Path, mode: str, what: str = "file", **options: Any) -> Iterator[IO]:
+def written(
+    path: str | Path, mode: str, what: str = "file", **options: Any
+) -> Generator[IO, None, None]:
     """A file that appears whole or not at all: written beside its place and moved there.
 
     Two processes that write one path both succeed, and the file of the last one stays. A path that
@@ -103,7 +105,7 @@ def written(path: str | Path, mode: str, what: str = "file", **options: Any) -> 
 
 
 @contextlib.contextmanager
-def placed(path: str | Path, what: str = "file") -> Iterator[Path]:
+def placed(path: str | Path, what: str = "file") -> Generator[Path, None, None]:
     """As `written`, for writers that open the file by its name: the path to write, of the same
     name, in a folder that is closed to other users.
     """
@@ -191,7 +193,7 @@ def _is_table(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _removed(temporary: Path) -> Iterator[None]:
+def _removed(temporary: Path) -> Generator[None, None, None]:
     """Leave nothing of a temporary file or folder, however it ends."""
     try:
         yield
@@ -202,7 +204,7 @@ def _removed(temporary: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _named_errors(path: Path, what: str) -> Iterator[None]:
+def _named_errors(path: Path, what: str) -> Generator[None, None, None]:
     """Errors that name the path."""
     try:
         yield
@@ -219,7 +221,7 @@ class _Terminated(BaseException):
 
 
 @contextlib.contextmanager
-def _terminable() -> Iterator[None]:
+def _terminable() -> Generator[None, None, None]:
     """Within it SIGTERM ends the process only after what was begun is cleaned up."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:

@@ -4,7 +4,7 @@ they are made.
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import jax
@@ -61,7 +61,7 @@ def traced_shape(function: Callable, args: tuple, what: str) -> Any:
 
 
 @contextlib.contextmanager
-def forward_mode(what: str) -> Iterator[None]:
+def forward_mode(what: str) -> Generator[None, None, None]:
     """Says what to write where JAX finds no forward mode of what a user gave; `what` names it."""
     try:
         yield

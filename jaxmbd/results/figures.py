@@ -2,7 +2,7 @@
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ def label(text: str, most: int = 40) -> str:
 
 
 @contextlib.contextmanager
-def quiet_fonts() -> Iterator[None]:
+def quiet_fonts() -> Generator[None, None, None]:
     """Leave out matplotlib's warnings for characters that its font lacks; it draws a box for
     each.
     """

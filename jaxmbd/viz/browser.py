@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,7 @@ class Browser:
 
 
 @contextlib.contextmanager
-def browser(page: type[Browser] = Browser) -> Iterator[Browser]:
+def browser(page: type[Browser] = Browser) -> Generator[Browser, None, None]:
     """A browser with a profile of its own, which ends with the block.
 
     Raises:

@@ -4,7 +4,7 @@ import contextlib
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import IO
 
@@ -57,7 +57,7 @@ def program(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def film(path: Path, fps: float) -> Iterator[IO[bytes]]:
+def film(path: Path, fps: float) -> Generator[IO[bytes], None, None]:
     """A film of pictures of `kind_of`, one after another, that are written to what is yielded.
 
     Raises:

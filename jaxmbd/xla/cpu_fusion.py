@@ -96,7 +96,7 @@ def kernels_wanted() -> bool:
     return not _apart.value and bool(switches().kernels)
 
 
-def left_apart(apart: bool = True) -> contextlib.AbstractContextManager:
+def left_apart(apart: bool = True) -> contextlib.AbstractContextManager[None]:
     """No kernels in what is compiled here: without optimizations they take longer to compile."""
     return _apart(apart)
 

@@ -82,7 +82,7 @@ def with_derivative_of(function: Callable[..., Array], value: Array, *args: PyTr
         return opaque(lambda value, *_: [value], rule, value, *leaves)
 
     def rule(args: Values, dots: Tangents, _: Values | None) -> tuple[Values, Tangents]:
-        value, *leaves = args
+        leaves = args[1:]
         varying = [k for k, dot in enumerate(dots[1:]) if dot is not None]
         if not varying:
             return args[:1], [None]

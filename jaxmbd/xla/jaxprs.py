@@ -129,8 +129,11 @@ Rewrite = Callable[[JaxprEqn], Written | None]
 
 _MODEL = jax.make_jaxpr(lambda x: -x)(0.0).jaxpr
 # Later than in jax 0.8, where equations came from in the user's program is an argument.
-_TRACED = {"outer_traceback": None}
-_TRACED = _TRACED if "outer_traceback" in signature(mlir.jaxpr_subcomp).parameters else {}
+_TRACED: dict[str, Any] = (
+    {"outer_traceback": None}
+    if "outer_traceback" in signature(mlir.jaxpr_subcomp).parameters
+    else {}
+)
 
 
 def equation(

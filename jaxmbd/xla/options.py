@@ -153,7 +153,7 @@ def switches() -> Switches:
     return _decided(asked, _distrusted())
 
 
-def only(name: str | None) -> contextlib.AbstractContextManager:
+def only(name: str | None) -> contextlib.AbstractContextManager[None]:
     """Everything off but one switch, or all, in this thread."""
     return _chosen(_changed(Switches(), True, {} if name is None else {name: True}))
 

@@ -80,7 +80,7 @@ class _Optimality(AbstractRootProblem):
         )
 
     def factors(self, x: Float[Array, " n"], args: PyTree) -> Any:
-        delta, y, s, z = self._parts(x, args)
+        delta, y, s, _ = self._parts(x, args)
         K = jax.jacfwd(lambda x: self.residual(x, args))(x)
         n, m, g = delta.size, y.size, s.size
         soft = jnp.concatenate(
@@ -105,7 +105,7 @@ class _Optimality(AbstractRootProblem):
             x, rest, _, k = carry
             new = x - self.factors(x, args).solve(rest)
             left = self.residual(new, args)
-            _, y, s, z = self._parts(new, args)
+            _, _, s, z = self._parts(new, args)
             better = (size(left) < 0.5 * size(rest)) & jnp.all(s > 0.0) & jnp.all(z > 0.0)
             x, rest = (jnp.where(better, a, b) for a, b in ((new, x), (left, rest)))
             return x, rest, better, k + 1

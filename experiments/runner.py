@@ -8,6 +8,7 @@ import functools
 import importlib
 import inspect
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -99,7 +100,7 @@ def main(
         typer.Option(
             metavar="DIR",
             help="Folder for results and pictures; by default the experiment's own, whose "
-            "results are replaced.",
+            "results are replaced, and for a quick run one of its own.",
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small and short, as tests do.")] = False,
@@ -181,6 +182,10 @@ def _run(
     own = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     text = f"{inspect.getdoc(module)}\n\nIt takes --out, --quick and --cores too."
     folder, began = out or experiment.path.parent, datetime.now(UTC)
+    if quick and out is None and "--help" not in arguments:
+        # What is small and short must not stand where the pages' numbers come from.
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}-quick-"))
+        typer.echo(f"quick results go to {folder}")
     own.command(help=text)(_with_own_options(module.run, folder, quick))
     code = own(arguments, prog_name=f"python -m experiments {name}", standalone_mode=False)
     if "--help" not in arguments:

@@ -1,6 +1,7 @@
 """The start of a run from a state, and checks of every step, for fixed and for chosen steps."""
 
 import math
+from contextlib import nullcontext
 
 import equinox as eqx
 import jax
@@ -10,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 from ...equations.motion import applied
 from ...formulations import AbstractFormulation
 from ...integrators import Motion
+from ...model.compiled import runs_now
 from ...model.state import Pose, State
 from ...model.system import System
 from ...model.validation import is_concrete
@@ -67,11 +69,13 @@ def assembled(
                 system, given, state, report, velocities=velocities and is_concrete((given, state))
             )
         if is_concrete((system, state)):
-            refuse_redundant_drivers(system, state, t)
-            warn_of_change_point(system, given, state, t)
-            refuse_penetration(system, state)
-            warn_of_shared_friction(system, state, t)
-            warn_of_yielding_axes(system, state, t)
+            # Known numbers are computed now, also while a user's program is being traced.
+            with nullcontext() if runs_now() else jax.ensure_compile_time_eval():
+                refuse_redundant_drivers(system, state, t)
+                warn_of_change_point(system, given, state, t)
+                refuse_penetration(system, state)
+                warn_of_shared_friction(system, state, t)
+                warn_of_yielding_axes(system, state, t)
     return state, report
 
 

@@ -2,7 +2,6 @@
 
 import warnings
 from collections import OrderedDict
-from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -13,7 +12,7 @@ from jaxtyping import Float
 from ...equations.laws import gap_shares, gaps
 from ...equations.pressing import pressing_loads
 from ...formulations import RA
-from ...model.compiled import compiled_once, runs_now
+from ...model.compiled import compiled_once
 from ...model.laws.base import DRY, LawStack
 from ...model.state import State
 from ...model.system import System
@@ -259,9 +258,7 @@ def warn_of_change_point(system: System, given: State, state: State, t: Scalar |
     pose = tuple(np.asarray(x).tobytes() for x in (given.r, given.A))
     key = id(system.constraints), pose, float(t)
     if key not in _lost:
-        # Known numbers are computed now, also while a user's program is being traced.
-        with nullcontext() if runs_now() else jax.ensure_compile_time_eval():
-            lost = freedoms_lost_nearby(system, state, t)
+        lost = freedoms_lost_nearby(system, state, t)
         # The constraints are held so that their id stays theirs.
         _lost[key] = system.constraints, lost
         if len(_lost) > _LOST_AT_MOST:
@@ -284,9 +281,7 @@ def refuse_redundant_drivers(system: System, state: State, t: Scalar | float) ->
     """
     if not any(c.is_driver for c in system.connections) or system.nc > LARGEST:
         return
-    # Known numbers are computed now, also while a user's program is being traced.
-    with nullcontext() if runs_now() else jax.ensure_compile_time_eval():
-        found = mobility(system, state, t=t)
+    found = mobility(system, state, t=t)
     if found.redundant_drivers:
         others = ", ".join(repr(n) for n in [*found.redundant_joints, *found.redundant_drivers])
         raise ValueError(

@@ -67,3 +67,21 @@ def five_bar():
     point = (tip[0], 0.0, tip[1])
     m.add(mbd.Revolute("wrist", "left rod", "right rod", point=point, axis=(0, -1, 0)))
     return m.build()
+
+
+def parallelogram():
+    """A coupler on two equal cranks, which are balanced: the motion of a point of 1 kg on a rod of
+    1 m, in gravity along -y, from where the rod lies along x; the cranks carry a fifth of its
+    inertia.
+    """
+    ends = np.array([[0.0, 0.0, 0.0], 0.5 * np.array([np.cos(0.3), np.sin(0.3), 0.0])])
+    inertia, z = (0.1, 0.1, 0.1), (0.0, 0.0, 1.0)
+    m = mbd.Mechanism("parallelogram", gravity=(0.0, -GRAVITY / 0.8, 0.0))
+    tip = np.array([1.0, 0.0, 0.0])
+    coupler = m.add_body("coupler", mass=0.8, inertia=inertia, r=tip + 0.5 * ends[1])
+    for name, end in zip(("left", "right"), ends, strict=True):
+        crank = m.add_body(f"{name} crank", mass=0.3, inertia=inertia, r=end)
+        m.add(mbd.Revolute(name, m.ground, crank, point=end, axis=z))
+        m.add(mbd.Revolute(f"{name} knee", crank, coupler, point=end + tip, axis=z))
+    m.add(mbd.Actuator("motor", "left", control=mbd.Input("torque", unit="N·m")))
+    return m.build()

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from ..equations.row_switches import on_rows
 from ..equations.rows import dense, row_sizes, rows
 from ..formulations import RA
-from ..model.compiled import compiled_once
+from ..model.compiled import compiled_once, computed_now
 from ..model.readable import counted, listed
 from ..model.state import Pose, State
 from ..model.system import System
@@ -121,6 +121,12 @@ def mobility(system: System, state: State, *, t: Numbers = 0.0) -> Mobility:
     check_system(system, state, "mobility")
     if not is_concrete((system, state, t)):
         raise ValueError("mobility counts with concrete values: call it outside jit, vmap and grad")
+    with computed_now():
+        return _counted(system, state, t)
+
+
+def _counted(system: System, state: State, t: Numbers) -> Mobility:
+    """`mobility` of known numbers."""
     n = 6 * system.nb
     if not system.nc:
         return Mobility(n, 0, 0, n, 0, (), (), 1.0)

@@ -14,7 +14,7 @@ from ..equations.motion import mass_matrix
 from ..equations.rows import phi, rows
 from ..formulations import RA
 from ..linalg import factorize, linear_solve
-from ..model.compiled import compiled_once
+from ..model.compiled import compiled_once, computed_now
 from ..model.state import State
 from ..model.system import System
 from ..model.validation import as_jax, is_concrete
@@ -50,14 +50,15 @@ def move_apart(system: System, state: State, *, t: float = 0.0) -> State:
     check_system(system, state, "move_apart")
     if not is_concrete((system, state)):
         raise ValueError("move_apart works on known numbers: call it outside jit, vmap and grad")
-    time = as_jax(np.asarray(t, system.dtype), system.dtype)
-    for _ in range(_MAX_MOVES):
-        state, inside = _moved(system, state, time)
-        if float(inside) <= _CLOSED:
-            break
-    new, report = assemble(system, state, t=t)
-    refuse_open(system, report, t)
-    refuse_penetration(system, new)
+    with computed_now():
+        time = as_jax(np.asarray(t, system.dtype), system.dtype)
+        for _ in range(_MAX_MOVES):
+            state, inside = _moved(system, state, time)
+            if float(inside) <= _CLOSED:
+                break
+        new, report = assemble(system, state, t=t)
+        refuse_open(system, report, t)
+        refuse_penetration(system, new)
     return new
 
 

@@ -5,7 +5,7 @@ compiles nothing, and work that takes a moment is compiled in a moment.
 import functools
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import equinox as eqx
@@ -176,6 +176,13 @@ def compiled_once(function: Callable[..., Any]) -> Compiled:
 def runs_now(*trees: Any) -> bool:
     """Whether nothing is being traced: options of the compiler belong to outermost programs."""
     return is_concrete(trees) and outermost()
+
+
+def computed_now() -> AbstractContextManager[None]:
+    """A context in which what is known is computed at once, also while a user's program is being
+    traced.
+    """
+    return nullcontext() if runs_now() else jax.ensure_compile_time_eval()
 
 
 def _unnamed(value: PyTree) -> Any:

@@ -1,4 +1,4 @@
-"""Starts that are known are checked while a user's program is being traced, as they are outside."""
+"""What is known is computed and checked while a user's program is being traced, as it is outside."""
 
 import jax
 import pytest
@@ -40,3 +40,18 @@ def test_friction_that_a_loop_shares_is_told():
     m.add(mbd.CoulombFriction("dry", pin, friction=0.1, radius=0.01))
     with pytest.warns(mbd.RedundantJointWarning, match="friction 'dry' follows the force"):
         traced(*m.build())
+
+
+def test_degrees_of_freedom_are_counted():
+    system, state = mbd.load("four_bar")
+    counts = []
+    jax.eval_shape(lambda x: (counts.append(mbd.mobility(system, state).freedoms), x)[1], 1.0)
+    assert counts == [1]
+
+
+def test_bodies_are_moved_apart():
+    system, state = ball(0.3)
+    low = mbd.set_joints(system, state, {"guide": {"displacement": -0.4}})
+    moved = []
+    jax.eval_shape(lambda x: (moved.append(mbd.move_apart(system, low)), x)[1], 1.0)
+    assert float(moved[0].r[0, 2]) == pytest.approx(0.0, abs=1e-9)

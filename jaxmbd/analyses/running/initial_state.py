@@ -1,7 +1,6 @@
 """The start of a run from a state, and checks of every step, for fixed and for chosen steps."""
 
 import math
-from contextlib import nullcontext
 
 import equinox as eqx
 import jax
@@ -11,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 from ...equations.motion import applied
 from ...formulations import AbstractFormulation
 from ...integrators import Motion
-from ...model.compiled import runs_now
+from ...model.compiled import computed_now
 from ...model.state import Pose, State
 from ...model.system import System
 from ...model.validation import is_concrete
@@ -69,8 +68,7 @@ def assembled(
                 system, given, state, report, velocities=velocities and is_concrete((given, state))
             )
         if is_concrete((system, state)):
-            # Known numbers are computed now, also while a user's program is being traced.
-            with nullcontext() if runs_now() else jax.ensure_compile_time_eval():
+            with computed_now():
                 refuse_redundant_drivers(system, state, t)
                 warn_of_change_point(system, given, state, t)
                 refuse_penetration(system, state)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..equations.determining_rows import DenseRows
+from ..equations.kinematic_solve import DenseRows
 from ..equations.motion import unbalanced
 from ..equations.row_switches import acting
 from ..equations.rows import dense_rows, explicit_rate, row_sizes

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from ..equations.determining_rows import determining_rows
 from ..equations.index3 import check_settings
+from ..equations.kinematic_solve import determining_rows
 from ..equations.motion import unbalanced
 from ..equations.rows import acceleration_right_side, phi, velocity_right_side
 from ..formulations import RA, AbstractFormulation

@@ -14,7 +14,7 @@ from ..model.state import Pose
 from ..model.system import System
 from ..xla.indexing import sums_at
 from .index1 import saddle_matrix
-from .least_multipliers import least_multipliers
+from .min_norm_multipliers import min_norm_multipliers
 from .rows import rows
 from .statics import metric
 
@@ -62,7 +62,7 @@ def pressed(
     lam, own = lam[: system.nc], lam[system.nc :]  # normalizations hold no joint
     sizes = jnp.abs(lam) if signs is None else signs[: system.nc] * lam
     borne = _borne(system, pose, sizes)
-    return jnp.concatenate([least_multipliers(system, pose, lam + borne), own])
+    return jnp.concatenate([min_norm_multipliers(system, pose, lam + borne), own])
 
 
 def pressing_rows(system: System) -> np.ndarray:
@@ -79,7 +79,7 @@ def borne_of_each(system: System, pose: Pose) -> Float[Array, "k m"]:
     """
 
     def one(sizes: Float[Array, " m"]) -> Float[Array, " m"]:
-        return least_multipliers(system, pose, _borne(system, pose, sizes))
+        return min_norm_multipliers(system, pose, _borne(system, pose, sizes))
 
     return jax.vmap(one)(jnp.eye(system.nc, dtype=system.dtype)[pressing_rows(system)])
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..equations.least_multipliers import least_multipliers
+from ..equations.min_norm_multipliers import min_norm_multipliers
 from ..equations.pressing import pressed, pressing_on_j
 from ..equations.rows import rows
 from ..formulations import RA
@@ -66,7 +66,7 @@ def least_norm(
 
     def of_pose(system: System, state: State, lam: Float[Array, " nc"], moment: Moment):
         now = moment.of(system, state).at(moment.t)
-        least = least_multipliers(now, state.pose, system.to_stacked(lam))
+        least = min_norm_multipliers(now, state.pose, system.to_stacked(lam))
         return system.to_natural(pressed(now, state.pose, least))
 
     def one(*instant):

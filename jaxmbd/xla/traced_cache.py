@@ -49,7 +49,7 @@ class KeptPrograms:
         module, name = function.__module__, function.__qualname__
         self._is_ours = module.split(".")[0] == __name__.split(".")[0] and "<" not in name
 
-    def find(self, args: tuple[Any, ...], kwargs: dict[str, PyTree]) -> Program | None:
+    def find(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Program | None:
         """The program for such arguments, read or made; None where none can be kept."""
         folder = cache.folder()
         if folder is None or not self._is_ours or not switches().programs:
@@ -118,7 +118,7 @@ class KeptPrograms:
         options: dict[str, Any] = {"compiler_options": self._options} if self._options else {}
         jitted = jax.jit(program, **options)
 
-        def run(args: tuple[Any, ...], kwargs: dict[str, PyTree]) -> PyTree:
+        def run(args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> PyTree:
             arrays = [x for x in jax.tree.leaves((args, kwargs)) if eqx.is_array(x)]
             return rebuild(out, jitted(*arrays))
 

@@ -1,4 +1,4 @@
-"""What is known is computed and checked while a user's program is being traced, as it is outside."""
+"""What is known is computed and checked within a user's trace as it is outside."""
 
 import jax
 import pytest

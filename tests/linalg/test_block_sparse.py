@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxmbd as mbd
-from jaxmbd.equations.determining_rows import SparseRows
+from jaxmbd.equations.kinematic_solve import SparseRows
 from jaxmbd.linalg import BlockFactors, Coupling, DenseFactors, SaddleMatrix, factorize
 from jaxmbd.linalg.ordering import Topology, schedule
 from jaxmbd.linalg.strategy import CheckedFactors

@@ -15,7 +15,7 @@ from .motion import mass_matrix
 from .rows import rows
 
 
-def least_multipliers(system: System, pose: Pose, lam: Float[Array, " m"]) -> Float[Array, " m"]:
+def min_norm_multipliers(system: System, pose: Pose, lam: Float[Array, " m"]) -> Float[Array, " m"]:
     """What redundant rows leave undetermined is taken away from multipliers of the joints' rows, in
     the stacked order; `system` is at the time of the pose.
 

@@ -76,6 +76,31 @@ def conservation(histories, out):
     plt.close(fig)
 
 
+def balances(found, out):
+    """Energies and angular momenta themselves over time (Figs 10, 13, 17, 23)."""
+    fig, axes = plt.subplots(
+        2, len(found), figsize=(3.2 * len(found), 5.0), squeeze=False, layout="constrained"
+    )
+    for (name, (system, sol)), (top, bottom) in zip(found.items(), axes.T, strict=True):
+        t, energy = np.asarray(sol.t), sol.energy(system)
+        angular = np.asarray(sol.momentum(system).angular)
+        top.plot(t, energy.kinetic, label="kinetic", lw=1)
+        top.plot(t, energy.potential, label="potential", lw=1)
+        top.plot(t, energy.total, "k:", label="total")
+        for k, axis in enumerate("xyz"):
+            bottom.plot(t, angular[:, k], label=axis, lw=1)
+        top.set_title(f"{_title(name)}, h = {t[1] - t[0]:.2g} s", fontsize=9)
+        bottom.set_xlabel("t [s]")
+        for ax in (top, bottom):
+            ax.grid(alpha=0.3)
+    axes[0, 0].set_ylabel("energy [J]")
+    axes[1, 0].set_ylabel("angular momentum [kg m²/s]")
+    axes[0, 0].legend(fontsize=8)
+    axes[1, 0].legend(fontsize=8)
+    fig.savefig(out / "energies.png", dpi=130)
+    plt.close(fig)
+
+
 def cost(found, out):
     """Error against computing time."""
     fig, axes = plt.subplots(1, len(found), figsize=(3.4 * len(found), 3.6), layout="constrained")

@@ -46,6 +46,7 @@ FURTHER = {  # figures that the paper draws with another step [s]; steps
     "gyro_top": ("figure_9", 0.01, 200),
     "planar_pair": ("figure_17", 0.01, 100),
 }
+BALANCES = ("gyro_top", "cylindrical_pair", "figure_17", "six_body_linkage")  # Figs 10 to 23
 INSTANT_STEP, INSTANTS = 1e-3, 50  # of the planar pair's condition numbers over time
 COST = {  # seconds, and steps in them
     "gyro_top": (0.5, (250, 500, 1000, 2000)),
@@ -300,7 +301,7 @@ def long_run(name, formulation, integrator, h, seconds):
 
 def motions(results, names, out, quick):
     """Conservation at the paper's steps, both schemes and generalized-alpha beside them."""
-    histories, relative, films = {}, {}, {}
+    histories, relative, films, balances = {}, {}, {}, {}
     for name in tqdm(names, desc="examples", leave=False):
         h, steps = RUNS[name]
         found = {scheme: simulated(name, h, steps, method) for scheme, method in SCHEMES.items()}
@@ -336,6 +337,7 @@ def motions(results, names, out, quick):
             system, sol = simulated(name, h, steps, method)
             row[scheme], histories[figure][scheme] = conservation(name, system, sol)
         relative[figure] = np.asarray(sol.t), relative_coordinates(name, sol)
+        balances[figure] = system, sol
         system, sol = simulated(name, h, steps, mbd.GeneralizedAlpha(), mbd.RA())
         row["generalized_alpha"], histories[figure]["generalized_alpha"] = conservation(
             name, system, sol
@@ -348,6 +350,9 @@ def motions(results, names, out, quick):
     save(results, out)
     figures.conservation(histories, out)
     figures.relative(relative, out)
+    found = films | balances
+    shown = {name: found[name] for name in BALANCES if name in found}
+    figures.balances(shown, out)
     figures.snapshots(films, out)
     if not quick:
         figures.film(*films["six_body_linkage"], out)

@@ -71,7 +71,7 @@ def bar_pendulum(t):
     )
 
 
-def spherical_chain(masses, inertias, to_center, to_next, A0, omega0, t_end):
+def spherical_chain(masses, inertias, to_center, to_next, A0, omega0, t_end, gravity=GRAVITY):
     """A chain of bodies on ball joints, the first at the origin, gravity along -z: Kane's equations
     in quaternions.
 
@@ -83,6 +83,7 @@ def spherical_chain(masses, inertias, to_center, to_next, A0, omega0, t_end):
         A0: (n, 3, 3) rotation matrices at the start, all the identity times a known rotation.
         omega0: (n, 3) rates at the start, body frame [rad/s].
         t_end: [s].
+        gravity: [m/s²].
 
     Returns:
         Mass centers (n, 3), rotation matrices (n, 3, 3), rates (n, 3) at t_end.
@@ -104,7 +105,7 @@ def spherical_chain(masses, inertias, to_center, to_next, A0, omega0, t_end):
         M, f = np.zeros((3 * n, 3 * n)), np.zeros(3 * n)
         for i in range(n):
             centripetal = sum(np.cross(W[k], np.cross(W[k], arms[i][k])) for k in range(i + 1))
-            load = masses[i] * (np.array([0, 0, -GRAVITY]) - centripetal)
+            load = masses[i] * (np.array([0, 0, -gravity]) - centripetal)
             for k in range(i + 1):
                 f[3 * k : 3 * k + 3] += np.cross(arms[i][k], load)
                 for m in range(i + 1):
@@ -131,6 +132,14 @@ def spherical_chain(masses, inertias, to_center, to_next, A0, omega0, t_end):
         :n
     ]
     return joints + np.einsum("kij,kj->ki", A, to_center), A, w
+
+
+def crank_of(state):
+    """The crank's angle [rad] and rate [rad/s] in an assembled state of the packaged free slider
+    crank.
+    """
+    turned = np.asarray(state.A[0]) @ np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0.0]]).T
+    return np.arctan2(turned[2, 1], turned[1, 1]), float(state.omega[0, 0])
 
 
 def free_slider_crank(phi0, rate0, t_end):

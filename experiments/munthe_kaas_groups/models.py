@@ -52,3 +52,21 @@ PRECISION = {
     "double_pendulum": EXAMPLES["double_pendulum"],
     "slider_crank_free": partial(mbd.load_mechanism, "slider_crank_free"),
 }
+
+
+def chain_of(system, state):
+    """The heavy top or the spherical double pendulum, as `spherical_chain` takes them."""
+    r, A = np.asarray(state.r), np.asarray(state.A)
+    joints = np.zeros_like(r)
+    for k in range(1, len(r)):
+        joints[k] = joints[k - 1] + 2.0 * (r[k - 1] - joints[k - 1])  # halfway is the mass center
+    arms = np.einsum("kji,kj->ki", A, r - joints)
+    return {
+        "masses": np.asarray(system.mass),
+        "inertias": np.asarray(system.inertia),
+        "to_center": arms,
+        "to_next": 2.0 * arms,
+        "A0": A,
+        "omega0": np.asarray(state.omega),
+        "gravity": -float(system.gravity[2]),
+    }

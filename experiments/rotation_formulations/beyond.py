@@ -31,10 +31,8 @@ def _references():
     chain = reference_solutions.spherical_chain(**CHAIN, t_end=SPATIAL["spinning_chain"])
     system, state = mbd.load("slider_crank_free")
     assembled, _ = mbd.assemble(system, state)
-    turned = np.asarray(assembled.A[0]) @ np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0.0]]).T
-    phi0 = np.arctan2(turned[2, 1], turned[1, 1])
     crank = reference_solutions.free_slider_crank(
-        phi0, float(assembled.omega[0, 0]), SPATIAL["slider_crank_free"]
+        *reference_solutions.crank_of(assembled), SPATIAL["slider_crank_free"]
     )
     return {"spinning_chain": chain, "slider_crank_free": crank}
 

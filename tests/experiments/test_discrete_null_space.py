@@ -10,6 +10,7 @@ def test_the_top_precesses_at_second_order_and_conditions_are_as_printed(tmp_pat
     assert {p.name for p in tmp_path.glob("*.png")} == {
         "conservation.png",
         "convergence.png",
+        "energies.png",
         "relative.png",
     }
     assert found["schemes_max_difference"] < 1e-11

@@ -188,6 +188,13 @@ jet = mbd.RA().pose_jet(pose)  # a PoseJet in the six numbers (dr, dtheta) of `R
 turned = jet.at(jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.1]))
 print(turned.A[1, 0])  # 0.1, the sine of 0.1 to second order
 
+# %% TurnJet
+angle = 0.1
+q = jnp.array([1.0, 0.0, 0.0, np.cos(0.5 * angle), 0.0, 0.0, np.sin(0.5 * angle)])
+jet = mbd.RP().turn_jet(q)  # a TurnJet in the four Euler parameters
+rate = 0.5 * jnp.array([-np.sin(0.5 * angle), 0.0, 0.0, np.cos(0.5 * angle)])  # by the angle
+print((jet.first @ rate)[1, 0])  # 0.995, the cosine of 0.1
+
 # %% Sensor
 m = mbd.Mechanism("turntable")
 table = m.add_body("table", mass=2.0, inertia=(0.02, 0.02, 0.04))

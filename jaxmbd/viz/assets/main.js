@@ -217,7 +217,7 @@ class Page {
       this.seek(over ? t[this.recorder ? t.length - 1 : 0] : next);
       if (over && this.recorder) {
         this.play(false);
-        setTimeout(() => this.recorder?.stop(), 300); // the last pictures are still on their way
+        this.endRecording();
       }
     }
     this.before = now;
@@ -471,13 +471,31 @@ class Page {
       this.recorder = null;
       document.body.classList.remove('recording');
       this.play(false);
-      this.download(new Blob(parts, { type: kind }), kind.slice(6).split(';')[0]);
+      const got = new Blob(parts, { type: kind });
+      if (got.size) this.download(got, kind.slice(6).split(';')[0]);
+      else this.find('caption').textContent = 'This browser recorded no picture.';
     });
     this.seek(this.film.t[0]);
     this.recorder = recorder;
     document.body.classList.add('recording');
     recorder.start(1000);
     this.play(true);
+  }
+
+  // The last pictures are still on their way, and of a short motion a slow machine has perhaps not encoded one: 30 s at most.
+  endRecording(turns = 100) {
+    const { recorder } = this;
+    let size = 0;
+    recorder.addEventListener('dataavailable', (event) => { size += event.data.size; });
+    const look = (left) => setTimeout(() => {
+      if (recorder.state === 'inactive') return;
+      if (size || !left) { recorder.stop(); return; }
+      this.draw();
+      recorder.requestData();
+      look(left - 1);
+    }, 300);
+    recorder.requestData();
+    look(turns);
   }
 
   // Frames per second while the motion plays: what the picture itself takes.

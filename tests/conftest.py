@@ -65,9 +65,11 @@ def _programs_are_let_go():
 
 
 # What a test took when all were last measured, in seconds of processor time; quick ones are left
-# out. `pytest -m "slow or not slow" --record-durations` writes it anew.
+# out. `pytest -m "slow or not slow" --record-durations` writes it anew. With these bounds the suite
+# takes half an hour on two slow cores; most of what it took before were tests that nobody had
+# measured, and such as were marked as essential and had grown.
 _DURATIONS = Path(__file__).with_name("durations.json")
-_QUICK, _LONGEST = 2.0, 6.0
+_QUICK, _LONGEST, _ESSENTIAL = 2.0, 3.0, 20.0
 
 
 def pytest_addoption(parser):
@@ -88,7 +90,8 @@ def _name(item) -> str:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Mark as slow what takes long: of every test function the cheapest variant stays, and all that
-    are quick; functions that take long altogether stay where they are marked as essential.
+    are quick; functions that take longer altogether stay where they are marked as essential, unless
+    they take very long.
     """
     known = json.loads(_DURATIONS.read_text(encoding="utf-8")) if _DURATIONS.exists() else {}
     cheapest: dict[str, float] = {}
@@ -100,7 +103,8 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         took, function = known.get(_name(item), 0.0), item.nodeid.split("[")[0]
         stays = took <= _QUICK or (took == cheapest.get(function) and took <= _LONGEST)
-        if not stays and not named and not item.get_closest_marker("essential"):
+        stays = stays or (took <= _ESSENTIAL and item.get_closest_marker("essential"))
+        if not stays and not named:
             item.add_marker(pytest.mark.slow)
     if config.option.markexpr:
         return

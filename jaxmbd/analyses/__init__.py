@@ -10,13 +10,13 @@ an analysis runs is in `running`.
 from .accelerations import Accelerations as Accelerations
 from .accelerations import accelerations as accelerations
 from .accelerations import state_rate as state_rate
-from .adaptive import Adaptive as Adaptive
 from .assembly import AssemblyReport as AssemblyReport
 from .assembly import assemble as assemble
 from .batches import run_batch as run_batch
 from .carry import Carry as Carry
 from .carry import observe as observe
 from .carry import quantities as quantities
+from .chosen_steps.adaptive import Adaptive as Adaptive
 from .controllers import Controller as Controller
 from .dynamics import simulate as simulate
 from .inputs import actuator_wrenches as actuator_wrenches

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ..model.inputs import InputLabel, all_given
@@ -14,7 +15,7 @@ from ..model.system import System
 from ..results.columns import refuse_unknown
 from .carry import Carry, row_of, taken
 from .controllers import Control, Controller
-from .running.schedule import FromStep, InputPart, Inputs, InputValue, Schedule
+from .running.schedule import FromStep, InputPart, Inputs, InputValue, Schedule, as_mapping
 
 
 def check_controller(system: System, controller: object, who: str) -> None:
@@ -46,6 +47,19 @@ def commanded(system: System, controller: Controller) -> list[InputLabel]:
     """The inputs that a controller gives, in the order of its commands."""
     known = {label.name: label for label in system.inputs}
     return [known[name] for name in controller.commands]
+
+
+def with_commands(system: System, controller: Controller, given: Inputs | None) -> Inputs:
+    """All inputs before a controller has given a command, which is zero until then."""
+    nothing = {x.name: np.zeros(x.shape) for x in commanded(system, controller)}
+    inputs = as_mapping(given, "simulate")
+    for name in nothing:
+        if name in inputs:
+            raise ValueError(
+                f"simulate: {type(controller).__name__} commands the input {name!r}; leave it out "
+                "of inputs="
+            )
+    return nothing | dict(inputs)
 
 
 def left_to_caller(

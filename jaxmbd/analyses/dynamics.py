@@ -11,7 +11,8 @@ from ..model.state import State
 from ..model.system import System
 from ..model.validation import Numbers
 from ..results.solution import Solution
-from .adaptive import Adaptive, simulate_chosen
+from .chosen_steps.adaptive import Adaptive
+from .chosen_steps.run import simulate_chosen
 from .controllers import Controller
 from .events.kinks import kink_events
 from .events.runs import simulate_events
@@ -86,7 +87,7 @@ def simulate(
         split_kinks: Whether steps are divided where a force element is not smooth: where a rope
             goes slack, a stop or a contact that gives way opens or closes, a limit cuts off an
             effort, and at the points of a table. A method then keeps its order. Each is told as an
-            event, "rope.kink". For steps of one size; `mbd.Adaptive` takes small ones there.
+            event, "rope.kink". Without, `mbd.Adaptive` takes small steps there.
         save_every: Save every k-th step; the number of steps must be a multiple of it. With
             `Moreau`, forces, accelerations and multipliers are means over the step that ends at a
             row; the other steps between two rows do not count in them.
@@ -137,11 +138,6 @@ def simulate(
     )
     found, system = _events_of(system, events, until), system.without_events()
     if split_kinks:
-        if step is not None:
-            raise ValueError(
-                "simulate: split_kinks is for steps of one size; step=mbd.Adaptive takes small "
-                "steps across kinks"
-            )
         found += kink_events(system)
     if step is not None:
         _refuse_fixed(asked, controller, key)
@@ -156,12 +152,7 @@ def simulate(
         )
     refuse_unused_key(key, controller, "simulate")
     if found:
-        if controller is not None:
-            raise ValueError(
-                "simulate: events are not for runs with a controller; those of the mechanism are "
-                "left out by system.without_events()"
-            )
-        return simulate_events(system, state, found, asked)
+        return simulate_events(system, state, found, asked, controller, key)
     if controller is None:
         return simulate_fixed(system, state, asked)
     if checkpoints != 1:

@@ -2,18 +2,33 @@
 time stepping with impacts.
 """
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import quad, solve_ivp
+from switched import (
+    ANGLE,
+    BALL,
+    DAMPING,
+    DISCS,
+    FREE,
+    LEAF,
+    MEET,
+    STIFFNESS,
+    WIDTH,
+    G,
+    bounced_exactly,
+    discs,
+    door,
+    drop,
+    hit,
+    locked_exactly,
+)
 
 import jaxmbd as mbd
 
 RK5 = mbd.MuntheKaas(tableau="rk5")
-G = 9.81
 
 
 def differences(function, at, e):
@@ -24,30 +39,9 @@ def differences(function, at, e):
 # --- two discs lock ---
 
 
-def discs(p):
-    """Two discs of inertias and rates on one axis."""
-    m = mbd.Mechanism("discs", gravity=(0, 0, 0))
-    for k, name in enumerate("ab"):
-        rate, inertia = jnp.zeros(3).at[2].set(p[2 + k]), jnp.full(3, 0.3).at[2].set(p[k])
-        m.add_body(name, mass=1.0, inertia=inertia, r=(0, 0, k), omega=rate)
-        m.add(mbd.Revolute(f"pin {name}", m.ground, name, point=(0, 0, k), axis=(0, 0, 1)))
-    m.add(mbd.Coupler("clutch", "pin a", "pin b", active=False))
-    return m.build()
-
-
-DISCS = np.array([0.3, 0.5, 1.0, 4.0])
-ANGLE = 1.01
-MEET = mbd.Event("meet", f"pin b.angle > {ANGLE}", action=mbd.Activate("clutch", here=True))
-
-
 def locked(p):
     sol = mbd.simulate(*discs(p), h=1e-2, steps=100, events=[MEET])
     return jnp.stack([sol.omega[-1, 0, 2], sol["pin a.angle"][-1]])
-
-
-def locked_exactly(p):
-    rate = (p[0] * p[2] + p[1] * p[3]) / (p[0] + p[1])
-    return jnp.stack([rate, p[2] * ANGLE / p[3] + rate * (1.0 - ANGLE / p[3])])
 
 
 @pytest.mark.essential
@@ -72,19 +66,6 @@ def test_derivatives_through_a_clutch(mode):
 
 
 # --- a latch on a door ---
-
-STIFFNESS, DAMPING, FREE, WIDTH, LEAF = 20.0, 3.0, -0.5, 0.9, 25.0
-
-
-def door():
-    m = mbd.Mechanism("door", gravity=(0, 0, 0))
-    leaf = mbd.Box((WIDTH, 0.04, 2.0), mass=LEAF)
-    m.add_body("leaf", shape=leaf, r=(0.5 * WIDTH, 0, 0))
-    m.add(mbd.Revolute("hinge", m.ground, "leaf", point=(0, 0, 0), axis=(0, 0, 1)))
-    closer = {"stiffness": STIFFNESS, "damping": DAMPING, "free_angle": FREE}
-    m.add(mbd.TorsionalSpringDamper("closer", m.ground, "leaf", axis=(0, 0, 1), **closer))
-    m.add(mbd.Lock("latch", "hinge", active=False))
-    return m
 
 
 @pytest.mark.parametrize(
@@ -258,26 +239,6 @@ def test_hinges_of_a_four_bar_in_motion_open():
 
 # --- a point bounces ---
 
-BALL = np.array([0.8, 1.0, G])  # restitution, height, gravity
-
-
-def drop(p, *, stop):
-    """A ball on a vertical guide, with a floor that events make, or with a stop."""
-    m = mbd.Mechanism("drop", gravity=jnp.zeros(3).at[2].set(-p[2]))
-    m.add_body("ball", mass=2.0, inertia=(0.1, 0.1, 0.1), r=(0, 0, 0))
-    m.add(mbd.Translational("guide", m.ground, "ball", point=(0, 0, 0), axis=(0, 0, 1)))
-    if stop:
-        m.add(mbd.JointLimit("floor", "guide", lower=0.0, restitution=p[0]))
-    else:
-        m.add(mbd.Lock("floor", "guide", active=False))
-    system, state = m.build()
-    return system, dataclasses.replace(state, r=state.r.at[0, 2].set(p[1]))
-
-
-def hit(p, **options):
-    bounce = mbd.Bounce("floor", restitution=p[0])
-    return mbd.Event("hit", "guide.displacement < 0", action=bounce, **options)
-
 
 def bounced(p, integrator=RK5):
     far = mbd.Event("far", "guide.displacement > 9", action=mbd.Bounce("floor"))  # never
@@ -286,16 +247,6 @@ def bounced(p, integrator=RK5):
         *drop(p, stop=False), h=1e-2, steps=200, events=events, integrator=integrator
     )
     return jnp.concatenate([sol.events.t[0, :3], sol.r[-1, 0, 2:], sol.v[-1, 0, 2:]])
-
-
-def bounced_exactly(p):
-    t = jnp.sqrt(2.0 * p[1] / p[2])
-    v, times = p[0] * p[2] * t, []
-    for _ in range(3):
-        times.append(t)
-        t, v = t + 2.0 * v / p[2], p[0] * v
-    dt, v = 2.0 - times[-1], v / p[0]
-    return jnp.stack([*times, v * dt - 0.5 * p[2] * dt**2, v - p[2] * dt])
 
 
 @pytest.mark.essential

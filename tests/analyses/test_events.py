@@ -283,9 +283,6 @@ def test_what_makes_no_sense_is_refused_by_name():
         mbd.Event("", "pin.angle")
     with pytest.raises(ValueError, match="two events are named 'a'"):
         mbd.simulate(SYSTEM, STATE, events=[mbd.Event("a", "pin.angle")] * 2, **run)
-    act = mbd.Event("act", "pin.angle > 1", action=mbd.SetInput("none", 1.0))
-    with pytest.raises(ValueError, match="Event 'act' acts, which needs steps of one size"):
-        mbd.simulate(SYSTEM, STATE, step=mbd.Adaptive(), save_at=[0.0, 1.0], events=[act])
     often = mbd.Event("often", "pin.angle", value=DOWN, most=2)
     with pytest.raises(mbd.SimulationError, match="more events happened than are kept"):
         mbd.simulate(SYSTEM, STATE, h=1e-2, t_end=6.0, events=[often])

@@ -4,46 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from switched import BUMPER, LOAD, height, on_bumper, pieces
 
 import jaxmbd as mbd
 from jaxmbd.analyses.events.kinks import kink_events
 from jaxmbd.model.tables import MonotoneCubic
-
-MASS, GRAVITY, STIFFNESS, HEIGHT = 2.0, 9.81, 800.0, 0.5
-
-
-def on_bumper(stiffness=STIFFNESS):
-    """A ball that falls HEIGHT onto a spring which only pushes."""
-    m = mbd.Mechanism("bumper", gravity=(0.0, 0.0, -GRAVITY))
-    m.add_body("ball", mass=MASS, inertia=(0.1,) * 3, r=(0.0, 0.0, HEIGHT))
-    ends = {"point_i": (0.0, 0.0, -1.0), "point_j": (0.0, 0.0, HEIGHT)}
-    spring = {"stiffness": stiffness, "free_length": 1.0, "only": "compression"}
-    m.add(mbd.SpringDamper("bumper", m.ground, "ball", **ends, **spring))
-    return m.build()
-
-
-def pieces(stiffness):
-    """When the ball touches the spring, how long it stays, and its depth after a time there."""
-    omega = (stiffness / MASS) ** 0.5
-    fall = (2.0 * HEIGHT / GRAVITY) ** 0.5
-    sag, swing = GRAVITY / omega**2, GRAVITY * fall / omega
-    # depth = sag (1 - cos) + swing sin, zero again where tan(x / 2) = -swing / sag
-    stay = 2.0 * (np.pi - jnp.arctan2(swing, sag)) / omega
-
-    def depth(x):
-        return sag * (1.0 - jnp.cos(omega * x)) + swing * jnp.sin(omega * x)
-
-    return fall, stay, depth
-
-
-def height(t, stiffness=STIFFNESS):
-    """Of the ball over its spring; it bounces without loss."""
-    fall, stay, depth = pieces(stiffness)
-    x = t % (2.0 * fall + stay)
-    up = x - fall - stay
-    flies = GRAVITY * fall * up - 0.5 * GRAVITY * up**2
-    on_spring = jnp.where(x < fall + stay, -depth(x - fall), flies)
-    return jnp.where(x < fall, HEIGHT - 0.5 * GRAVITY * x**2, on_spring)
 
 
 def error(system, state, exact, h, method, split, t_end=2.0):
@@ -64,7 +29,7 @@ def test_a_method_keeps_its_order_across_a_spring_that_lets_go(method, order):
     assert order - 0.15 < np.log2(coarse / fine) < order + 0.15
     whole, _ = error(system, state, height, 2e-3, method, False)
     assert fine < (1e-4 if order == 5 else 0.7) * whole
-    fall, stay, _ = pieces(STIFFNESS)
+    fall, stay, _ = pieces(BUMPER)
     there = fall + np.cumsum([0.0, stay, 2.0 * fall, stay, 2.0 * fall])
     # Without damping the spring goes slack where its force ends.
     for name in ("bumper.kink1", "bumper.kink2"):
@@ -80,8 +45,8 @@ def test_derivatives_run_through_the_divided_steps():
         run = {"h": 2e-3, "steps": 1000, "integrator": method, "split_kinks": True}
         return mbd.simulate(system, state, **run).r[-1, 0, 2]
 
-    found = jax.jacfwd(last)(STIFFNESS)
-    exact = jax.jacfwd(lambda k: height(2.0, k))(STIFFNESS)
+    found = jax.jacfwd(last)(BUMPER)
+    exact = jax.jacfwd(lambda k: height(2.0, k))(BUMPER)
     np.testing.assert_allclose(found, exact, rtol=1e-7)
 
 
@@ -90,16 +55,16 @@ def test_a_servo_at_its_limit():
     """A mass pulled back by no more than a limit: parabolas, and arcs between them."""
     stiffness, most, start = 50.0, 20.0, 1.0
     m = mbd.Mechanism("slider", gravity=(0.0, 0.0, 0.0))
-    m.add_body("slider", mass=MASS, inertia=(0.1,) * 3)
+    m.add_body("slider", mass=LOAD, inertia=(0.1,) * 3)
     m.add(mbd.Translational("rail", m.ground, "slider", point=(0, 0, 0), axis=(0, 0, 1)))
     limits = {"stiffness": stiffness, "effort_range": (-most, most)}
     m.add(mbd.Servo("servo", "rail", control=0.0, gain=stiffness, **limits))
     system, state = m.build()
     state = mbd.set_joints(system, state, {"rail": {"displacement": start}})
 
-    edge, omega = most / stiffness, np.sqrt(stiffness / MASS)
-    first = np.sqrt(2.0 * (start - edge) * MASS / most)
-    speed = most / MASS * first
+    edge, omega = most / stiffness, np.sqrt(stiffness / LOAD)
+    first = np.sqrt(2.0 * (start - edge) * LOAD / most)
+    speed = most / LOAD * first
     # z = edge cos - speed / omega sin until it is -edge
     across = 2.0 * np.arctan2(edge * omega, speed) / omega
     half = 2.0 * first + across
@@ -108,8 +73,8 @@ def test_a_servo_at_its_limit():
         turns, x = np.divmod(t, half)
         arc = edge * np.cos(omega * (x - first)) - speed / omega * np.sin(omega * (x - first))
         parts = [x < first, x < first + across]
-        z = [start - 0.5 * most / MASS * x**2, arc]
-        z = np.select(parts, z, -start + 0.5 * most / MASS * (half - x) ** 2)
+        z = [start - 0.5 * most / LOAD * x**2, arc]
+        z = np.select(parts, z, -start + 0.5 * most / LOAD * (half - x) ** 2)
         return np.where(turns % 2 == 0, z, -z)
 
     method = mbd.MuntheKaas(tableau="rk5")
@@ -157,10 +122,3 @@ def test_what_has_kinks_is_told():
         ["rope.kink1", "rope.kink2", "table.kink", "stops.kink1", "stops.kink2"]
         + ["motor.kink1", "motor.kink2", "floor.kink1", "floor.kink2"]
     )
-
-
-def test_chosen_steps_divide_nothing():
-    system, state = on_bumper()
-    with pytest.raises(ValueError, match="split_kinks is for steps of one size"):
-        run = {"step": mbd.Adaptive(1e-6), "save_at": [0.0, 1.0]}
-        mbd.simulate(system, state, split_kinks=True, **run)

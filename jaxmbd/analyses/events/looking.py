@@ -14,9 +14,11 @@ from ...model.system import System
 from ...outcomes import RESULTS
 from ...results.saved_rows import Row
 from ...rotations.types import Scalar
+from ..controllers import Control
 from ..running.one_step import FixedSteps, Progress, one_step, row_after
-from ..running.schedule import OfTime, Schedule, StepNumber, earlier
+from ..running.schedule import InputPart, OfTime, Schedule, StepNumber, earlier
 from .acting import Held, Renewal, coasted, renewed
+from .commands import Commanding, Commands
 from .effects import Effect
 from .search import ACTING, RENEWING, Search
 from .values import values_of
@@ -106,6 +108,7 @@ class EventRun(eqx.Module):
         saved: Whether the last turn reached a row.
         iterations: Since the first row, those of steps that were tried included.
         acts: Of events that act; None where none does.
+        commands: Of a controller, or None.
     """
 
     progress: Progress
@@ -126,6 +129,7 @@ class EventRun(eqx.Module):
     saved: Bool[Array, ""]
     iterations: Int[Array, ""]
     acts: ActingRun | None = None
+    commands: Commands | None = None
 
 
 class Looking(eqx.Module):
@@ -137,6 +141,7 @@ class Looking(eqx.Module):
         steps: Size and method.
         schedule: The inputs, or None.
         effects: What each event does; none where none does anything.
+        commanding: The controller, or None.
     """
 
     system: System
@@ -144,6 +149,7 @@ class Looking(eqx.Module):
     steps: FixedSteps
     schedule: Schedule | None
     effects: tuple[Effect, ...] = ()
+    commanding: Commanding | None = None
 
     @property
     def acting(self) -> Bool[np.ndarray, " E"]:
@@ -160,12 +166,21 @@ class Looking(eqx.Module):
         """Whether a step may begin before the last whole one, which had inputs of its own."""
         return self.schedule is None or not np.any(self.schedule.jumps)
 
+    def parts(self, run: "EventRun") -> tuple[InputPart, ...]:
+        """Of the schedule, in the step at hand."""
+        assert self.schedule is not None
+        if self.commanding is None or run.commands is None:
+            return self.schedule.parts
+        return self.commanding.parts(self.schedule.parts, run.commands.command, run.n + 1)
+
     def values(self, row: Row, t: Scalar, progress: Progress) -> Float[Array, " E"]:
         """Of every event, less the value that is passed, at an instant."""
         return values_of(self.system, self.events, row, t, progress.inputs)
 
 
-def begun(looking: Looking, progress: Progress, row: Row) -> EventRun:
+def begun(
+    looking: Looking, progress: Progress, row: Row, control: Control | None = None
+) -> EventRun:
     """Before the first turn."""
     t0, count = looking.steps.t0, len(looking.events)
     values = looking.values(row, t0, progress)
@@ -175,6 +190,10 @@ def begun(looking: Looking, progress: Progress, row: Row) -> EventRun:
         assert progress.inputs is not None
         zero, false = jnp.zeros_like(t0), jnp.asarray(False)
         acts = ActingRun(false, zero, zero, false, no, jnp.abs(values), Held.none(progress.inputs))
+    commands = None
+    if looking.commanding is not None and control is not None:
+        assert progress.inputs is not None
+        commands = Commands.begun(looking.commanding, control, row, t0, progress.inputs)
     return EventRun(
         progress=progress,
         before=progress,
@@ -194,6 +213,7 @@ def begun(looking: Looking, progress: Progress, row: Row) -> EventRun:
         saved=jnp.asarray(True),
         iterations=jnp.zeros((), int),
         acts=acts,
+        commands=commands,
     )
 
 
@@ -218,7 +238,7 @@ def tried(
     part = None
     if looking.schedule is not None:
         held = None if acts is None else acts.held
-        part = _PartOfSchedule(looking.schedule.parts, steps.at(run.n + 1) - t, h, held)
+        part = _PartOfSchedule(looking.parts(run), steps.at(run.n + 1) - t, h, held)
     least = length if acts is None else jnp.maximum(length, SHORT * h)
     own = _PartOfStep(steps.t0, least, steps.formulation, steps.integrator, t)
     if acts is None:

@@ -20,6 +20,8 @@ from ...results.events import EventTimes, before
 from ...results.saved_rows import Row, make_solution
 from ...results.solution import Solution
 from ...xla.checkpoint import checkpointed
+from ..commanded import check_controller, with_commands
+from ..controllers import Control, Controller
 from ..fixed_steps import begin, has_least, refuse_host_work, run_stats, times
 from ..running.checks import chosen_integrator
 from ..running.chunked_run import HostLoop, counted_loop
@@ -28,6 +30,7 @@ from ..running.one_step import Progress
 from ..running.request import RunRequest
 from ..running.schedule import Schedule
 from ..running.warnings import warn_of_grazing, warn_of_run
+from .commands import Commanding
 from .effects import effects_of
 from .kinks import Kink
 from .looking import EventRun, Looking, begun, goes_on
@@ -59,9 +62,16 @@ class _Saved(eqx.Module):
 
 @telling_forward_mode
 def simulate_events(
-    system: System, state: State, events: Sequence[Event], asked: RunRequest
+    system: System,
+    state: State,
+    events: Sequence[Event],
+    asked: RunRequest,
+    controller: Controller | None = None,
+    key: Array | None = None,
 ) -> Solution:
-    """`simulate` with events."""
+    """`simulate` with events, and perhaps with a controller; `key` is that of the noise of its
+    sensors.
+    """
     events = named_once(events, "simulate")
     for event in events:
         if event.quantity is not None:
@@ -72,6 +82,12 @@ def simulate_events(
     effects = effects_of(system, events) if acting else ()
     if acting and asked.inputs is None and system.held:
         asked = dataclasses.replace(asked, inputs=system.held_inputs())
+    commanding = control = None
+    if controller is not None:
+        check_controller(system, controller, "simulate")
+        _refuse_commanded(system, controller, events)
+        asked = dataclasses.replace(asked, inputs=with_commands(system, controller, asked.inputs))
+        control = Control.begun(system, controller, asked.h, key)
     method = chosen_integrator(asked.integrator, system).for_parts_of_steps()
     start = begin(system, state, dataclasses.replace(asked, integrator=method))
     steps, saves = start.steps, start.saves
@@ -106,9 +122,11 @@ def simulate_events(
             solution, iterations=jnp.maximum(iterations, 0), events=before(instants, end)
         )
 
-    looking = Looking(system, events, steps, schedule, effects)
-    if is_concrete((looking, at_start)):
-        told = _first(looking, at_start, start.first)
+    if controller is not None:
+        commanding = Commanding(system, controller, steps.h)
+    looking = Looking(system, events, steps, schedule, effects, commanding)
+    if is_concrete((looking, at_start, control)):
+        told = _first(looking, at_start, start.first, control)
         loop = HostLoop(
             lambda told, first, count, size: _some_rows(looking, told, first, count, size, every),
             lambda told: ended_as(told[0].progress.result, RESULTS.successful),
@@ -124,8 +142,25 @@ def simulate_events(
         warn_of_grazing(system, solution)
         return solution
     refuse_host_work(asked.progress, asked.on_chunk)
-    rows, run, found = _all_rows(looking, at_start, start.first, count, every)
+    rows, run, found = _all_rows(looking, (at_start, start.first, control), count, every)
     return solution_of(rows, (run, found))
+
+
+def _refuse_commanded(system: System, controller: Controller, events: Sequence[Event]) -> None:
+    """Raise where an event sets what the controller commands.
+
+    Raises:
+        ValueError: It would command in vain from then on.
+    """
+    for event, effect in zip(events, effects_of(system, events), strict=True):
+        names = [label.name for label in system.inputs for _ in range(label.width)]
+        places = {place for change in effect.inputs for place in change.places}
+        for name in sorted({names[place] for place in places} & set(controller.commands)):
+            raise ValueError(
+                f"simulate: Event {event.name!r} sets the input {name!r}, which "
+                f"{type(controller).__name__} commands; give it an input of its own, or let the "
+                "controller see when it has happened"
+            )
 
 
 def _saved(run: EventRun) -> _Saved:
@@ -138,11 +173,11 @@ def _most(looking: Looking) -> int:
 
 @eqx.filter_jit
 def _first(
-    looking: Looking, progress: Progress, row: Row
+    looking: Looking, progress: Progress, row: Row, control: Control | None
 ) -> tuple[EventRun, Float[Array, "E most"]]:
     """The run before its first turn, and a buffer for instants."""
     blank = jnp.full((len(looking.events), _most(looking)), jnp.nan, looking.steps.h.dtype)
-    return begun(looking, progress, row), blank
+    return begun(looking, progress, row, control), blank
 
 
 @eqx.filter_jit
@@ -179,13 +214,13 @@ def _some_rows(
 
 @eqx.filter_jit
 def _all_rows(
-    looking: Looking, progress: Progress, row: Row, count: int, every: int
+    looking: Looking, at_start: tuple[Progress, Row, Control | None], count: int, every: int
 ) -> tuple[_Saved, EventRun, Float[Array, "E most"]]:
     """All rows, the run after all steps, and its instants; this loop can be differentiated.
 
     Instants are what turns return: the reverse pass would keep a buffer once for every turn.
     """
-    first, turn = begun(looking, progress, row), checkpointed(turn_of(looking))
+    first, turn = begun(looking, *at_start), checkpointed(turn_of(looking))
     whole = count * every
 
     def one(run: EventRun, _: None) -> tuple[EventRun, tuple[_Saved, Array, Array, Array]]:
@@ -203,13 +238,13 @@ def _all_rows(
     run = eqx.tree_at(
         lambda r: r.progress.result, run, result, is_leaf=lambda x: isinstance(x, RESULTS)
     )
-    found = jax.tree.map(lambda x: _picked(x, kept, count), rows)
+    found = jax.tree.map(lambda x: picked(x, kept, count), rows)
     rows = jax.tree.map(lambda x, more: jnp.concatenate([x[None], more]), _saved(first), found)
-    of_each = [_picked(instants, told == e, _most(looking)) for e in range(len(looking.events))]
+    of_each = [picked(instants, told == e, _most(looking)) for e in range(len(looking.events))]
     return rows, run, jnp.stack(of_each)
 
 
-def _picked(x: Float[Array, "n *s"] | Int[Array, "n *s"], mask: Array, count: int) -> Array:
+def picked(x: Float[Array, "n *s"] | Int[Array, "n *s"], mask: Array, count: int) -> Array:
     """Its entries where a mask holds, and NaN, or any integer, beyond the last of them."""
     done = jnp.cumsum(mask)
     place = jnp.minimum(jnp.searchsorted(done, jnp.arange(1, count + 1)), len(mask) - 1)

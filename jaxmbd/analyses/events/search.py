@@ -23,6 +23,12 @@ THERE = CORRECTING + CORRECTIONS
 PROBING = THERE + 1
 ACTING, PEEKING, RENEWING = PROBING + 1, PROBING + 2, PROBING + 3
 
+# Of the largest magnitude of a value: what is held at zero, by a lock, is not above it.
+BAND = 1e-9
+# Of what is left of a step, where values are looked at after an event: what they do there says
+# whether they pass once more within the step.
+SHORTLY = 1e-3
+
 
 def _narrow(like: Scalar | Array) -> float:
     """Width of a bracket, in steps. The slope across it is right to that share of the curvature,

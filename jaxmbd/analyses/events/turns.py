@@ -16,11 +16,13 @@ from .acting import Held
 from .looking import SHORT, ActingRun, EventRun, Looking, share_of, tried, where
 from .search import (
     ACTING,
+    BAND,
     CORRECTING,
     NARROWING,
     PEEKING,
     PROBING,
     RENEWING,
+    SHORTLY,
     THERE,
     WHOLE,
     Search,
@@ -33,13 +35,6 @@ from .search import (
 # An event at less than this share of a step is looked for from the step before: very short steps
 # leave rounding divided by their square in accelerations.
 _EARLY = 0.3
-
-# Of what is left of a step, where values are looked at after an event: what they do there says
-# whether they pass once more within the step.
-_SHORTLY = 1e-3
-
-# Of the largest magnitude of a value: what is held at zero, by a lock, is not above it.
-_BAND = 1e-9
 
 
 class _Turn(eqx.Module):
@@ -106,7 +101,7 @@ def turn_of(looking: Looking) -> Callable[[EventRun], EventRun]:
         told = last & ~(ends[event] | acts_here)
         there = (stage == THERE) & ~failed
         # Another one may have happened first, by more than rounding.
-        passed = jnp.abs(values) > _BAND * jnp.abs(run.values)
+        passed = jnp.abs(values) > BAND * jnp.abs(run.values)
         sooner = crossed & (order != event) & passed
         hurry = there & jnp.any(sooner)
         arrived = there & ~hurry
@@ -161,11 +156,25 @@ def turn_of(looking: Looking) -> Callable[[EventRun], EventRun]:
             saved=reached | failed,
             iterations=run.iterations + row.iterations,
         )
-        if acts is None or held is None:
-            return new
-        return _acted(looking, run, new, now, where(acted, held, acts.held))
+        if acts is not None and held is not None:
+            new = _acted(looking, run, new, now, where(acted, held, acts.held))
+        return _commanded(looking, new, done)
 
     return turn
+
+
+def _commanded(looking: Looking, run: EventRun, done: Bool[Array, ""]) -> EventRun:
+    """With the commands of the next step, where one is done."""
+    commanding, commands, inputs = looking.commanding, run.commands, run.progress.inputs
+    if commanding is None or commands is None or inputs is None:
+        return run
+    commands = jax.lax.cond(
+        done,
+        lambda before: before.next(commanding, run.row, (run.n, run.t), inputs),
+        lambda before: before,
+        commands,
+    )
+    return dataclasses.replace(run, commands=commands)
 
 
 def _progress(
@@ -197,7 +206,7 @@ def _acted(looking: Looking, run: EventRun, new: EventRun, now: _Turn, held: Hel
     passed = passes(run.values, values, signs) & ~run.seen & (now.peeked | (now.done & anew))
     least = jnp.sign(run.values) * jnp.finfo(values.dtype).tiny
     known = now.done | now.peeked
-    quiet = (acts.quiet | fired) & ~(known & (jnp.abs(values) > _BAND * acts.largest))
+    quiet = (acts.quiet | fired) & ~(known & (jnp.abs(values) > BAND * acts.largest))
     settled = jnp.where(passed, least, jnp.where(quiet, 0.0, values))
     kept = jnp.where(fired | (now.commits & run.seen), 0.0, run.values)
     early = run.search.share_from_before.astype(acts.share.dtype)
@@ -227,7 +236,7 @@ def _through(looking: Looking, run: EventRun, now: _Turn) -> Bool[Array, " E"]:
     acts = run.acts
     assert acts is not None
     bounces = np.asarray([bool(effect.bounces) for effect in looking.effects])
-    beyond = now.values * jnp.asarray(looking.signs) > _BAND * acts.largest
+    beyond = now.values * jnp.asarray(looking.signs) > BAND * acts.largest
     return (now.peeked | now.rests) & acts.quiet & beyond & jnp.asarray(bounces)
 
 
@@ -237,7 +246,7 @@ def _after_event(
     """What comes next where an event acts."""
     none, one = Search.none(acts.share), jnp.ones_like(acts.share)
     early = search.share_from_before.astype(acts.share.dtype)
-    peek = acts.share + _SHORTLY * (one - acts.share)
+    peek = acts.share + SHORTLY * (one - acts.share)
 
     def then(stage: int, share: Scalar) -> Search:
         return dataclasses.replace(none, stage=jnp.asarray(stage), event=search.event, share=share)

@@ -28,17 +28,19 @@ SYSTEM, STATE = pendulum().build()
 
 
 def passages(integrator, h, formulation=None):
-    """Errors of all passages of the vertical in 24 seconds."""
+    """Errors of the first twenty passages of the vertical in 24 seconds; a method that takes energy
+    has more of them.
+    """
     sol = mbd.simulate(
         SYSTEM,
         STATE,
         h=h,
         t_end=24.0,
-        events=[mbd.Event("down", "pin.angle", value=DOWN, most=20)],
+        events=[mbd.Event("down", "pin.angle", value=DOWN, most=24)],
         integrator=integrator,
         formulation=formulation,
     )
-    found = np.asarray(sol.events["down"])
+    found = np.asarray(sol.events["down"])[:20]
     return found - QUARTER * (2 * np.arange(len(found)) + 1)
 
 
@@ -51,7 +53,7 @@ def passages(integrator, h, formulation=None):
             pytest.param(*each, id=name, marks=pytest.mark.slow)
             for name, each in {
                 "alpha rp": (mbd.GeneralizedAlpha(), mbd.RP(), 1e-2, 2),
-                "bdf2": (mbd.BDF2(), None, 5e-3, 2),
+                "bdf2": (mbd.BDF2(), None, 2e-3, 2),
                 "euler": (mbd.ImplicitEuler(), None, 5e-4, 1),
                 "rk4": (mbd.RungeKutta(tableau="rk4"), mbd.RP(), 2e-2, 4),
                 "directors": (mbd.EnergyMomentum(), mbd.Directors(), 1e-2, 2),

@@ -9,10 +9,9 @@ import dataclasses
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ...model.events import SIGNS, Event
+from ...model.events import Event
 from ...model.system import System
 from ...outcomes import RESULTS
 from ...results.saved_rows import Row, make_row
@@ -36,7 +35,7 @@ from ..events.search import (
     narrowed,
     passes,
 )
-from ..events.values import values_of
+from ..events.values import signs_of, values_of, which_act
 from ..running import one_step
 from .path import Path, RunInputs, row_between
 from .steps import ActingEvents, Progress, Run, Tried, first_length, growth, proposed, tried
@@ -54,16 +53,6 @@ class Switching(eqx.Module):
     system: System
     events: tuple[Event, ...]
     effects: tuple[Effect, ...]
-
-    @property
-    def acting(self) -> Bool[np.ndarray, " E"]:
-        """Which events act."""
-        return np.asarray([bool(event.actions) for event in self.events])
-
-    @property
-    def signs(self) -> Float[np.ndarray, " E"]:
-        """1 for events that rise, -1 for those that fall, 0 for both."""
-        return np.asarray([SIGNS[event.direction] for event in self.events])
 
     def values(self, row: Row, t: Scalar, inputs: RunInputs) -> Float[Array, " E"]:
         """Of every event, less the value that is passed, at an instant."""
@@ -190,8 +179,8 @@ def _turned(run: Run, switching: Switching, p: Progress) -> _Turn:
     landed, acted = (stage == THERE) & found.solved, anew & found.solved
     # What passes there with it, or by what happens there, is due at once.
     ends = jnp.asarray([event.terminal for event in switching.events])
-    crossed = passes(acts.values, values, jnp.asarray(switching.signs)) & ~acts.fired
-    crossed = crossed & jnp.asarray(switching.acting)
+    crossed = passes(acts.values, values, jnp.asarray(signs_of(switching.events))) & ~acts.fired
+    crossed = crossed & jnp.asarray(which_act(switching.events))
     over = acted & ends[event]
     chains = acted & ~over & jnp.any(crossed)
     due = jnp.where(chains, jnp.argmax(crossed), event)
@@ -205,7 +194,7 @@ def _events_after(
     switching: Switching, acts: ActingEvents, turn: _Turn, moves: Bool[Array, ""]
 ) -> ActingEvents:
     """What the next turn knows of events."""
-    signs, values = jnp.asarray(switching.signs), turn.values
+    signs, values = jnp.asarray(signs_of(switching.events)), turn.values
     due = turn.landed | turn.chains
     fires = due & (jnp.arange(len(switching.events)) == turn.due)
     search, stage = acts.search, acts.search.stage
@@ -290,7 +279,10 @@ def _first(
     acts, (t, h, last) = _acts(p), jax.lax.stop_gradient(at_end)
     begin, values, held = jax.lax.stop_gradient((p.row, acts.values, acts.held))
     end, begin_t = jax.lax.stop_gradient((end, p.t))
-    acting, signs = jnp.asarray(switching.acting), jnp.asarray(switching.signs)
+    acting, signs = (
+        jnp.asarray(which_act(switching.events)),
+        jnp.asarray(signs_of(switching.events)),
+    )
     two = jax.tree.map(lambda a, b: jnp.stack([a, b]), (begin, held), (end, held))
     here = Path(jnp.stack([begin_t, t]), two[0], t, jnp.asarray(True), two[1])
     inputs, zero = RunInputs(run.schedule, held), jnp.zeros((), int)

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from ...model.compiled import runs_now
+from ...model.compiled import runs_now, telling_forward_mode
 from ...model.events import Event, named_once
 from ...model.motions import is_motion
 from ...model.state import State
@@ -30,6 +30,7 @@ from .path import Path, RunInputs, row_between
 from .steps import Run
 
 
+@telling_forward_mode
 def simulate_chosen(
     system: System,
     state: State,

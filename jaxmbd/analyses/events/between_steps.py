@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ...model.events import SIGNS, Event
+from ...model.events import Event
 from ...model.system import System
 from ...outcomes import RESULTS
 from ...results.events import EventTimes, before
@@ -20,7 +20,7 @@ from ...results.solution import Solution
 from ...rotations.types import Scalar
 from .kinks import Kink
 from .search import BAND, CORRECTIONS, NARROWING, bracketed, corrected, narrowed, passes
-from .values import values_of
+from .values import signs_of, values_of, which_act
 
 # Of every step: chosen steps are long, and a value may pass and come back within one.
 PARTS = 4
@@ -69,7 +69,7 @@ def with_events(
     events that act are known.
     """
     most = max(event.most for event in events)
-    signs = jnp.asarray([SIGNS[event.direction] for event in events])
+    signs = jnp.asarray(signs_of(events))
     steps = len(curve.knots) - 1
     part = (jnp.arange(PARTS) / PARTS)[None, :]
     begin, end = curve.knots[:-1, None], curve.knots[1:, None]
@@ -80,7 +80,7 @@ def with_events(
     passed = jax.vmap(lambda a, b: passes(a, b, signs))(values[:-1], values[1:])
     crossed = passed & known[:, None]
     touches = _touches(times, values, times <= curve.reached)
-    acting = np.asarray([bool(event.actions) for event in events])[None]
+    acting = which_act(events)[None]
     if acted is not None:
         # At the instant of an action values may jump; what is at zero there is so but for rounding.
         band = BAND * jnp.max(jnp.abs(values), axis=0, keepdims=True)

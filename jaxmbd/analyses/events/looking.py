@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from ...model.events import SIGNS, Event
+from ...model.events import Event
 from ...model.system import System
 from ...outcomes import RESULTS
 from ...results.saved_rows import Row
@@ -150,16 +150,6 @@ class Looking(eqx.Module):
     schedule: Schedule | None
     effects: tuple[Effect, ...] = ()
     commanding: Commanding | None = None
-
-    @property
-    def acting(self) -> Bool[np.ndarray, " E"]:
-        """Which events act."""
-        return np.asarray([bool(event.actions) for event in self.events])
-
-    @property
-    def signs(self) -> Float[np.ndarray, " E"]:
-        """1 for events that rise, -1 for those that fall, 0 for both."""
-        return np.asarray([SIGNS[event.direction] for event in self.events])
 
     @property
     def may_be_early(self) -> bool:

@@ -31,6 +31,7 @@ from .search import (
     narrowed,
     passes,
 )
+from .values import signs_of, which_act
 
 # An event at less than this share of a step is looked for from the step before: very short steps
 # leave rounding divided by their square in accelerations.
@@ -63,10 +64,10 @@ class _Turn(eqx.Module):
 
 def turn_of(looking: Looking) -> Callable[[EventRun], EventRun]:
     """A function that takes one turn: a whole step, or a part of one in search of an event."""
-    steps, signs = looking.steps, jnp.asarray(looking.signs)
+    steps, signs = looking.steps, jnp.asarray(signs_of(looking.events))
     most = jnp.asarray([event.most for event in looking.events])
     ends = jnp.asarray([event.terminal for event in looking.events])
-    acting = jnp.asarray(looking.acting)
+    acting = jnp.asarray(which_act(looking.events))
     order = jnp.arange(len(looking.events))
 
     def turn(run: EventRun) -> EventRun:
@@ -197,7 +198,7 @@ def _progress(
 
 def _acted(looking: Looking, run: EventRun, new: EventRun, now: _Turn, held: Held) -> EventRun:
     """What events that act change of the next state of a run."""
-    acts, signs = run.acts, jnp.asarray(looking.signs)
+    acts, signs = run.acts, jnp.asarray(signs_of(looking.events))
     assert acts is not None
     order = jnp.arange(len(looking.events))
     anew, values = run.search.stage == RENEWING, now.values
@@ -236,7 +237,7 @@ def _through(looking: Looking, run: EventRun, now: _Turn) -> Bool[Array, " E"]:
     acts = run.acts
     assert acts is not None
     bounces = np.asarray([bool(effect.bounces) for effect in looking.effects])
-    beyond = now.values * jnp.asarray(looking.signs) > BAND * acts.largest
+    beyond = now.values * jnp.asarray(signs_of(looking.events)) > BAND * acts.largest
     return (now.peeked | now.rests) & acts.quiet & beyond & jnp.asarray(bounces)
 
 
@@ -289,7 +290,7 @@ def _earliest(
     """The search for the event that a chord says comes first; of those that act or end the run, if
     there are any: others count only if they are sooner.
     """
-    first = looking.acting & (len(looking.effects) > 0)
+    first = which_act(looking.events) & (len(looking.effects) > 0)
     if np.any(first):
         first = first | np.asarray([event.terminal for event in looking.events])
         crossed = crossed & (jnp.asarray(first) | ~jnp.any(crossed & first))

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float
 
-from ...model.events import Event
+from ...model.events import SIGNS, Event
 from ...model.system import System
 from ...outcomes import RESULTS
 from ...results.columns import columns_by_name
@@ -14,6 +15,16 @@ from ...results.moment import Moment
 from ...results.saved_rows import Row, make_solution
 from ...rotations.types import Scalar
 from .kinks import Kink, kinks_at
+
+
+def which_act(events: Sequence[Event]) -> Bool[np.ndarray, " E"]:
+    """Which events act."""
+    return np.asarray([bool(event.actions) for event in events])
+
+
+def signs_of(events: Sequence[Event]) -> Float[np.ndarray, " E"]:
+    """1 for events that rise, -1 for those that fall, 0 for both."""
+    return np.asarray([SIGNS[event.direction] for event in events])
 
 
 def values_of(
